@@ -55,6 +55,7 @@ HOT = [
     "purgatory/core/operations/operation.py",
     "purgatory/core/operations/operation_state.py",
     "purgatory/core/outcome_recorder.py",
+    "purgatory/core/parts.py",
     "purgatory/core/purgatory_core.py",
     "purgatory/core/submission.py",
     "purgatory/core/watch_lists.py",

@@ -23,6 +23,7 @@ from purgatory.aio.loop_operation import (
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.outcome_recorder import Journal, OnError
 from purgatory.core.purgatory import DEFAULT_MAX_HELD, Purgatory
+from purgatory.core.purgatory_core import bus_of, parts_of
 from purgatory.errors import WrongEventLoop
 from purgatory.registry import PurgatoryStats
 from timingwheel import InlineExecutor, Timer
@@ -69,6 +70,7 @@ class AsyncPurgatory:
         elif (clock, on_error, journal, registry) != (None, None, None, None):
             raise ValueError("an adopted purgatory has a clock, an on_error and so on already")
         self._purgatory = purgatory
+        self._parts = parts_of(purgatory)
         self._delivery: LoopDelivery | None = None
         self._driver: LoopDriver | None = None
 
@@ -95,7 +97,7 @@ class AsyncPurgatory:
         """
         delivery = self._delivery or self._bind()
         waiting = delivery.loop.create_future()
-        operation = submit_wait(self._purgatory, delivery, waiting, keys, timeout, need)
+        operation = submit_wait(self._parts, delivery, waiting, keys, timeout, need)
         try:
             return await waiting
         except BaseException:
@@ -115,7 +117,7 @@ class AsyncPurgatory:
         """
         delivery = self._delivery or self._bind()
         future = LoopFuture(loop=delivery.loop)
-        future._operation = submit_wait(self._purgatory, delivery, future, keys, timeout, need)
+        future._operation = submit_wait(self._parts, delivery, future, keys, timeout, need)
         return future
 
     def complete(
@@ -133,7 +135,7 @@ class AsyncPurgatory:
         it raises; besides, WrongEventLoop.
         """
         delivery = self._delivery or self._bind()
-        return complete_in_loop(self._purgatory, delivery, key, value, limit, hold)
+        return complete_in_loop(self._parts, delivery, key, value, limit, hold)
 
     def complete_threadsafe(
         self,
@@ -206,7 +208,7 @@ class AsyncPurgatory:
         await asyncio.sleep(0)  # the last tasks run
 
     def _cancel_own(self, delivery: LoopDelivery) -> None:
-        for operation in self._purgatory._lists.all():
+        for operation in self._parts.lists.all():
             if isinstance(operation, LoopOperation) and operation.delivery is delivery:
                 operation.cancel()
 
@@ -220,7 +222,7 @@ class AsyncPurgatory:
             ) from error
         delivery = LoopDelivery(loop)
         if self._own_timer is not None:
-            self._driver = LoopDriver(self._own_timer, self._purgatory._bus, delivery)
+            self._driver = LoopDriver(self._own_timer, bus_of(self._purgatory), delivery)
             self._driver.start()
         self._delivery = delivery
         return delivery

@@ -9,15 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from purgatory.aio.loop_delivery import PORTION, LoopDelivery
-from purgatory.core.completion import complete, complete_key
-from purgatory.core.held_events import check_limit
+from purgatory.core.completion import complete
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED
-from purgatory.core.operations.operation_state import RELEASED, UNAFFECTED
-from purgatory.core.purgatory_core import PurgatoryCore
+from purgatory.core.operations.operation_state import UNAFFECTED
+from purgatory.core.parts import PurgatoryParts
 from purgatory.core.submission import submit
-from timingwheel.lowlevel import to_ns
 
 
 class LoopOperation(DeferredOperation):
@@ -58,7 +56,8 @@ class LoopOperation(DeferredOperation):
         waiting = self._waiting
         return waiting is not None and bool(waiting.cancelled())
 
-    def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
+    def resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
+        """Deliver the result or the error to the future's loop."""
         waiting = self._waiting
         if waiting is not None:
             if state == CANCELLED_AND_NOTIFIED:
@@ -66,15 +65,10 @@ class LoopOperation(DeferredOperation):
             while not _try_deliver(self.delivery, waiting, result, error, state):
                 pass  # it takes a few bytes, which other threads give back
         self._waiting = None
-        self._op_owner = None
-        self._watch_keys = ()
+        self.drop_references()
 
-    def _op_on_interrupted(self) -> None:
-        # Its future may not have been told: call the callback again.
-        if self._op_stage > RELEASED and self._unresolved():
-            self._op_stage = RELEASED
-
-    def _unresolved(self) -> bool:
+    def is_unresolved(self) -> bool:
+        """Whether the future is still to be resolved."""
         waiting = self._waiting
         return waiting is not None and not waiting.done()
 
@@ -90,7 +84,7 @@ def _try_deliver(
 
 
 def submit_wait(
-    core: PurgatoryCore,
+    parts: PurgatoryParts,
     delivery: LoopDelivery,
     waiting: Any,
     keys: tuple[Hashable, ...],
@@ -98,17 +92,14 @@ def submit_wait(
     need: Any,
 ) -> LoopOperation:
     """Submit an operation that resolves `waiting`. In the loop; raises as `Purgatory.defer`."""
-    delivery.check_open(core.name)
+    delivery.check_open(parts.owner.name)
     watch_keys = distinct_keys(keys)
-    core._owner.check_not_forked()
-    core._lists.check_open()
+    parts.check_open()
     if type(need) is not int or need != 1:  # any keys can meet that
         check_need(need, len(watch_keys))
     operation = LoopOperation(timeout, need, watch_keys, waiting, delivery)
-    # `attach`, for an operation that only this thread knows
-    operation._op_owner = core._owners.of(operation)
     try:
-        submit(core._target, operation, watch_keys, is_internal=True)
+        submit(parts, operation, watch_keys, is_internal=True)
     except BaseException:
         operation._waiting = None  # no cycle is left behind
         raise
@@ -116,7 +107,7 @@ def submit_wait(
 
 
 def complete_in_loop(
-    core: PurgatoryCore,
+    parts: PurgatoryParts,
     delivery: LoopDelivery,
     key: Hashable,
     value: object,
@@ -124,16 +115,12 @@ def complete_in_loop(
     hold: Any,
 ) -> int:
     """Do as `Purgatory.complete`, and resolve the loop's futures at once. In the loop."""
-    delivery.check_open(core.name)
-    core._owner.check_not_forked()
-    core._lists.check_not_drained()
+    delivery.check_open(parts.owner.name)
     outer = delivery.in_verb
     delivery.in_verb = True
     delivery.direct_left = PORTION
     try:
-        if limit is None and type(hold) is float and not hold and not core._held.holds:
-            return complete_key(core._lists, key, value)
-        return complete(core._lists, core._held, key, value, check_limit(limit), to_ns(hold))
+        return complete(parts, key, value, limit, hold)
     finally:
         delivery.in_verb = outer
 

@@ -11,48 +11,58 @@ one: by then the event may be held no more, and others may have come.
 """
 
 from collections.abc import Hashable
-from typing import Final
+from typing import Any, Final
 
-from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit
+from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit, check_limit
 from purgatory.core.operations.lifecycle import finalize, finish, request_check
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, UNAFFECTED, WON
-from purgatory.core.watch_lists import WatchLists
-from timingwheel.lowlevel import COMPILED
+from purgatory.core.parts import PurgatoryParts
+from timingwheel.lowlevel import COMPILED, to_ns
 
 # What `_offer` returns if all that an event has for operations is claimed.
 _NONE_LEFT: Final = -1
 
 
-def complete_key(lists: WatchLists, key: Hashable, value: object) -> int:
+def complete(parts: PurgatoryParts, key: Hashable, value: object, limit: Any, hold: Any) -> int:
+    """Complete a key, as `Purgatory.complete` says."""
+    parts.check_not_drained()
+    if limit is None and type(hold) is float and not hold and not parts.held.holds:
+        return complete_key(parts, key, value)
+    return complete_and_hold(parts, key, value, check_limit(limit), to_ns(hold))
+
+
+def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
     """Complete a key for all its watchers; how many operations this call completed."""
-    if COMPILED and (only := lists.sole_watcher(key)) is not None:
+    if COMPILED and (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if only._op_complete_key(key, value) else 0
     completed = 0
-    for operation in lists.watchers_of(key):
+    for operation in parts.lists.watchers_of(key):
         if operation._op_complete_key(key, value):
             completed += 1
     return completed
 
 
-def complete(
-    lists: WatchLists, held: HeldEvents, key: Hashable, value: object, limit: int, hold_ns: int
+def complete_and_hold(
+    parts: PurgatoryParts, key: Hashable, value: object, limit: int, hold_ns: int
 ) -> int:
     """Complete a key, and replace what is held for it; how many operations this call completed.
 
-    `limit`: for how many operations it counts, or UNLIMITED. `hold_ns`: how long it is held.
+    `limit`: for how many operations it counts, or UNLIMITED. `hold_ns`: how long it is held. Also
+    while the purgatory closes.
     """
+    held = parts.held
     if limit == UNLIMITED and not hold_ns:
         if held.holds:
             held.drop(key)
-        return complete_key(lists, key, value)
+        return complete_key(parts, key, value)
     event = HeldEvent(held, key, value, limit)
     if hold_ns:
         held.hold(event, hold_ns)
     else:
         held.drop(key)
     try:
-        return _spread(held, event, lists.watchers_of(key))
+        return _spread(held, event, parts.lists.watchers_of(key))
     finally:
         event.spreading = False
 
@@ -102,18 +112,19 @@ def _offer(
 
 
 def count_held(
-    lists: WatchLists, held: HeldEvents, operation: DelayedOperation, keys: tuple[Hashable, ...]
+    parts: PurgatoryParts, operation: DelayedOperation, keys: tuple[Hashable, ...]
 ) -> bool:
     """Let what is held for its keys count for an operation that watches them.
 
     True if this call completed it.
     """
+    held = parts.held
     completed = False
     for event in held.find(keys):
         if operation._op_outcome is not None:
             break
         if event.spreading:
-            _spread(held, event, _before(operation, lists.watchers_of(event.key)))
+            _spread(held, event, _before(operation, parts.lists.watchers_of(event.key)))
         if _offer(held, event, [operation], 0) >= WON:
             completed = True
         _spread(held, event, held.take_refused(event))
@@ -130,46 +141,45 @@ def _before(
     return operations
 
 
-def fail_key(lists: WatchLists, key: Hashable, error: BaseException) -> int:
+def fail_key(parts: PurgatoryParts, key: Hashable, error: BaseException) -> int:
     """Fail a key for all its watchers; how many operations this call ended."""
     ended = 0
-    for operation in lists.watchers_of(key):
+    for operation in parts.lists.watchers_of(key):
         if operation._op_fail_key(key, error):
             ended += 1
     return ended
 
 
-def check_key(lists: WatchLists, key: Hashable) -> int:
+def check_key(parts: PurgatoryParts, key: Hashable) -> int:
     """Call `try_complete` of all watchers of a key; how many operations this call completed."""
-    if COMPILED and (only := lists.sole_watcher(key)) is not None:
+    if COMPILED and (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if request_check(only) else 0
     completed = 0
-    for operation in lists.watchers_of(key):
+    for operation in parts.lists.watchers_of(key):
         if request_check(operation):
             completed += 1
     return completed
 
 
-def cancel_for_key(lists: WatchLists, key: Hashable) -> list[DelayedOperation]:
+def cancel_for_key(parts: PurgatoryParts, key: Hashable) -> list[DelayedOperation]:
     """Cancel all watchers of a key, and return those that this call cancelled."""
-    return [operation for operation in lists.watchers_of(key) if finish(operation, CANCELLED)]
+    return [operation for operation in parts.lists.watchers_of(key) if finish(operation, CANCELLED)]
 
 
 class KeyCommandHandler:
     """Does what was posted to the loop; see `purgatory.bus.loop.CommandHandler`."""
 
-    def __init__(self, lists: WatchLists, held: HeldEvents) -> None:
-        self._lists = lists
-        self._held = held
+    def __init__(self, parts: PurgatoryParts) -> None:
+        self._parts: Final = parts
 
     def complete_posted(self, key: Hashable, value: object, limit: int, hold_ns: int) -> None:
         """Complete a key, also while the purgatory closes."""
-        complete(self._lists, self._held, key, value, limit, hold_ns)
+        complete_and_hold(self._parts, key, value, limit, hold_ns)
 
     def fail_posted(self, key: Hashable, error: BaseException) -> None:
         """Fail a key, also while the purgatory closes."""
-        fail_key(self._lists, key, error)
+        fail_key(self._parts, key, error)
 
     def cancel_posted(self, key: Hashable) -> None:
         """Cancel what waits for a key, also while the purgatory closes."""
-        cancel_for_key(self._lists, key)
+        cancel_for_key(self._parts, key)

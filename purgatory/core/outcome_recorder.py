@@ -3,9 +3,6 @@
 It takes them off the watch lists, counts and journals their outcomes, reports what user code
 raises, and closes the purgatory's own timer after the last one. Any thread; no method is called
 while a lock is held.
-
-Each operation refers to one, and threads that count the references to one object wait for each
-other. So, where sections are locked, the operations that a thread makes refer to a copy of its own.
 """
 
 import logging
@@ -24,12 +21,9 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer, TimerClosed
-from timingwheel.lowlevel import LOCKED_SECTIONS, extend_task, to_ns
+from timingwheel.lowlevel import extend_task, to_ns
 
 log: logging.Logger = logging.getLogger(__name__)
-
-# Threads beyond that number share copies. A power of two.
-_COPIES: Final = 8
 
 OnError = Callable[[BaseException, DelayedOperation], object]
 
@@ -66,6 +60,20 @@ class OutcomeRecorder(OperationOwner):
         self._on_error = on_error
         self._journal = journal
         self._has_warned = False  # a race may warn twice
+
+    def copy(self) -> "OutcomeRecorder":
+        """Return another one for the same purgatory; see `PurgatoryParts.owner_of`."""
+        copy = OutcomeRecorder(
+            self.name,
+            self._lists,
+            self._timer,
+            self._own_timer is not None,
+            self._on_error,
+            self._journal,
+        )
+        copy.first = self
+        copy._fork_number = self._fork_number
+        return copy
 
     def warn_if_not_driven(self) -> None:
         """See `OperationOwner`."""
@@ -128,38 +136,6 @@ class OutcomeRecorder(OperationOwner):
             self._on_error(error, cast("DelayedOperation", operation))
         except Exception:
             log.exception("on_error of purgatory %r raised", self.name)
-
-
-class OutcomeRecorders:
-    """An `OutcomeRecorder`, and its copies where threads have some. Any thread."""
-
-    def __init__(self, first: OutcomeRecorder) -> None:
-        self._first: Final = first
-        self._copies: Final[list[OutcomeRecorder | None]] = [None] * _COPIES
-
-    def of(self, operation: OperationState) -> OutcomeRecorder:
-        """Return the owner for an operation, by the thread that made it."""
-        if not LOCKED_SECTIONS:
-            return self._first
-        number = operation._tt_lane & (_COPIES - 1)
-        copy = self._copies[number]
-        if copy is None:  # two threads may make one each: both will do
-            copy = self._copies[number] = _copy(self._first)
-        return copy
-
-
-def _copy(first: OutcomeRecorder) -> OutcomeRecorder:
-    copy = OutcomeRecorder(
-        first.name,
-        first._lists,
-        first._timer,
-        first._own_timer is not None,
-        first._on_error,
-        first._journal,
-    )
-    copy.first = first
-    copy._fork_number = first._fork_number
-    return copy
 
 
 def _has_ended(operation: OperationState) -> bool:

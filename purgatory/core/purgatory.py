@@ -6,7 +6,6 @@ as the registry of live purgatories does; mypyc's classes cannot be.
 """
 
 import atexit
-import os
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,8 +15,9 @@ from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import KeyCommandHandler
 from purgatory.core.held_events import HeldEvents
 from purgatory.core.operations.lifecycle import finish
-from purgatory.core.operations.operation_state import CANCELLED, FORK_COUNTER
+from purgatory.core.operations.operation_state import CANCELLED
 from purgatory.core.outcome_recorder import Journal, OnError, OutcomeRecorder
+from purgatory.core.parts import PurgatoryParts
 from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.watch_lists import WatchLists
 from purgatory.registry import add_purgatory, live_purgatories
@@ -65,8 +65,8 @@ class Purgatory(PurgatoryCore):
         lists = WatchLists(name)
         held = HeldEvents(name, timer, _check_max_held(max_held))
         owner = OutcomeRecorder(name, lists, timer, self._owns_timer, on_error, journal)
-        bus = Bus(name, KeyCommandHandler(lists, held), pool)
-        super().__init__(name, timer, owner, lists, held, bus)
+        parts = PurgatoryParts(owner, lists, held, timer)
+        super().__init__(name, timer, parts, Bus(name, KeyCommandHandler(parts), pool))
         if timer.running:
             owner.enable_gc_untracking()
         self._registry = registry
@@ -81,14 +81,13 @@ class Purgatory(PurgatoryCore):
 
         Nothing happens if it runs. Raises PurgatoryClosed.
         """
-        self._owner.check_not_forked()
-        self._lists.check_open()
+        self._parts.check_open()
         if self._owns_timer:
             self.timer.start(self._bus)
         else:
             self._bus.start_loop()
         if self.timer.running:
-            self._owner.enable_gc_untracking()
+            self._parts.owner.enable_gc_untracking()
 
     def step(self, timeout: float | timedelta = 0.0) -> bool:
         """Do what was posted and, with a timer of its own, what is due: for use without threads.
@@ -118,11 +117,11 @@ class Purgatory(PurgatoryCore):
         submitted, which cannot end before it returns). The metrics leave their registry. In a
         forked child: nothing. Raises TypeError and ValueError for a bad timeout.
         """
-        if self._owner.forked:
+        if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout) / 1000
-        self._lists.close()
-        self._held.close()  # nothing is submitted any more that it could count for
+        self._parts.lists.close()
+        self._parts.held.close()  # nothing is submitted any more that it could count for
         if self._registry is not None:
             from purgatory import metrics  # noqa: PLC0415  # as above
 
@@ -147,13 +146,13 @@ class Purgatory(PurgatoryCore):
         elif cancel_pending:
             return
         elif wait:
-            self._lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
+            self._parts.lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
             self._cancel_all()
         elif timeout is not None:
             self._cancel_all_after(timeout)
 
     def _cancel_all(self) -> None:
-        for operation in self._lists.all():
+        for operation in self._parts.lists.all():
             finish(operation, CANCELLED)
 
     def _cancel_all_after(self, timeout: float | timedelta) -> None:
@@ -167,7 +166,7 @@ class Purgatory(PurgatoryCore):
 
     def _is_live(self) -> bool:
         """Whether it is neither closed nor a forked child's copy of its parent's."""
-        return not (self._lists.closed or self._owner.forked)
+        return not (self._parts.lists.closed or self._parts.owner.forked)
 
     def __enter__(self) -> Self:
         self.start()
@@ -221,14 +220,7 @@ def _warn_of_unstarted() -> None:
     """Warn of operations that could not expire, in a program that ends."""
     for purgatory in live_purgatories():
         if isinstance(purgatory, Purgatory) and purgatory.delayed:
-            purgatory._owner.warn_if_not_driven()
+            purgatory._parts.owner.warn_if_not_driven()
 
 
 atexit.register(_warn_of_unstarted)
-
-
-def _note_fork() -> None:
-    FORK_COUNTER.value += 1
-
-
-os.register_at_fork(after_in_child=_note_fork)

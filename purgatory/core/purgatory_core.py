@@ -16,17 +16,15 @@ from typing import Any, Final, overload
 from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.bus.commands import CancelForKey, CompleteKey, FailKey
 from purgatory.bus.loop import Bus
-from purgatory.core.completion import cancel_for_key, check_key, complete, complete_key, fail_key
-from purgatory.core.held_events import HeldEvents, check_limit
+from purgatory.core.completion import cancel_for_key, check_key, complete, fail_key
+from purgatory.core.held_events import check_limit
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import ContextFuture, DeferredFuture
 from purgatory.core.operations.keyed import KeyedOperation
-from purgatory.core.operations.operation import DelayedOperation, attach
-from purgatory.core.operations.operation_state import FORK_COUNTER
-from purgatory.core.outcome_recorder import OutcomeRecorder, OutcomeRecorders
-from purgatory.core.submission import SubmissionTarget, submit
-from purgatory.core.watch_lists import WatchLists
+from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.parts import PurgatoryParts
+from purgatory.core.submission import submit
 from purgatory.registry import PurgatoryStats
 from timingwheel import Timer
 from timingwheel.lowlevel import to_ns
@@ -39,26 +37,12 @@ _future: Final[type[DeferredFuture]] = DeferredFuture
 class PurgatoryCore:
     """What `Purgatory` inherits: all that is done for each operation and key."""
 
-    def __init__(
-        self,
-        name: str,
-        timer: Timer,
-        owner: OutcomeRecorder,
-        lists: WatchLists,
-        held: HeldEvents,
-        bus: Bus,
-    ) -> None:
+    def __init__(self, name: str, timer: Timer, parts: PurgatoryParts, bus: Bus) -> None:
         self.name = name
         self.timer = timer
-        # The owner has it as well, but threads count references to that one: see `timer_core`.
-        self._fork_number = FORK_COUNTER.value
         # Final: see `timingwheel.timer_core`.
-        self._owner: Final = owner
-        self._owners: Final = OutcomeRecorders(owner)
-        self._lists: Final = lists
-        self._held: Final = held
+        self._parts: Final = parts
         self._bus: Final = bus
-        self._target: Final = SubmissionTarget(owner, lists, held, timer)
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -75,24 +59,23 @@ class PurgatoryCore:
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
         watch_keys = distinct_keys(keys)
-        _check_open(self)
+        self._parts.check_open()
         if isinstance(operation, KeyedOperation):
             check_need(operation.need, len(watch_keys))
-        owner = self._owners.of(operation)
-        return attach(operation, owner) and submit(self._target, operation, watch_keys)
+        return submit(self._parts, operation, watch_keys)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Call `try_complete` of all operations that watch a key; how many this call completed.
 
         Raises PurgatoryClosed.
         """
-        _check_not_drained(self)
-        return check_key(self._lists, key)
+        self._parts.check_not_drained()
+        return check_key(self._parts, key)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
-        _check_not_drained(self)
-        return cancel_for_key(self._lists, key)
+        self._parts.check_not_drained()
+        return cancel_for_key(self._parts, key)
 
     @overload
     def defer(
@@ -120,16 +103,14 @@ class PurgatoryCore:
         copies of it. Raises TypeError and ValueError for bad arguments, TimerFull, PurgatoryClosed.
         """
         watch_keys = distinct_keys(keys)
-        _check_open(self)
+        self._parts.check_open()
         if type(need) is not int or need != 1:  # any keys can meet that
             check_need(need, len(watch_keys))
         operation = DeferredOperation(timeout, need, watch_keys)
         future: DeferredFuture = _future() if context is None else _context_future(context)
         future._operation = operation
-        # `attach`, for an operation that only this thread knows
-        operation._op_owner = self._owners.of(operation)
         try:
-            submit(self._target, operation, watch_keys, is_internal=True)
+            submit(self._parts, operation, watch_keys, is_internal=True)
         except BaseException:
             operation.future = None  # no cycle is left behind
             raise
@@ -155,10 +136,7 @@ class PurgatoryCore:
         this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if
         `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
-        _check_not_drained(self)
-        if limit is None and type(hold) is float and not hold and not self._held.holds:
-            return complete_key(self._lists, key, value)
-        return complete(self._lists, self._held, key, value, check_limit(limit), to_ns(hold))
+        return complete(self._parts, key, value, limit, hold)
 
     def complete_later(
         self,
@@ -176,7 +154,7 @@ class PurgatoryCore:
         arguments, PurgatoryClosed.
         """
         hash(key)
-        _check_open(self)
+        self._parts.check_open()
         self._bus.post(CompleteKey(key, value, check_limit(limit), to_ns(hold)))
 
     def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
@@ -187,14 +165,14 @@ class PurgatoryCore:
         operations this call ended. Raises TypeError for a bad error, PurgatoryClosed.
         """
         exception = _to_exception(error)
-        _check_not_drained(self)
-        return fail_key(self._lists, key, exception)
+        self._parts.check_not_drained()
+        return fail_key(self._parts, key, exception)
 
     def fail_later(self, key: Hashable, error: Exception | type[Exception]) -> None:
         """Post a `fail`, as `complete_later` does a completion."""
         hash(key)
         exception = _to_exception(error)
-        _check_open(self)
+        self._parts.check_open()
         self._bus.post(FailKey(key, exception))
 
     def extend(self, operation: DelayedOperation, timeout: float | timedelta) -> bool:
@@ -208,12 +186,12 @@ class PurgatoryCore:
         """
         if not isinstance(operation, DelayedOperation):
             raise TypeError(f"operation is {operation!r}; expected a DelayedOperation")
-        return self._owner.extend(operation, timeout)
+        return self._parts.owner.extend(operation, timeout)
 
     def cancel_later(self, key: Hashable) -> None:
         """Post a `cancel_for_key`, as `complete_later` does a completion."""
         hash(key)
-        _check_open(self)
+        self._parts.check_open()
         self._bus.post(CancelForKey(key))
 
     @property
@@ -222,22 +200,22 @@ class PurgatoryCore:
 
         Exact; without the interpreter lock, while other threads change it, about right.
         """
-        return self._lists.entries
+        return self._parts.lists.entries
 
     @property
     def delayed(self) -> int:
         """How many operations are pending. O(1); exact as `watched` is."""
-        return self._lists.pending
+        return self._parts.lists.pending
 
     def stats(self) -> PurgatoryStats:
         """Return the figures of this moment. O(1)."""
-        lists, mailbox = self._lists, self._bus.mailbox
+        lists, mailbox = self._parts.lists, self._bus.mailbox
         return PurgatoryStats(
             name=self.name,
             pending=lists.pending,
             watch_entries=lists.entries,
             watched_keys=len(lists),
-            held=len(self._held),
+            held=len(self._parts.held),
             completed=lists.completed,
             failed=lists.failed,
             expired=lists.expired,
@@ -248,10 +226,10 @@ class PurgatoryCore:
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
-        self._lists._check()
-        self._held._check()
+        self._parts.lists._check()
+        self._parts.held._check()
         self.timer._check()
-        for operation in self._lists.all():
+        for operation in self._parts.lists.all():
             assert operation._op_outcome is None, operation
 
     def __repr__(self) -> str:
@@ -274,16 +252,11 @@ def _to_exception(error: object) -> Exception:
     return made
 
 
-# Functions, because compiled methods of a class that may be subclassed are looked up at each call.
+def parts_of(purgatory: PurgatoryCore) -> PurgatoryParts:
+    """Return the parts of a purgatory, for what builds on the core."""
+    return purgatory._parts
 
 
-def _check_open(core: PurgatoryCore) -> None:
-    if core._fork_number != FORK_COUNTER.value:
-        core._owner.check_not_forked()
-    core._lists.check_open()
-
-
-def _check_not_drained(core: PurgatoryCore) -> None:
-    if core._fork_number != FORK_COUNTER.value:
-        core._owner.check_not_forked()
-    core._lists.check_not_drained()
+def bus_of(purgatory: PurgatoryCore) -> Bus:
+    """Return what the loop of a purgatory sleeps on."""
+    return purgatory._bus

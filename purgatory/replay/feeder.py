@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from purgatory.core.completion import complete_key
 from purgatory.core.keys import distinct_keys
-from purgatory.core.purgatory_core import PurgatoryCore
+from purgatory.core.purgatory_core import PurgatoryCore, parts_of
 from purgatory.core.submission import submit
 from purgatory.replay.clock import BEFORE_ANY_TRACE_MS, ReplayClock
 from purgatory.replay.operation import LONGEST_DELAY_MS, KeyFailed, OutcomeCollector, TraceOperation
@@ -38,6 +38,7 @@ class Feeder:
         self.last_due_ms: int = BEFORE_ANY_TRACE_MS
         self.may_extend: bool = False
         self._purgatory = purgatory
+        self._parts: Final = parts_of(purgatory)
         self._clock = clock
         self._in_real_time: bool = clock.in_real_time
         self._outcomes = outcomes
@@ -62,13 +63,13 @@ class Feeder:
         events = window.events
         return not (
             self.may_extend
-            or self._purgatory._held.by_key
+            or self._parts.held.by_key
             or any(events.columns[2][events.start : events.end])
             or any(events.columns[3][events.start : events.end])
         )
 
     def _feed_plain(self, operations: Part, events: Part) -> None:
-        lists = self._purgatory._lists
+        parts = self._parts
         outcomes = self._outcomes
         waiting = self._off_wheel
         keys: list[str] = events.columns[0]
@@ -77,16 +78,16 @@ class Feeder:
         for op_id, kind, submitted_ms, timeout_ms, watch_keys, need in zip(*_rows_of(operations)):  # noqa: B905  # of one length
             while place < end and times[place] < submitted_ms:
                 outcomes.instant_ms = times[place]
-                complete_key(lists, keys[place], times[place])
+                complete_key(parts, keys[place], times[place])
                 place += 1
             operation = self._new(op_id, kind, submitted_ms, submitted_ms + timeout_ms, need)
-            lists.watch(
+            parts.lists.watch(
                 operation, watch_keys if len(watch_keys) == 1 else distinct_keys(watch_keys)
             )
             waiting.append(operation)
         while place < end:
             outcomes.instant_ms = times[place]
-            complete_key(lists, keys[place], times[place])
+            complete_key(parts, keys[place], times[place])
             place += 1
 
     def _new(
@@ -94,7 +95,7 @@ class Feeder:
     ) -> TraceOperation:
         if due_ms > self.last_due_ms:  # noqa: PLR1730  # interpreted, a call takes longer
             self.last_due_ms = due_ms
-        return TraceOperation(op_id, kind, submitted_ms, due_ms, need, self._purgatory._owner)
+        return TraceOperation(op_id, kind, submitted_ms, due_ms, need, self._parts.owner)
 
     def settle(self) -> None:
         """Expire what is due of the operations that are not on the wheel; the others go there.
@@ -128,7 +129,7 @@ class Feeder:
         operation.start_delay(now_ms)
         if self.may_extend:
             self._waiting.setdefault(op_id, []).append(operation)
-        submit(self._purgatory._target, operation, distinct_keys(watch_keys), is_internal=True)
+        submit(self._parts, operation, distinct_keys(watch_keys), is_internal=True)
 
     def _feed_instants(self, window: Window) -> int:
         operations, extensions, events = window.operations, window.extensions, window.events

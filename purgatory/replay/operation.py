@@ -11,7 +11,7 @@ from operator import attrgetter, sub
 from typing import Any, Final
 
 from purgatory.core.operations.keyed import KeyedOperation, prepare_keyed
-from purgatory.core.operations.lifecycle import release
+from purgatory.core.operations.lifecycle import end_alone
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     CANCELLED,
@@ -20,6 +20,7 @@ from purgatory.core.operations.operation_state import (
     UNAFFECTED,
     OperationOwner,
     Outcome,
+    outcome_of,
 )
 from purgatory.replay.clock import ReplayClock
 from purgatory.trace import rows
@@ -74,9 +75,7 @@ class TraceOperation(KeyedOperation):
 
     def run(self) -> object:
         """Expire, unless it has ended."""
-        if self._op_outcome is None:
-            self._op_outcome = EXPIRED
-            release(self, EXPIRED)
+        end_alone(self, EXPIRED)
         return None
 
     def expire_before(self, at_ms: int) -> bool:
@@ -91,14 +90,12 @@ class TraceOperation(KeyedOperation):
         if value > self.due_ms:
             self.run()
             return False
-        if self._op_values is not None:
+        if self.need != 1:
             return super()._op_complete_key(key, value)
-        if self._op_outcome is not None:
+        if self.done():
             return False
         self.by_key = key
-        self._op_outcome = COMPLETED
-        release(self, COMPLETED)
-        return True
+        return end_alone(self, COMPLETED)
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
         assert isinstance(value, int)
@@ -146,7 +143,7 @@ def outcome_columns(ended: list[TraceOperation]) -> Columns:
     return (
         [operation.op_id for operation in ended],
         [operation.kind for operation in ended],
-        [_name(operation._op_outcome) for operation in ended],
+        [_name(outcome_of(operation)) for operation in ended],
         ended_ms,
         [operation.by_key for operation in ended],
         submitted_ms,

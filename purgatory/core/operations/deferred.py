@@ -89,7 +89,7 @@ class DeferredOperation(KeyedOperation):
                     result = self.values
                 except MemoryError as shortage:  # threads wait for the future all the same
                     error = shortage
-            self._resolve(result, error)
+            self.resolve(result, error)
 
     def on_expiration(self) -> None:
         """Fail the future."""
@@ -100,24 +100,25 @@ class DeferredOperation(KeyedOperation):
             )
         except MemoryError as shortage:  # threads wait for the future all the same
             error = shortage
-        self._resolve(None, error)
+        self.resolve(None, error)
 
     def on_failure(self) -> None:
         """Fail the future with the error."""
-        self._resolve(None, self.failure)
+        self.resolve(None, self.failure)
 
     def on_cancel(self) -> None:
         """Cancel the future if its own `cancel` was called, else fail it."""
         if self.cancel_requested:
-            self._resolve(None, None, CANCELLED_AND_NOTIFIED)
+            self.resolve(None, None, CANCELLED_AND_NOTIFIED)
         else:
             try:
                 error: Exception = OperationCancelled("the operation was cancelled")
             except MemoryError as shortage:  # threads wait for the future all the same
                 error = shortage
-            self._resolve(None, error)
+            self.resolve(None, error)
 
-    def _resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
+    def resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
+        """Resolve the future. Called again if it was interrupted."""
         while not _try_store(self, result, error, state):
             pass  # to enter a lock takes a few bytes, which other threads give back
         future = self.future
@@ -129,7 +130,10 @@ class DeferredOperation(KeyedOperation):
             except Exception:  # resolved behind its back; reported, and no cycle is left
                 self.future = None
                 raise
-        # The future refers to its operation as long as it lives.
+        self.drop_references()
+
+    def drop_references(self) -> None:
+        """Refer to nothing but the result: the future refers to its operation while it lives."""
         self.future = None
         self._op_owner = None
         self._watch_keys = ()
@@ -139,14 +143,22 @@ class DeferredOperation(KeyedOperation):
         # threads that wait for the future would hang. Or they were not all told.
         if self._op_stage <= RELEASED:
             return
-        if self._unresolved():
+        if self.is_unresolved():
             self._op_stage = RELEASED
         elif self.future is not None:
             self.future.tell_again()
 
-    def _unresolved(self) -> bool:
+    def is_unresolved(self) -> bool:
+        """Whether the future is still to be resolved."""
         future = self.future
         return self.state == PENDING if future is None else not future.done()
+
+
+def operation_of(future: DeferredFuture) -> DeferredOperation:
+    """Return the operation of a future."""
+    operation = future._operation
+    assert isinstance(operation, DeferredOperation)
+    return operation
 
 
 # Sections under the operation's lock.

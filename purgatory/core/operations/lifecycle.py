@@ -191,18 +191,23 @@ def finalize(operation: OperationState, outcome: Outcome) -> None:
     while operation._op_stage < RELEASED:
         attempts += 1
         try:
-            release(operation, outcome)
+            _release(operation, outcome)
         except MemoryError:  # the outcome is set: no other thread would do what is left
             if attempts == MAX_ATTEMPTS:
                 raise
     run_actions(operation)
 
 
-def release(operation: OperationState, outcome: Outcome) -> None:
-    """Take the operation off wheel and watch lists, and record its outcome. Only by the winner.
+def end_alone(operation: OperationState, outcome: Outcome) -> bool:
+    """Do as `finish`, for an operation without callbacks, in the only thread there is."""
+    won = try_set_outcome(operation, outcome)
+    if won:
+        _release(operation, outcome)
+    return won
 
-    All that `finalize` does for an operation without callbacks, in the only thread there is.
-    """
+
+def _release(operation: OperationState, outcome: Outcome) -> None:
+    """Take the operation off wheel and watch lists, and record its outcome. Only by the winner."""
     owner = operation._op_owner
     if ATOMIC_SECTIONS and owner is not None and owner.untracks:
         _gc_track(operation)

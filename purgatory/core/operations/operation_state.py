@@ -9,7 +9,8 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, Final
 
-from _purgatory_cpython.mypyc_types import mypyc_attr
+from _purgatory_cpython.fork import FORK_COUNTER
+from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (
@@ -57,30 +58,18 @@ ENDED: Final = 3
 _shared_lock: Final = shared_lock
 
 
-class ForkCounter:
-    """Counts the forks between the first process and this one."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: int = 0
-
-
-FORK_COUNTER: Final = ForkCounter()
-
-
 class OperationOwner:
     """What operations know of the purgatory that they were submitted to.
 
     They do not refer to the purgatory itself: one that the program drops is freed, even while
     operations are pending. No method is called while a lock is held. `first`: the one that this is
-    a copy of; see `outcome_recorder`.
+    a copy of; see `PurgatoryParts.owner_of`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.first: OperationOwner | None = None
-        self._fork_number = FORK_COUNTER.value
+        self._fork_number = i64(FORK_COUNTER.value)
         # Whether pending operations are kept from the cycle collector; once True it stays so.
         # Read only where sections are atomic. True only while a reaper runs: its thread refers to
         # the timer, and the timer to the operations, so none of them is garbage. Without a reaper,
@@ -196,6 +185,21 @@ class OperationState(TimerTask):
 
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""
+
+
+def outcome_of(operation: OperationState) -> Outcome | None:
+    """Return how an operation has ended; None if it has not."""
+    return operation._op_outcome
+
+
+def drop_condition(operation: OperationState) -> None:
+    """Let only keys complete an operation: nothing calls its `try_complete`."""
+    operation._op_has_condition = False
+
+
+def tell_key(operation: OperationState, key: Hashable, value: object) -> bool:
+    """Tell one operation of a key's completion. True if this call completed it."""
+    return operation._op_complete_key(key, value)
 
 
 def first_of(owner: OperationOwner) -> OperationOwner:

@@ -9,14 +9,17 @@ The timer's clock is moved by hand, once a transaction: all of a transaction hap
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
 from _purgatory_cpython.mypyc_types import i64
+from purgatory.core.keys import distinct_keys
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory
+from purgatory.core.purgatory_core import parts_of
+from purgatory.core.submission import submit
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
@@ -138,6 +141,7 @@ class ServerState:
         self.purgatory: Purgatory = Purgatory(
             name, timer=self.timer, journal=self, registry=registry
         )
+        self.parts: Final = parts_of(self.purgatory)
         #: By operation id: what waits, and what has ended until it is deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
         self.clients: ClientRegistry = ClientRegistry()
@@ -191,8 +195,8 @@ class ServerState:
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
         """Have an operation wait for its keys and for its deadline."""
         self._next_due_ns = min(self._next_due_ns, operation.due_ns)
-        self.purgatory.try_complete_else_watch(operation, keys)
-        operation.keys = operation._op_keys  # type: ignore[assignment]  # the texts it was given
+        operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
+        submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
@@ -208,7 +212,7 @@ class ServerState:
     def watchers_of(self, key: str) -> list[PendingOperation]:
         """Return the operations that watch a key, the longest waiting first."""
         found: list[PendingOperation] = []
-        for operation in self.purgatory._lists.watchers_of(key):
+        for operation in self.parts.lists.watchers_of(key):
             assert isinstance(operation, PendingOperation)
             found.append(operation)
         found.sort(key=_number)  # a rolled back transaction may have watched some of them anew

@@ -45,10 +45,10 @@ class AsyncSystem:
             future = self.in_loop(lambda: self.p.defer(*keys, **times))
             self.futures.append(future)
             return Subject(future, future)
-        before = set(self.p.purgatory._lists.all())
+        before = set(self.p.purgatory._parts.lists.all())
         task = self.in_loop(lambda: asyncio.ensure_future(self.p.wait(*keys, **times)))
         self.futures.append(task)
-        new = set(self.p.purgatory._lists.all()) - before
+        new = set(self.p.purgatory._parts.lists.all()) - before
         return Subject(task, new.pop() if new else None)
 
     def extend(self, subject, timeout_ms):

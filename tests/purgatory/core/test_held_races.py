@@ -105,7 +105,7 @@ def test_all_at_once():
 
     with Purgatory(max_held=10) as p:
         all_in_threads(*[lambda n=n: work(p, n) for n in range(4)])
-        p._lists._check()
+        p._parts.lists._check()
     p._check()
     stats = p.stats()
     assert (stats.pending, stats.watched_keys, stats.held, len(p.timer)) == (0, 0, 0, 0)

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from purgatory import KeyedOperation, Outcome
-from purgatory.core.operations import callbacks
+from purgatory.core.operations import lifecycle
 from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
@@ -200,7 +200,7 @@ class Scene:
             assert operation.by_key is None or operation._op_outcome is Outcome.COMPLETED
         stats = p.stats()
         assert p.delayed + stats.held == len(self.harness.timer), "on the lists is in the wheel"
-        for event in p._held.by_key.values():
+        for event in p._parts.held.by_key.values():
             assert event.units == -1 or (event.claimed == 0 < event.units), event
         ended = stats.completed + stats.failed + stats.expired + stats.cancelled
         assert len(self.journal) == len(set(self.journal)) == ended
@@ -232,7 +232,7 @@ PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
 @pytest.mark.parametrize(("action", "folders"), PLACES)
 def test_an_interrupt_at_every_place(action, folders, monkeypatch):
     """After an interrupt at any place, counts, callbacks, lists and wheel agree."""
-    monkeypatch.setattr(callbacks, "MAX_NESTED", 2)
+    monkeypatch.setattr(lifecycle, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
     while fired:
         at += 1

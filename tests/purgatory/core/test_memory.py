@@ -105,7 +105,7 @@ def test_keys_without_operations_take_no_memory():
     for number in range(1000):
         p.complete(number)
     assert p.stats().watched_keys == 0
-    assert len(p._lists) == 0
+    assert len(p._parts.lists) == 0
 
 
 def test_a_closed_purgatory_is_released():

@@ -1,23 +1,11 @@
-"""OutcomeRecorder: what operations refer to; without the GIL each thread has a copy of it."""
+"""OutcomeRecorder: extends and reports, whichever thread made an operation."""
 
-import threading
 import warnings
 
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
-from purgatory.core.operations.operation_state import first_of
-from tests.testing.purgatory_harness import HANG, PurgatoryHarness
-from timingwheel.lowlevel import LOCKED_SECTIONS
-
-
-def in_thread(work):
-    """Run `work` in a thread of its own; return what it returned."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
-    thread.start()
-    thread.join(HANG)
-    return found[0]
+from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
 
 
 def submitted(p):
@@ -25,16 +13,6 @@ def submitted(p):
     operation = DelayedOperation(30)
     p.try_complete_else_watch(operation, ["k"])
     return operation
-
-
-@pytest.mark.skipif(not LOCKED_SECTIONS, reason="one for all threads with the GIL")
-def test_each_thread_has_a_copy():
-    """So threads that make operations count the references to different objects."""
-    p = PurgatoryHarness().purgatory
-    here, other = submitted(p)._op_owner, in_thread(lambda: submitted(p)._op_owner)
-    assert here is submitted(p)._op_owner
-    assert here is not other
-    assert first_of(here) is first_of(other) is p._owner
 
 
 def test_any_thread_extends_and_ends_what_another_made():

@@ -114,7 +114,7 @@ class TestClose:
         p.try_complete_else_watch(op, ["k"])
         closing = threading.Thread(target=lambda: p.close(cancel_pending=False), daemon=True)
         closing.start()
-        while not p._lists.closed:
+        while not p._parts.lists.closed:
             pass
         with pytest.raises(PurgatoryClosed):
             p.defer("k")

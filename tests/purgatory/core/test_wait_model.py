@@ -122,7 +122,7 @@ class Machine(WaitMachine):
         hold_ms=st.one_of(st.just(0), TIMES_MS),
     )
     def complete(self, key, value, limit, hold_ms):
-        held = self.system.p._held.by_key  # with those that the timer has not removed yet
+        held = self.system.p._parts.held.by_key  # with those that the timer has not removed yet
         if hold_ms and len(held) >= MAX_HELD and key not in held:
             with pytest.raises(HeldFull, match="max_held=3"):
                 self.system.complete(key, value, limit, hold_ms)
@@ -149,7 +149,7 @@ class Machine(WaitMachine):
 
     def expected_figures(self):
         pending, held = super().expected_figures()
-        more = len(self.system.p._held) - held
+        more = len(self.system.p._parts.held) - held
         if more:  # the timer has not been advanced
             assert more > 0
             assert self.system.harness.timer.delay_to_next() == 0

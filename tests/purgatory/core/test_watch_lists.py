@@ -62,7 +62,7 @@ class TestWatching:
         ops = [Recorder() for _ in range(4)]
         for waiting in (*ops, op):
             other.purgatory.try_complete_else_watch(waiting, ["k"])
-        lists = other.purgatory._lists
+        lists = other.purgatory._parts.lists
         assert lists.watchers_of("k") == [*ops, op]
         lists._check()
         op.cancel()
@@ -322,8 +322,8 @@ class TestTogether:
         thread.start()
         try:
             for _ in range(300):
-                p._lists.all()
-                p._lists._check()
+                p._parts.lists.all()
+                p._parts.lists._check()
         finally:
             stop.set()
             thread.join()

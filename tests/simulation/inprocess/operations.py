@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import COMPLETED
+from purgatory.core.operations.operation_state import COMPLETED, drop_condition, outcome_of
 from tests.simulation.inprocess.oracle import ThreadOracle
 from tests.simulation.inprocess.records import Call, WaitRecord
 from tests.simulation.inprocess.scheduler import Scheduler
@@ -94,7 +94,7 @@ class RecordedCondition(DelayedOperation):
 
     def on_complete(self) -> None:
         """See `DelayedOperation`."""
-        self._recorder.complete(self._op_outcome, ())
+        self._recorder.complete(outcome_of(self), ())
 
     def on_expiration(self) -> None:
         """See `DelayedOperation`."""
@@ -111,12 +111,12 @@ class RecordedKeyed(KeyedOperation):
     def __init__(self, recorder: Recorder, timeout: float, need: int) -> None:
         super().__init__(timeout, need)
         self._recorder = recorder
-        self._op_has_condition = False
+        drop_condition(self)
 
     def on_complete(self) -> None:
         """See `DelayedOperation`."""
         values = [value for value in self.values.values() if isinstance(value, int)]
-        self._recorder.complete(self._op_outcome, tuple(values))
+        self._recorder.complete(outcome_of(self), tuple(values))
 
     def on_expiration(self) -> None:
         """See `DelayedOperation`."""

@@ -108,7 +108,7 @@ def _next_rows(
     """Return the operations to look at next, in order; none: there are no more."""
     if request.key is None:
         return store.some_operations(after, BATCHES)
-    watchers = state.purgatory._lists.watchers_of(request.key)
+    watchers = state.parts.lists.watchers_of(request.key)
     if len(watchers) > FEW_WATCHERS:  # to sort them would take long
         return store.some_operations(after, BATCHES)
     numbers = [one.number for one in state.watchers_of(request.key) if one.number > after]

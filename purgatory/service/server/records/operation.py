@@ -99,7 +99,6 @@ class PendingOperation(DelayedOperation):
         now_ns: i64,
     ) -> None:
         super().__init__(expiry_delay(due_ns, now_ns))
-        self._op_has_condition = False  # only its keys complete it
         #: That it takes, without `values`; set when it is submitted or read from the store.
         self.bytes: i64 = 0
         self.number: i64 = number

@@ -11,6 +11,7 @@ does; while it is held, it is written once more when it reaches an operation.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
 from purgatory.service.server.memory.estimate import value_bytes
@@ -101,7 +102,7 @@ class KeyEvents:
         count = 0
         for operation in self._state.watchers_of(key):
             if context.units:
-                count += operation._op_complete_key(key, context)
+                count += tell_key(operation, key, context)
             elif operation.is_waiting_for(key, context.at_ms):
                 return count, True
         return count, False
@@ -129,7 +130,7 @@ class KeyEvents:
         found = [(self._state.held.in_force(key, now_ms), key) for key in operation.keys]
         for event, key in sorted((event, key) for event, key in found if event is not None):
             context = EventContext(event.value, now_ms, self.progressed, event.units)
-            is_completed = operation._op_complete_key(key, context)
+            is_completed = tell_key(operation, key, context)
             if context.units != event.units:
                 self._hold(key, event._replace(units=context.units) if context.units else None)
                 self._journal(key, 0)

@@ -1,0 +1,85 @@
+"""PurgatoryParts: what one purgatory consists of, for all that works on its operations and keys.
+
+`submission` and `completion` take them, and so do `aio`, `replay` and the service: this is their
+door to the core. `purgatory_core.parts_of` returns those of a purgatory. Any thread.
+
+Each operation refers to its owner, and without the interpreter lock, threads that count the
+references to one object wait for each other. So there the operations that a thread makes refer to a
+copy of its own.
+"""
+
+from typing import Final
+
+from _purgatory_cpython.fork import FORK_COUNTER
+from _purgatory_cpython.mypyc_types import i64
+from purgatory.core.held_events import HeldEvents
+from purgatory.core.operations.operation_state import OperationState
+from purgatory.core.outcome_recorder import OutcomeRecorder
+from purgatory.core.watch_lists import WatchLists
+from timingwheel import Timer
+from timingwheel.lowlevel import (
+    ATOMIC_SECTIONS,
+    LOCKED_SECTIONS,
+    TimerCore,
+    add_task,
+    gc_untrack,
+)
+
+# Bound once: compiled, that saves a look into the module's dict for each operation.
+_gc_untrack: Final = gc_untrack
+
+# Threads beyond that number share copies of the owner. A power of two.
+_COPIES: Final = 8
+
+
+class PurgatoryParts:
+    """See the module."""
+
+    def __init__(
+        self, owner: OutcomeRecorder, lists: WatchLists, held: HeldEvents, timer: Timer
+    ) -> None:
+        # Final: compiled without the interpreter lock, only these are read without counting a
+        # reference.
+        self.owner: Final = owner
+        self.lists: Final = lists
+        self.held: Final = held
+        # As what is compiled: else its type is checked for each operation.
+        self.timer: Final[TimerCore] = timer
+        # Whether `add_task` does what the timer's `add` does: a subclass may override that.
+        self._add_is_default: bool = type(timer).add is Timer.add
+        self._fork_number = i64(FORK_COUNTER.value)
+        self._copies: Final[list[OutcomeRecorder | None]] = [None] * _COPIES
+
+    def owner_of(self, operation: OperationState) -> OutcomeRecorder:
+        """Return the owner for an operation, by the thread that made it."""
+        if not LOCKED_SECTIONS:
+            return self.owner
+        number = operation._tt_lane & (_COPIES - 1)
+        copy = self._copies[number]
+        if copy is None:  # two threads may make one each: both will do
+            copy = self._copies[number] = self.owner.copy()
+        return copy
+
+    def start_timeout(self, operation: OperationState) -> None:
+        """Add an operation to the timer."""
+        if self._add_is_default:
+            add_task(self.timer, operation)
+        else:
+            self.timer.add(operation)
+        if ATOMIC_SECTIONS and self.owner.untracks and operation._op_outcome is None:
+            # Atomic with the check: the thread that ends it from now on tracks it again.
+            _gc_untrack(operation)
+
+    def check_open(self) -> None:
+        """Raise PurgatoryClosed if nothing may be watched any more, PurgatoryForked in a child."""
+        if self._fork_number != FORK_COUNTER.value:
+            self.owner.check_not_forked()
+        if self.lists.closed:
+            self.lists.check_open()
+
+    def check_not_drained(self) -> None:
+        """Raise PurgatoryClosed if nothing is watched any more, PurgatoryForked in a child."""
+        if self._fork_number != FORK_COUNTER.value:
+            self.owner.check_not_forked()
+        if self.lists.fully_drained:
+            self.lists.check_open()
