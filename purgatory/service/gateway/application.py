@@ -1,105 +1,96 @@
-"""The application: the routes of the API, what guards them, and its OpenAPI document."""
+"""The application: the routes of the API, and what guards them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-from litestar import Litestar, MediaType, Request, Router, get
-from litestar.connection import ASGIConnection
-from litestar.di import Provide
-from litestar.handlers import BaseRouteHandler
-from litestar.middleware import DefineMiddleware
-from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
-from litestar.openapi.spec import Components, SecurityScheme
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from purgatory.service.gateway.callers import Caller, Callers, check_right
-from purgatory.service.gateway.leases import finish, give_back, keep, take
-from purgatory.service.gateway.operations import (
-    cancel,
-    change_key,
-    extend,
-    look,
-    schedule,
-    submit,
-    submit_batch,
-)
-from purgatory.service.gateway.outcomes import acknowledge, follow, unread
-from purgatory.service.gateway.problems import HANDLERS
+from purgatory.service.gateway import leases, operations, outcomes
+from purgatory.service.gateway.callers import Callers, check_right
+from purgatory.service.gateway.document import document
+from purgatory.service.gateway.endpoint import Endpoint
+from purgatory.service.gateway.problems import answer_to, refusal
 from purgatory.service.http.request_checks import HostCheck, OriginCheck
 
-#: Bytes of a request's body.
-MAX_BODY_BYTES: Final = 1 << 20
+ENDPOINTS: Final = (
+    *(operations.submit, operations.submit_batch, operations.schedule),
+    *(operations.look, operations.extend, operations.cancel, operations.change_key),
+    *(outcomes.unread, outcomes.follow, outcomes.acknowledge),
+    *(leases.take, leases.keep, leases.finish, leases.give_back),
+)
 
-_DESCRIPTION: Final = """\
-Delayed operations: each completes when a watch key is completed, or expires at its timeout, once.
-All that is answered is on disk. Errors are a `Problem`; requests may be sent again."""
+_DOCUMENT: Final = Response(document(ENDPOINTS), media_type="application/vnd.oai.openapi+json")
+# What answers for each method of a path, or of all paths that begin so and end in a name. Responses
+# need no token; whether the server answers, requests tell.
+_METHODS: Final[dict[str, dict[str, Endpoint | Response]]] = {
+    "/healthz": {"GET": PlainTextResponse("ok\n")},
+    "/v1": {"GET": _DOCUMENT},
+    "/v1/openapi.json": {"GET": _DOCUMENT},
+}
+for each in ENDPOINTS:
+    _METHODS.setdefault(each.prefix, {})[each.method] = each
 
 
-def make_application(callers: Callers, hosts: Sequence[str]) -> Litestar:
+def make_application(callers: Callers, hosts: Sequence[str]) -> Starlette:
     """Return the application. `hosts`: the names by which requests may call this machine."""
 
     @contextlib.asynccontextmanager
-    async def connections(_: Litestar) -> AsyncIterator[None]:
+    async def connections(_: Starlette) -> AsyncIterator[None]:
         try:
             yield
         finally:
             await callers.close()
 
-    async def guard(
-        connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
-    ) -> None:
-        right = handler.opt.get("right")
-        if right is not None:  # Litestar's own answer to OPTIONS has none
-            check_right(callers.access_of(connection), right)
-
-    # A function, because Litestar copies what it is given, and would copy the callers of a method.
-    async def caller_of(request: Request[Any, Any, Any]) -> Caller:
-        return await callers.of(request)
-
-    api = Router(
-        "/",
-        route_handlers=[
-            *(submit, submit_batch, schedule, look, extend, cancel, change_key),
-            *(unread, follow, acknowledge),
-            *(take, keep, finish, give_back),
-        ],
-        guards=[guard],
-        dependencies={"caller": Provide(caller_of)},
-        security=[{"token": []}],
-    )
-    return Litestar(
-        [api, healthy],
-        lifespan=[connections],
-        exception_handlers=HANDLERS,
-        openapi_config=_document(),
-        request_max_body_size=MAX_BODY_BYTES,
-        middleware=[DefineMiddleware(_checked, hosts=hosts)],
-        logging_config=None,
+    return Starlette(
+        routes=[Route("/{path:path}", _Api(callers))],
+        middleware=[Middleware(HostCheck, hosts=hosts), Middleware(OriginCheck)],
+        lifespan=connections,
     )
 
 
-def _checked(app: Any, hosts: Sequence[str]) -> Any:
-    """Return the checks before `app`: the same ASGI, by the types of another framework."""
-    return HostCheck(OriginCheck(app), hosts)
+class _Api:
+    """Answers requests: an ASGI application."""
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await self._answer(request)
+        except Exception as error:  # noqa: BLE001  # a fault of ours is answered with 500
+            response = answer_to(request, error)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        methods = _methods_of(request.scope)
+        if not methods:
+            return refusal(404, "unknown", "Not Found")
+        found = methods.get(request.method)
+        if found is None:
+            allow = {"Allow": ", ".join(sorted([*methods, "OPTIONS"]))}
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=allow)
+            return refusal(405, "method", "Method Not Allowed", allow)
+        if isinstance(found, Response):
+            return found
+        access = self._callers.access_of(request)
+        check_right(access, found.right)
+        return await found.answer(request, self._callers.of(access))
 
 
-@get("/healthz", media_type=MediaType.TEXT, include_in_schema=False)
-async def healthy() -> str:
-    """Tell that the gateway answers; whether the server does, requests tell."""
-    return "ok\n"
-
-
-def _document() -> OpenAPIConfig:
-    return OpenAPIConfig(
-        title="timer-purgatory",
-        version="1",
-        description=_DESCRIPTION,
-        path="/v1",
-        render_plugins=[JsonRenderPlugin(path="/openapi.json")],
-        components=Components(
-            security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}
-        ),
-    )
+def _methods_of(scope: Scope) -> dict[str, Endpoint | Response]:
+    """Return what answers for each method of a request's path; empty for an unknown one."""
+    raw_path: bytes = scope["raw_path"]
+    for prefix, methods in _METHODS.items():
+        if prefix.endswith("/") and raw_path[: len(prefix)] == prefix.encode() != raw_path:
+            return methods
+    return _METHODS.get("/" + "/".join(filter(None, scope["path"].split("/"))), {})

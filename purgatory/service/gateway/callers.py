@@ -10,8 +10,7 @@ import asyncio
 from functools import partial
 from typing import Any, NamedTuple
 
-from litestar import Request
-from litestar.connection import ASGIConnection
+from starlette.requests import Request
 
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore
@@ -58,15 +57,14 @@ class Callers:
         self._max_wait = max_wait
         self._connections: dict[str, _Connection] = {}
 
-    async def of(self, request: Request[Any, Any, Any]) -> Caller:
-        """Return the caller of a request. Raises ApiError if there is none."""
-        access = self.access_of(request)
+    def of(self, access: Access) -> Caller:
+        """Return the caller with an access; connects it to the server if need be."""
         connection = self._connections.get(access.label)
         if connection is None:
             connection = self._connections[access.label] = self._connect(access.label)
         return Caller(access, connection, self._max_wait)
 
-    def access_of(self, request: ASGIConnection[Any, Any, Any, Any]) -> Access:
+    def access_of(self, request: Request) -> Access:
         """Return what a request's token may do. Raises ApiError without a good one."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         access = self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None

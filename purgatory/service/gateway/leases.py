@@ -8,18 +8,16 @@ it remembers no lease, and a program goes on with any gateway of the server.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
-from litestar import Request, post
-from litestar.di import NamedDependency
-from litestar.params import JSONBody
+from starlette.requests import Request
 
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.gateway.callers import Caller
+from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.job_taker import Ask
-from purgatory.service.gateway.json_values import as_json, seconds
 from purgatory.service.gateway.messages import (
     LeasedJobReport,
     LeasedJobs,
@@ -27,8 +25,9 @@ from purgatory.service.gateway.messages import (
     LeaseResults,
     ReturnRequest,
     TakeRequest,
+    as_json,
+    seconds,
 )
-from purgatory.service.gateway.problems import RESPONSES
 from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 from timingwheel.lowlevel import to_ms
 
@@ -37,12 +36,8 @@ _RETRY_DELAY_S: Final = 1.0
 _MAX_RETRY_DELAY_S: Final = 600.0
 
 
-@post(
-    "/v1/leases", opt={"right": "work"}, responses=RESPONSES, status_code=200, summary="Take jobs"
-)
-async def take(
-    caller: NamedDependency[Caller], data: JSONBody[TakeRequest], request: Request[Any, Any, Any]
-) -> LeasedJobs:
+@endpoint("POST", "/v1/leases", "work", "Take jobs")
+async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJobs:
     """Return jobs that are due, leased to the caller: those that there are, or the first to come.
 
     To be asked again at once if there was none.
@@ -53,46 +48,28 @@ async def take(
     return LeasedJobs([_shown(job) for job in jobs])
 
 
-async def _hanging_up(request: Request[Any, Any, Any]) -> None:
+async def _hanging_up(request: Request) -> None:
     """Return when the program that has sent a request has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-@post(
-    "/v1/leases/keep",
-    opt={"right": "work"},
-    responses=RESPONSES,
-    status_code=200,
-    summary="Keep leases",
-)
-async def keep(caller: NamedDependency[Caller], data: JSONBody[LeaseList]) -> LeaseResults:
+@endpoint("POST", "/v1/leases/keep", "work", "Keep leases")
+async def keep(caller: Caller, data: LeaseList) -> LeaseResults:
     """Have leases last as long again as when they were taken, from now on."""
     calls = caller.client.calls.job_calls
     replies = [calls.keep(Lease(*_numbers(name)[:2])) for name in data.leases]
     return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
 
 
-@post(
-    "/v1/leases/acknowledge",
-    opt={"right": "work"},
-    responses=RESPONSES,
-    status_code=200,
-    summary="Acknowledge jobs",
-)
-async def finish(caller: NamedDependency[Caller], data: JSONBody[LeaseList]) -> LeaseResults:
+@endpoint("POST", "/v1/leases/acknowledge", "work", "Acknowledge jobs")
+async def finish(caller: Caller, data: LeaseList) -> LeaseResults:
     """Say that jobs are done: whatever was held is never leased again, and that is on disk."""
     return await _end(caller, [_end_of(name, How.DONE) for name in data.leases])
 
 
-@post(
-    "/v1/leases/return",
-    opt={"right": "work"},
-    responses=RESPONSES,
-    status_code=200,
-    summary="Give jobs back",
-)
-async def give_back(caller: NamedDependency[Caller], data: JSONBody[ReturnRequest]) -> LeaseResults:
+@endpoint("POST", "/v1/leases/return", "work", "Give jobs back")
+async def give_back(caller: Caller, data: ReturnRequest) -> LeaseResults:
     """Give back jobs that were not done, or at which an attempt has failed."""
     if data.error is None:
         if data.delay is not None:

@@ -4,10 +4,16 @@ Times are seconds, moments whole milliseconds of Unix time, as `_ms` says. Value
 any JSON.
 """
 
-from typing import Annotated, Any
+import base64
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
+from purgatory.durations import parse_duration
+from purgatory.service.encoding import pack
+
+Report = TypeVar("Report", bound=Struct)
 #: Seconds, or a text with units.
 Duration = (
     Annotated[float, Meta(ge=0, description="seconds")]
@@ -231,3 +237,26 @@ class LeaseResults(Struct):
     """For each lease, in order, whether it was held; if not, the job is another's, or done."""
 
     held: list[bool]
+
+
+def as_json(value: Any) -> msgspec.Raw:
+    """Return a value of MessagePack as JSON, bytes as base64.
+
+    What JSON has no form for, as maps with lists as keys, comes as base64 of its MessagePack.
+    """
+    try:
+        return msgspec.Raw(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return msgspec.Raw(msgspec.json.encode(base64.b64encode(pack(value)).decode("ascii")))
+
+
+def seconds(duration: float | str) -> float:
+    """Return a `Duration` in seconds. Raises ValueError."""
+    return parse_duration(duration) if isinstance(duration, str) else duration
+
+
+def report(kind: type[Report], message: Any) -> Report:
+    """Return a message of the server as a report, which has fields of the same names."""
+    fields = {name: getattr(message, name) for name in kind.__struct_fields__}
+    values = {name: as_json(fields[name]) for name in ("result", "payload")}
+    return kind(**fields | values)

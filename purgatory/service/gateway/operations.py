@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
-from urllib.parse import unquote_to_bytes
-
-from litestar import Request, delete, get, patch, post
-from litestar.di import NamedDependency, Provide
-from litestar.params import JSONBody
+from typing import Final
 
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import OperationFailed, Refused
 from purgatory.service.gateway.callers import Caller
-from purgatory.service.gateway.json_values import as_json, seconds
+from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import (
     BatchReply,
     BatchRequest,
@@ -27,41 +22,23 @@ from purgatory.service.gateway.messages import (
     OperationReport,
     OperationRequest,
     Receipt,
+    report,
+    seconds,
 )
-from purgatory.service.gateway.problems import RESPONSES, ApiError, problem_of
+from purgatory.service.gateway.problems import ApiError, problem_of
 from purgatory.service.protocol import OperationStatus
 
 _UNKNOWN: Final = "unknown"
 
 
-def text_after(prefix: str) -> Any:
-    """Return a dependency: the text behind `prefix` in a request's path, as it was meant.
-
-    The path itself would not tell `a%2Fb` from `a/b`, nor keep `a//b`. Raises ApiError.
-    """
-
-    async def text(request: Request[Any, Any, Any]) -> str:
-        raw = request.scope["raw_path"].partition(b"?")[0]
-        try:
-            found = unquote_to_bytes(raw.removeprefix(prefix.encode())).decode()
-        except UnicodeDecodeError as error:
-            raise ApiError(400, "malformed", f"path is {raw!r}; expected UTF-8") from error
-        return found
-
-    return Provide(text)
-
-
-_OPERATION: Final = "/v1/operations/"
-
-
-@post("/v1/operations", opt={"right": "submit"}, responses=RESPONSES, summary="Submit an operation")
-async def submit(caller: NamedDependency[Caller], data: JSONBody[OperationRequest]) -> Receipt:
+@endpoint("POST", "/v1/operations", "submit", "Submit an operation", 201)
+async def submit(caller: Caller, data: OperationRequest) -> Receipt:
     """Have an operation wait; it is on disk when this is answered."""
     return await _submit(caller, data)
 
 
-@post("/v1/jobs", opt={"right": "submit"}, responses=RESPONSES, summary="Schedule a job")
-async def schedule(caller: NamedDependency[Caller], data: JSONBody[JobRequest]) -> Receipt:
+@endpoint("POST", "/v1/jobs", "submit", "Schedule a job", 201)
+async def schedule(caller: Caller, data: JobRequest) -> Receipt:
     """Have a worker do a job when it is due; it is on disk when this is answered."""
     reply = caller.client.calls.schedule_later(
         seconds(data.delay),
@@ -74,14 +51,8 @@ async def schedule(caller: NamedDependency[Caller], data: JSONBody[JobRequest]) 
     return Receipt(receipt.op_id, receipt.state)
 
 
-@post(
-    "/v1/batch/operations",
-    opt={"right": "submit"},
-    responses=RESPONSES,
-    status_code=200,
-    summary="Submit many",
-)
-async def submit_batch(caller: NamedDependency[Caller], data: JSONBody[BatchRequest]) -> BatchReply:
+@endpoint("POST", "/v1/batch/operations", "submit", "Submit many")
+async def submit_batch(caller: Caller, data: BatchRequest) -> BatchReply:
     """Have operations wait; each is submitted, or refused, by itself."""
     replies = await asyncio.gather(
         *[_submit(caller, each) for each in data.operations], return_exceptions=True
@@ -109,42 +80,21 @@ def _result(reply: Receipt | BaseException) -> BatchResult:
     raise reply
 
 
-@get(
-    "/v1/operations/{op_id:path}",
-    opt={"right": "read"},
-    responses=RESPONSES,
-    dependencies={"name": text_after(_OPERATION)},
-    summary="Look at an operation",
-)
-async def look(caller: NamedDependency[Caller], name: NamedDependency[str]) -> OperationReport:
+@endpoint("GET", "/v1/operations/{op_id}", "read", "Look at an operation")
+async def look(caller: Caller, name: str) -> OperationReport:
     """Return the state of an operation. Its outcome stays unread."""
-    return _shown(await _status(caller, name))
+    return report(OperationReport, await _status(caller, name))
 
 
-@patch(
-    "/v1/operations/{op_id:path}",
-    opt={"right": "submit"},
-    responses=RESPONSES,
-    dependencies={"name": text_after(_OPERATION)},
-    summary="Extend an operation",
-)
-async def extend(
-    caller: NamedDependency[Caller], name: NamedDependency[str], data: JSONBody[ExtensionRequest]
-) -> Done:
+@endpoint("PATCH", "/v1/operations/{op_id}", "submit", "Extend an operation")
+async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
     """Have its timeout count anew from now, unless it has ended."""
     timeout = seconds(data.timeout)
     return await _change(caller, name, lambda: caller.client.extend(name, timeout))
 
 
-@delete(
-    "/v1/operations/{op_id:path}",
-    opt={"right": "submit"},
-    responses=RESPONSES,
-    status_code=200,
-    dependencies={"name": text_after(_OPERATION)},
-    summary="Cancel an operation",
-)
-async def cancel(caller: NamedDependency[Caller], name: NamedDependency[str]) -> Done:
+@endpoint("DELETE", "/v1/operations/{op_id}", "submit", "Cancel an operation")
+async def cancel(caller: Caller, name: str) -> Done:
     """End it as cancelled, unless it has ended."""
     return await _change(caller, name, lambda: caller.client.cancel(name))
 
@@ -163,35 +113,8 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
     return status
 
 
-def _shown(status: OperationStatus) -> OperationReport:
-    return OperationReport(
-        status.op_id,
-        status.state,
-        status.kind,
-        status.client,
-        status.keys,
-        status.need,
-        status.submitted_ms,
-        status.deadline_ms,
-        status.at_ms,
-        status.by_key,
-        status.keys_done,
-        as_json(status.result),
-        as_json(status.payload),
-    )
-
-
-@post(
-    "/v1/keys/{key:path}",
-    opt={"right": "complete"},
-    responses=RESPONSES,
-    status_code=200,
-    dependencies={"name": text_after("/v1/keys/")},
-    summary="Complete a key, or let it fail",
-)
-async def change_key(
-    caller: NamedDependency[Caller], name: NamedDependency[str], data: JSONBody[KeyChange]
-) -> Count:
+@endpoint("POST", "/v1/keys/{key}", "complete", "Complete a key, or let it fail")
+async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
     """Return how many operations that ended; it is on disk then."""
     return Count(await _change_key(caller.client, name, data))
 

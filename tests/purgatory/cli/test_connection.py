@@ -44,8 +44,6 @@ def test_no_server_there(run):
 @pytest.mark.parametrize("address", ["nonsense", "tcp://", "tcp://127.0.0.1", "gopher://a:1"])
 def test_a_bad_address(address, command, capsys, monkeypatch):
     """One line that names it, and exit code 2."""
-    if "gateway" in command:
-        pytest.importorskip("litestar")
     monkeypatch.setenv("PURGATORY_ADDRESS", address)
     assert cli.main(command) == cli.FAILED
     errors = capsys.readouterr().err

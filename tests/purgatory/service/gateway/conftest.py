@@ -3,11 +3,8 @@
 import contextlib
 import threading
 
-import pytest
-
-pytest.importorskip("litestar", reason="pip install 'timer-purgatory[gateway]'")
-
 import httpx
+import pytest
 
 from purgatory.service.auth.access import Access
 from purgatory.service.auth.token_store import TokenStore

@@ -1,0 +1,127 @@
+"""Endpoint: a method of a path: what it takes and returns, and which right it needs.
+
+Requests are checked by the types of a handler's arguments. Used by the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from purgatory.service.gateway.callers import Caller
+from purgatory.service.gateway.problems import ApiError
+
+#: Bytes of a request's body.
+MAX_BODY_BYTES: Final = 1 << 20
+#: Arguments of handlers that are not in the body: where a request has them, under which name.
+PLACES: Final = {"after": ("query", "after"), "last_event_id": ("header", "Last-Event-ID")}
+JSON: Final = "application/json"
+EVENTS: Final = "text/event-stream"
+_EVENT_HEADERS: Final = {
+    "Cache-Control": "no-cache",
+    "Connection": "keep-alive",
+    "X-Accel-Buffering": "no",
+}
+
+
+class Endpoint:
+    """A method of a path, which needs `right` and is answered by `handler`, with `status`.
+
+    The handler's arguments say what it takes: `caller`; `data`, the body; `name`, the text that
+    ends the path; `request`; and those of `PLACES`. It returns a struct, or yields events.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        right: str,
+        summary: str,
+        handler: Callable[..., Any],
+        status: int,
+    ) -> None:
+        self.method = method
+        self.path = path
+        #: The path without the name that ends it, if one does.
+        self.prefix: str = path.partition("{")[0]
+        self.right = right
+        self.summary = summary
+        self.handler = handler
+        self.status = status
+        signature = inspect.signature(handler, eval_str=True)
+        self.takes = signature.parameters
+        self.body: Any = self.takes["data"].annotation if "data" in self.takes else None
+        self.reply: Any = signature.return_annotation
+        self.streams: bool = inspect.isasyncgenfunction(handler)
+
+    async def answer(self, request: Request, caller: Caller) -> Response:
+        """Answer a request. Raises ApiError, and what the handler raises."""
+        given: dict[str, Any] = {"caller": caller, "request": request}
+        if "name" in self.takes:
+            given["name"] = _text(request.scope["raw_path"], self.prefix)
+        for name in self.takes.keys() & PLACES:
+            given[name] = self._parameter(request, name)
+        if self.body is not None:
+            body = await _body(request)
+            given["data"] = _checked(
+                lambda: msgspec.json.decode(body, type=self.body, strict=False), "data"
+            )
+        reply = self.handler(**{name: given[name] for name in self.takes})
+        if self.streams:
+            return StreamingResponse(reply, headers=_EVENT_HEADERS, media_type=EVENTS)
+        content = msgspec.json.encode(await reply)
+        return Response(content, status_code=self.status, media_type=JSON)
+
+    def _parameter(self, request: Request, name: str) -> Any:
+        place, key = PLACES[name]
+        value = (request.query_params if place == "query" else request.headers).get(key)
+        wanted = self.takes[name]
+        if value is None:
+            return wanted.default
+        return _checked(lambda: msgspec.convert(value, wanted.annotation, strict=False), name)
+
+
+def endpoint(
+    method: str, path: str, right: str, summary: str, status: int = 200
+) -> Callable[[Callable[..., Any]], Endpoint]:
+    """Make an endpoint of a handler."""
+    return lambda handler: Endpoint(method, path, right, summary, handler, status)
+
+
+def _checked(decode: Callable[[], Any], name: str) -> Any:
+    """Return what `decode` does. Raises ApiError, which says where `name` has a bad value."""
+    try:
+        return decode()
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
+        message = f"{place.strip('.`') or name}: {reason}"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message = str(error)
+    raise ApiError(400, "malformed", message)
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body. Raises ApiError if it is too large."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise ApiError(413, "too-large", "Request Entity Too Large")
+    return bytes(body)
+
+
+def _text(raw_path: bytes, prefix: str) -> str:
+    """Return the text behind `prefix` in a request's path, as it was meant. Raises ApiError.
+
+    The path itself would not tell `a%2Fb` from `a/b`, nor keep `a//b`.
+    """
+    try:
+        return unquote_to_bytes(raw_path.removeprefix(prefix.encode())).decode()
+    except UnicodeDecodeError as error:
+        raise ApiError(400, "malformed", f"path is {raw_path!r}; expected UTF-8") from error
