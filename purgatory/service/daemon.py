@@ -70,7 +70,7 @@ class ServiceDaemon:
             self._http = WebServer(
                 self._config.http_bind,
                 status=StatusReader(
-                    server.purgatory,
+                    server.state.purgatory,
                     server.stats,
                     server.now_ms,
                     health=server.health,
@@ -99,11 +99,7 @@ class ServiceDaemon:
 
     def _register_metrics(self) -> None:
         server = self.server
-        server.registry.register(
-            ServerCollector(
-                server.stats, self._refused_handshakes, server.commit_times, server.client_depths
-            )
-        )
+        server.registry.register(ServerCollector(server, self._refused_handshakes))
         register_process_metrics(server.registry)
         if self._sink is not None:
             server.registry.register(JournalCollector(self._sink.stats))

@@ -37,7 +37,8 @@ MUTANTS = [
     Mutant(
         "a server takes itself for ready while its disk hangs",
         SERVER + "store_loop.py",
-        "        self.activity.begin_commit()\n        try:\n            if transaction.changes:\n",
+        "        self.activity.commit_since_ns = self.activity.now_ns()\n"
+        "        try:\n            if transaction.changes:\n",
         "        try:\n            if transaction.changes:\n",
     ),
     Mutant(

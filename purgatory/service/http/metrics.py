@@ -19,134 +19,61 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from purgatory.service.protocol import VERSION
-from purgatory.service.server.records.clients import ClientDepths
-from purgatory.service.server.stats import ServerStats
-from purgatory.service.server.store_activity import COMMIT_BOUNDS_S, CommitTimes
+from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME
+from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
 from purgatory.service.version import package_version
 
 if TYPE_CHECKING:
     from purgatory.service.server.journal.journal_stats import JournalStats
+    from purgatory.service.server.server import Server
 
-# Values of the moment; all others are counters, from the start of the server.
-_GAUGES: Final = {
-    "held": "Events held for operations that are submitted later",
-    "jobs_waiting": "Jobs that are due and wait for a worker, or for their next attempt",
-    "jobs_leased": "Jobs that workers have",
-    "jobs_dead": "Jobs that were given up",
-    "unacknowledged": "Outcomes kept for their clients",
-    "connections": "Connections that said hello",
-    "store_backlog": "Requests that the store thread has not taken yet",
-    "store_bytes": "Size of the database and its log",
-    "uptime_seconds": "Seconds since the start",
-    "memory_bytes": "Memory that the process takes, by estimate",
-    "max_memory_bytes": "Memory that the process may take; 0: any",
-    "ready": "1 if the server is ready, else 0",
-    "last_commit_age_seconds": "Seconds since a commit last succeeded",
-    "oldest_due_age_seconds": "Seconds that the oldest due outcome that is not on disk is late",
-    "next_due_seconds": "Seconds until something may be due; -1 if nothing waits",
-    "failing_seconds": "Seconds for which all commits have failed",
-}
-_COUNTERS: Final = {
-    "messages": "Messages read from clients",
-    "submitted": "Operations submitted",
-    "refused": "Requests, or operations of them, answered with an error",
-    "commits": "Transactions",
-    "commit_seconds": "Seconds that transactions took",
-    "commit_failures": "Transactions that were undone",
-}
-_OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
+_FAMILIES: Final = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
 
 
 class ServerCollector(Collector):
-    """Shows what `stats` returns, as `purgatory_server_...`. Any thread may scrape.
+    """Shows the statistics of `server`, as `purgatory_server_...`. Any thread may scrape.
 
     `refused_handshakes` returns how many connections had no allowed key. The number of pending
     operations is among the purgatory's own metrics. Of the clients there is no series each, for a
     program may use a new name in each run: there is their number, and the depth of the largest.
     """
 
-    def __init__(
-        self,
-        stats: Callable[[], ServerStats],
-        refused_handshakes: Callable[[], int],
-        commit_times: Callable[[], CommitTimes],
-        client_depths: Callable[[], ClientDepths],
-    ) -> None:
-        self._stats = stats
+    def __init__(self, server: Server, refused_handshakes: Callable[[], int]) -> None:
+        self._server = server
         self._refused_handshakes = refused_handshakes
-        self._commit_times = commit_times
-        self._client_depths = client_depths
 
     def describe(self) -> Iterable[Metric]:
-        """Yield the metrics without samples, so that a registry can detect clashing names."""
-        yield from (_gauge(name) for name in _GAUGES)
-        yield from (_counter(name) for name in _COUNTERS)
-        yield _outcomes()
-        yield _refused_handshakes()
-        yield _commit_histogram(CommitTimes((0,) * (len(COMMIT_BOUNDS_S) + 1), 0.0))
-        yield from _client_gauges(ClientDepths(0, 0))
+        """Return the metrics, so that a registry can detect clashing names."""
+        return self.collect()
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics of this moment."""
-        stats = self._stats()
-        for name in _GAUGES:
-            gauge = _gauge(name)
-            gauge.add_metric((), getattr(stats, name))
-            yield gauge
-        for name in _COUNTERS:
-            counter = _counter(name)
-            counter.add_metric((), getattr(stats, name))
-            yield counter
-        outcomes = _outcomes()
-        for outcome in _OUTCOMES:
-            outcomes.add_metric((outcome,), getattr(stats, outcome))
+        stats = self._server.stats()
+        text = "Operations that ended, once it is on disk"
+        outcomes = CounterMetricFamily("purgatory_server_outcomes", text, labels=["outcome"])
+        for each in fields(stats):
+            kind, value = each.metadata["kind"], getattr(stats, each.name)
+            if kind == OUTCOME:
+                outcomes.add_metric((each.name,), value)
+            elif kind in _FAMILIES:
+                yield _FAMILIES[kind](f"purgatory_server_{each.name}", each.metadata["text"], value)
         yield outcomes
-        refused_handshakes = _refused_handshakes()
-        refused_handshakes.add_metric((), self._refused_handshakes())
-        yield refused_handshakes
-        yield _commit_histogram(self._commit_times())
-        yield from _client_gauges(self._client_depths())
+        text = "Connections refused for want of an allowed key"
+        name = "purgatory_server_refused_handshakes"
+        yield CounterMetricFamily(name, text, self._refused_handshakes())
+        yield from self._distributions()
 
-
-def _gauge(name: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"purgatory_server_{name}", _GAUGES[name])
-
-
-def _counter(name: str) -> CounterMetricFamily:
-    return CounterMetricFamily(f"purgatory_server_{name}", _COUNTERS[name])
-
-
-def _outcomes() -> CounterMetricFamily:
-    text = "Operations that ended, once it is on disk"
-    return CounterMetricFamily("purgatory_server_outcomes", text, labels=["outcome"])
-
-
-def _refused_handshakes() -> CounterMetricFamily:
-    text = "Connections refused for want of an allowed key"
-    return CounterMetricFamily("purgatory_server_refused_handshakes", text)
-
-
-def _commit_histogram(times: CommitTimes) -> HistogramMetricFamily:
-    bounds = [*map(str, COMMIT_BOUNDS_S), "+Inf"]
-    buckets = list(zip(bounds, accumulate(times.counts), strict=True))
-    name = "purgatory_server_commit_duration_seconds"
-    return HistogramMetricFamily(name, "How long transactions took", buckets, times.sum_s)
-
-
-def _client_gauges(depths: ClientDepths) -> Iterable[GaugeMetricFamily]:
-    text = "Clients that have operations, outcomes or connections"
-    yield GaugeMetricFamily("purgatory_server_clients", text, depths.clients)
-    text = "Pending operations and unacknowledged outcomes of the client that has most"
-    yield GaugeMetricFamily("purgatory_server_largest_client", text, depths.largest)
-
-
-# Every figure is shown here, or among the purgatory's own metrics.
-assert {field.name for field in fields(ServerStats)} == {
-    "pending",
-    *_GAUGES,
-    *_COUNTERS,
-    *_OUTCOMES,
-}
+    def _distributions(self) -> Iterable[Metric]:
+        activity, depths = self._server.activity, self._server.state.clients.depths()
+        bounds = [*map(str, COMMIT_BOUNDS_S), "+Inf"]
+        buckets = list(zip(bounds, accumulate(activity.commit_counts), strict=True))
+        name = "purgatory_server_commit_duration_seconds"
+        text = "How long transactions took"
+        yield HistogramMetricFamily(name, text, buckets, activity.commit_seconds)
+        text = "Clients that have operations, outcomes or connections"
+        yield GaugeMetricFamily("purgatory_server_clients", text, depths.clients)
+        text = "Pending operations and unacknowledged outcomes of the client that has most"
+        yield GaugeMetricFamily("purgatory_server_largest_client", text, depths.largest)
 
 
 class JournalCollector(Collector):

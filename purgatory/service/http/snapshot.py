@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatory.service.server.records.operation import PendingOperation
 from timingwheel import monotonic_ms
 from timingwheel.lowlevel import NS_PER_MS
 
@@ -145,7 +146,11 @@ ROWS: Final = 10
 
 
 def read_operations(server: Server) -> dict[str, Any]:
-    """Return the rows of both tables, as values for JSON; times are Unix milliseconds."""
+    """Return the rows of both tables, as values for JSON; times are Unix milliseconds.
+
+    Of operations that are due at nearly the same time some may be left out; see
+    `Timer.first_tasks`.
+    """
     return {
         "now_ms": server.now_ms(),
         "next": [
@@ -155,7 +160,8 @@ def read_operations(server: Server) -> dict[str, Any]:
                 "kind": operation.kind,
                 "client": operation.client.name,
             }
-            for operation in server.first_due(ROWS)
+            for operation in server.state.timer.first_tasks(ROWS)
+            if isinstance(operation, PendingOperation)
         ],
-        "failures": [failure._asdict() for failure in server.latest_failures()],
+        "failures": [failure._asdict() for failure in server.state.failures.latest()],
     }

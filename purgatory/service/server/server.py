@@ -11,10 +11,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
@@ -25,19 +24,18 @@ from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Limits
-from purgatory.service.server.clock import ClockSources, ServiceClock
+from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.data_directory import data_directory_lock
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.network import Network
-from purgatory.service.server.records.clients import ClientDepths
-from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
-from purgatory.service.server.server_health import HealthReport, RecentFailure, ServerHealth
+from purgatory.service.server.server_health import HealthReport, ServerHealth
+from purgatory.service.server.state import ServerState
 from purgatory.service.server.stats import ServerStats
-from purgatory.service.server.store_activity import CommitTimes
+from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.store.store import Store
@@ -45,9 +43,7 @@ from purgatory.service.version import package_version
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:
-    from purgatory.core.purgatory import Purgatory
     from purgatory.service.auth.authenticator import SocketSecurity
-    from timingwheel import Timer
 
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -83,7 +79,12 @@ class Server:
         self._open_store = open_store
         self._end_callbacks: list[Callable[[], None]] = []
         self._reload_callbacks: list[Callable[[], None]] = []
-        self._parts: _RunningServer | None = None  # set by `start`
+        # Set by `start`.
+        self._parts: ServerParts | None = None
+        self._health: ServerHealth
+        self._store_thread: Reaper
+        self._network_thread: threading.Thread
+        self._cleanup: contextlib.ExitStack | None = None
         self._ended = threading.Event()
         self._started_at = time.monotonic()
         #: The bound address, with its port; empty before `start`.
@@ -92,17 +93,17 @@ class Server:
         self.failure: Exception | None = None
 
     @property
-    def purgatory(self) -> "Purgatory":
-        """The purgatory of the pending operations, for its figures only. Exists after `start`."""
-        return self._running.store_loop.state.purgatory
+    def state(self) -> ServerState:
+        """What the server has in memory, for its statistics only. Exists after `start`."""
+        return self._running.store_loop.state
 
     @property
-    def timer(self) -> "Timer":
-        """The timer of the pending operations, for its figures only. Exists after `start`."""
-        return self.purgatory.timer
+    def activity(self) -> StoreActivity:
+        """What the store loop does, and how its commits went. Exists after `start`."""
+        return self._running.store_loop.activity
 
     @property
-    def _running(self) -> "_RunningServer":
+    def _running(self) -> "ServerParts":
         if self._parts is None:
             raise ServerError("the server was not started")
         return self._parts
@@ -118,49 +119,48 @@ class Server:
             store = self._open_store(self.config.database)
             roll_back.callback(store.close)
             parts = self._build(store)
-            roll_back.callback(metrics.unregister, parts.store_loop.state.purgatory, self.registry)
+            store_loop, network = parts
+            roll_back.callback(metrics.unregister, store_loop.state.purgatory, self.registry)
             if self._sink is not None:
                 roll_back.callback(self._sink.close)
-            parts.store_loop.start()
+            store_loop.start()
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             roll_back.callback(context.destroy, 0)
             if self._secure is not None:
                 roll_back.callback(self._secure.close)
-            self.address = parts.network.listen(
+            self.address = network.listen(
                 context, self.config.bind, self._secure, self._most_descriptors()
             )
+            self._health = ServerHealth(
+                store_loop.activity, self._ended_thread, store_loop.clock.now_ms
+            )
+            self._store_thread = Reaper(store_loop, store_loop, "service-store")
+            self._network_thread = threading.Thread(
+                target=network.run, name="service-network", daemon=True
+            )
             self._parts = parts
-            self._run(parts)
+            self._store_thread.start()
+            self._network_thread.start()
             # From here on the threads and `close` release all that.
-            parts.cleanup = roll_back.pop_all()
+            self._cleanup = roll_back.pop_all()
 
     def _most_descriptors(self) -> int:
         config = self.config
         return most_descriptors(config.max_clients, config.max_memory) if self._owns_process else 0
 
-    def _build(self, store: Store) -> "_RunningServer":
-        return _RunningServer(
-            build_parts(
-                store,
-                limits_of(self.config),
-                figures=lambda: self.stats().as_dict(),
-                ended=self._end,
-                registry=self.registry,
-                sink=self._sink,
-                max_memory=self.config.max_memory,
-                max_clients=self.config.max_clients,
-                retention_ms=int(self.config.retention * 1000),
-            ),
-            self._ended_thread,
+    def _build(self, store: Store) -> "ServerParts":
+        config = self.config
+        return build_parts(
+            store,
+            limits_of(config),
+            stats=lambda: self.stats().as_dict(),
+            ended=self._end,
+            registry=self.registry,
+            sink=self._sink,
+            max_memory=config.max_memory,
+            max_clients=config.max_clients,
+            retention_ms=int(config.retention * 1000),
         )
-
-    def _run(self, parts: "_RunningServer") -> None:
-        parts.store_thread = Reaper(parts.store_loop, parts.store_loop, "service-store")
-        parts.network_thread = threading.Thread(
-            target=parts.network.run, name="service-network", daemon=True
-        )
-        parts.store_thread.start()
-        parts.network_thread.start()
 
     def _end(self, failure: Exception | None) -> None:
         """Note that the network thread ends; called by that thread."""
@@ -171,26 +171,23 @@ class Server:
             call()
 
     def stats(self) -> ServerStats:
-        """Return the figures of this moment. O(1); any thread."""
-        parts = self._running
-        store_loop, network, state = parts.store_loop, parts.network, parts.store_loop.state
-        health = parts.health.report()
+        """Return the statistics of this moment. O(1); any thread."""
+        store_loop, network = self._running
+        state, activity, reception = store_loop.state, store_loop.activity, network.reception
+        health = self._health.report()
         jobs = state.leases.counts
         return ServerStats(
             pending=state.purgatory.delayed,
             unacknowledged=state.unacknowledged,
             held=len(state.held),
             connections=len(network.connections.by_route),
-            messages=network.reception.messages,
+            messages=reception.messages,
             submitted=store_loop.submitted,
-            completed=store_loop.ended["completed"],
-            failed=store_loop.ended["failed"],
-            expired=store_loop.ended["expired"],
-            cancelled=store_loop.ended["cancelled"],
-            refused=network.reception.refused + parts.handler.refused,
-            commits=store_loop.activity.commits,
-            commit_seconds=store_loop.activity.commit_seconds,
-            commit_failures=store_loop.activity.commit_failures,
+            **store_loop.ended,
+            refused=reception.refused + store_loop.handler.refused,
+            commits=activity.commits,
+            commit_seconds=activity.commit_seconds,
+            commit_failures=activity.commit_failures,
             store_backlog=store_loop.backlog,
             store_bytes=_size(self.config.database),
             uptime_seconds=time.monotonic() - self._started_at,
@@ -208,41 +205,20 @@ class Server:
 
     def health(self) -> HealthReport:
         """Return whether the server works and is ready. O(1); any thread."""
-        return self._running.health.report()
-
-    def first_due(self, limit: int) -> list[PendingOperation]:
-        """Return the operations that are due first, the next one first. Any thread.
-
-        Of operations that are due at nearly the same time some may be left out; see
-        `Timer.first_tasks`.
-        """
-        tasks = self._running.store_loop.state.timer.first_tasks(limit)
-        return [task for task in tasks if isinstance(task, PendingOperation)]
-
-    def latest_failures(self) -> list[RecentFailure]:
-        """Return what has failed last since the start, the latest first. Any thread."""
-        return self._running.store_loop.state.failures.latest()
-
-    def commit_times(self) -> CommitTimes:
-        """Return how long commits took. Any thread."""
-        return self._running.store_loop.activity.commit_times()
-
-    def client_depths(self) -> ClientDepths:
-        """Return how many clients have operations, and how many the largest has. O(clients)."""
-        return self._running.store_loop.state.clients.depths()
+        self._running  # noqa: B018  # raises before the start
+        return self._health.report()
 
     def _ended_thread(self) -> str:
         """Say which of the threads has ended; empty if none has."""
         if self.failure is not None:
             return str(self.failure)
-        parts = self._running
-        if parts.store_thread.ended():
+        if self._store_thread.ended():
             return "the store thread has ended"
-        return "" if parts.network_thread.is_alive() else "the network thread has ended"
+        return "" if self._network_thread.is_alive() else "the network thread has ended"
 
     def now_ms(self) -> int:
         """Return Unix milliseconds by the server's clock, which its wheel follows; any thread."""
-        return self._running.store_loop.now_ms()
+        return self._running.store_loop.clock.now_ms()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the server has ended; False if it still runs after `timeout` seconds."""
@@ -270,20 +246,20 @@ class Server:
         Takes `timeout` seconds at most, default `config.close_timeout`. What waits stays on disk.
         """
         parts = self._parts
-        if parts is None or parts.cleanup is None:
+        if parts is None or self._cleanup is None:
             return
         seconds = self.config.close_timeout if timeout is None else timeout
         with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
             parts.network.mailbox.send(CloseServer(seconds))
-        parts.network_thread.join(seconds + JOIN_GRACE_S)
-        parts.store_thread.join(JOIN_GRACE_S)
-        if parts.network_thread.is_alive() or not parts.store_thread.ended():
+        self._network_thread.join(seconds + JOIN_GRACE_S)
+        self._store_thread.join(JOIN_GRACE_S)
+        if self._network_thread.is_alive() or not self._store_thread.ended():
             # They still use the database and the socket: only the end of the process closes these.
             why = "the disk hangs" if parts.store_loop.activity.commit_since_ns else "they are busy"
             log.error("the server's threads have not ended within %g s: %s", seconds, why)
             return
-        parts.cleanup.close()
-        parts.cleanup = None
+        self._cleanup.close()
+        self._cleanup = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -298,21 +274,18 @@ class Server:
         self.close()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerParts:
-    """The loops of a server's two threads, and the handler and the clock that both use in turn."""
+class ServerParts(NamedTuple):
+    """The loops of a server's two threads."""
 
     store_loop: StoreLoop
     network: Network
-    handler: RequestHandler
-    clock: ServiceClock
 
 
 def build_parts(
     store: Store,
     limits: Limits,
     *,
-    figures: Callable[[], dict[str, Any]],
+    stats: Callable[[], dict[str, Any]],
     ended: Callable[[Exception | None], None],
     retention_ms: int,
     max_clients: int,
@@ -324,20 +297,25 @@ def build_parts(
 ) -> ServerParts:
     """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
 
-    `figures`: what the server answers when it is asked for its statistics. `ended`: see `Network`.
+    `stats`: what the server answers when it is asked for its statistics. `ended`: see `Network`.
     The rest is of the configuration, or for tests.
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)
     state = load_state("service", store, clock, registry, max_memory)
-    handler = RequestHandler(state, store, validator, figures, f"purgatory {package_version()}")
+    handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
+
+    def send(command: NetworkCommand) -> None:
+        with contextlib.suppress(MailboxClosed):  # the network thread has ended, in time or not
+            mailbox.send(command)
+
     store_loop = StoreLoop(
         state,
         store,
         clock,
         handler,
-        send=_sender(mailbox),
+        send=send,
         retention_ms=retention_ms,
         sink=sink,
         platform=platform,
@@ -345,29 +323,7 @@ def build_parts(
     network = Network(
         validator, mailbox, store_loop, ended, max_clients=max_clients, platform=platform
     )
-    return ServerParts(store_loop, network, handler, clock)
-
-
-def _sender(mailbox: Mailbox[NetworkCommand]) -> Callable[[NetworkCommand], None]:
-    def send(command: NetworkCommand) -> None:
-        with contextlib.suppress(MailboxClosed):  # the network thread has ended, in time or not
-            mailbox.send(command)
-
-    return send
-
-
-class _RunningServer:
-    """The parts of a server that was started, and its threads."""
-
-    store_thread: Reaper
-    network_thread: threading.Thread
-
-    def __init__(self, parts: ServerParts, ended: Callable[[], str]) -> None:
-        self.store_loop = parts.store_loop
-        self.network = parts.network
-        self.handler = parts.handler
-        self.health = ServerHealth(parts.store_loop.activity, ended, parts.store_loop.now_ms)
-        self.cleanup: contextlib.ExitStack | None = None
+    return ServerParts(store_loop, network)
 
 
 def _size(database: Path | None) -> int:

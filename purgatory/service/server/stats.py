@@ -1,58 +1,68 @@
-"""ServerStats: the figures of a server."""
+"""ServerStats: the statistics of a server, and how `/metrics` shows each of them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+#: What a number is: of the moment, counted since the start, or the operations of one outcome.
+GAUGE: Final = "gauge"
+COUNTER: Final = "counter"
+OUTCOME: Final = "outcome"
+#: Among the purgatory's own metrics.
+OWN: Final = "own"
+
+
+def _is(kind: str, text: str) -> dict[str, Any]:
+    return {"kind": kind, "text": text}
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStats:
-    """A server's figures at one moment; counters are since its start.
+    """The statistics of a server at one moment; counters are since its start.
 
-    `pending`: operations that wait now. `unacknowledged`: outcomes kept for their clients now.
-    `held`: events held now for operations that are submitted later. `connections`: connections
-    that have said hello, now. `messages`: read from clients. `submitted`, `completed`, `failed`,
-    `expired`, `cancelled`: operations. `refused`: requests, or operations of them, answered with an
-    error. `commits`: transactions; `commit_seconds`: the time they took. `commit_failures`:
-    transactions that were rolled back. `store_backlog`: commands the store thread has not taken
-    yet. `store_bytes`: size of the database and its log. `uptime_seconds`: since the start.
-    `memory_bytes`: that the process takes, by estimate; `max_memory_bytes`: that it may take, 0 for
-    any number. `ready`: 1 if the server is ready, else 0; `last_commit_age_seconds`,
-    `oldest_due_age_seconds` and `failing_seconds` say why, see `HealthReport`. `next_due_seconds`:
-    until something may be due; -1 if nothing waits. `jobs_waiting`, `jobs_leased`, `jobs_dead`:
-    jobs that are due and wait, that workers have, and that were given up; they are among
-    `unacknowledged`.
+    The metadata of each field say what it is. Jobs are among `unacknowledged`. `HealthReport`
+    explains `last_commit_age_seconds`, `oldest_due_age_seconds` and `failing_seconds`.
     """
 
-    pending: int
-    unacknowledged: int
-    held: int
-    connections: int
-    messages: int
-    submitted: int
-    completed: int
-    failed: int
-    expired: int
-    cancelled: int
-    refused: int
-    commits: int
-    commit_seconds: float
-    commit_failures: int
-    store_backlog: int
-    store_bytes: int
-    uptime_seconds: float
-    memory_bytes: int = 0
-    max_memory_bytes: int = 0
-    ready: int = 1
-    last_commit_age_seconds: float = 0.0
-    oldest_due_age_seconds: float = 0.0
-    failing_seconds: float = 0.0
-    next_due_seconds: float = -1.0
-    jobs_waiting: int = 0
-    jobs_leased: int = 0
-    jobs_dead: int = 0
+    pending: int = field(metadata=_is(OWN, "Operations that wait"))
+    unacknowledged: int = field(metadata=_is(GAUGE, "Outcomes kept for their clients"))
+    held: int = field(metadata=_is(GAUGE, "Events held for operations that are submitted later"))
+    connections: int = field(metadata=_is(GAUGE, "Connections that said hello"))
+    messages: int = field(metadata=_is(COUNTER, "Messages read from clients"))
+    submitted: int = field(metadata=_is(COUNTER, "Operations submitted"))
+    completed: int = field(metadata=_is(OUTCOME, "Operations completed"))
+    failed: int = field(metadata=_is(OUTCOME, "Operations failed"))
+    expired: int = field(metadata=_is(OUTCOME, "Operations expired"))
+    cancelled: int = field(metadata=_is(OUTCOME, "Operations cancelled"))
+    refused: int = field(
+        metadata=_is(COUNTER, "Requests, or operations of them, answered with an error")
+    )
+    commits: int = field(metadata=_is(COUNTER, "Transactions"))
+    commit_seconds: float = field(metadata=_is(COUNTER, "Seconds that transactions took"))
+    commit_failures: int = field(metadata=_is(COUNTER, "Transactions that were undone"))
+    store_backlog: int = field(
+        metadata=_is(GAUGE, "Requests that the store thread has not taken yet")
+    )
+    store_bytes: int = field(metadata=_is(GAUGE, "Size of the database and its log"))
+    uptime_seconds: float = field(metadata=_is(GAUGE, "Seconds since the start"))
+    memory_bytes: int = field(metadata=_is(GAUGE, "Memory that the process takes, by estimate"))
+    max_memory_bytes: int = field(metadata=_is(GAUGE, "Memory that the process may take; 0: any"))
+    ready: int = field(metadata=_is(GAUGE, "1 if the server is ready, else 0"))
+    last_commit_age_seconds: float = field(
+        metadata=_is(GAUGE, "Seconds since a commit last succeeded")
+    )
+    oldest_due_age_seconds: float = field(
+        metadata=_is(GAUGE, "Seconds that the oldest due outcome that is not on disk is late")
+    )
+    failing_seconds: float = field(metadata=_is(GAUGE, "Seconds for which all commits have failed"))
+    next_due_seconds: float = field(
+        metadata=_is(GAUGE, "Seconds until something may be due; -1 if nothing waits")
+    )
+    jobs_waiting: int = field(
+        metadata=_is(GAUGE, "Jobs that are due and wait for a worker, or for their next attempt")
+    )
+    jobs_leased: int = field(metadata=_is(GAUGE, "Jobs that workers have"))
+    jobs_dead: int = field(metadata=_is(GAUGE, "Jobs that were given up"))
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""
-        return {name: getattr(self, name) for name in _NAMES}
-
-
-_NAMES = tuple(field.name for field in fields(ServerStats))
+        return asdict(self)

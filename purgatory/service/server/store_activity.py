@@ -6,7 +6,7 @@ Written by the thread that runs the transaction, a few assignments each; any thr
 import time
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 #: Upper bounds in seconds of the histogram of commits; a further bucket has the longer ones.
 COMMIT_BOUNDS_S: Final = (
@@ -15,34 +15,14 @@ COMMIT_BOUNDS_S: Final = (
 NS_PER_S: Final = 1_000_000_000
 
 
-class CommitTimes(NamedTuple):
-    """A histogram: `counts` of commits by `COMMIT_BOUNDS_S`, the last without bound; their sum."""
-
-    counts: tuple[int, ...]
-    sum_s: float
-
-
 class StoreActivity:
-    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0 means that there is none."""
+    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0 means that there is none.
 
-    __slots__ = (
-        "_now_ns",
-        "commit_counts",
-        "commit_failures",
-        "commit_seconds",
-        "commit_since_ns",
-        "commits",
-        "committed_ns",
-        "due_ms",
-        "error",
-        "failing_since_ns",
-        "failures_in_a_row",
-        "last_commit_s",
-        "step_since_ns",
-    )
+    The store loop sets `step_since_ns` and `commit_since_ns` itself.
+    """
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        self._now_ns = now_ns
+        self.now_ns: Callable[[], int] = now_ns
         self.step_since_ns: int = 0  # since when a thread has been at one transaction
         self.commit_since_ns: int = 0  # since when it has waited for one commit
         self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
@@ -59,25 +39,9 @@ class StoreActivity:
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
 
-    def begin_step(self) -> None:
-        """Note that a transaction begins."""
-        self.step_since_ns = self._now_ns()
-
-    def end_step(self) -> None:
-        """Note that it has ended, or that nothing of it is left to do."""
-        self.step_since_ns = self.commit_since_ns = 0
-
-    def begin_commit(self) -> None:
-        """Note that a commit begins."""
-        self.commit_since_ns = self._now_ns()
-
-    def end_commit(self) -> None:
-        """Note that a commit has returned that says nothing of the others."""
-        self.commit_since_ns = 0
-
     def commit_succeeded(self) -> None:
         """Note that what was begun is on disk."""
-        now_ns = self._now_ns()
+        now_ns = self.now_ns()
         seconds = (now_ns - self.commit_since_ns) / NS_PER_S
         self.commit_since_ns = self.failing_since_ns = self.failures_in_a_row = 0
         self.committed_ns = now_ns
@@ -94,7 +58,3 @@ class StoreActivity:
         if not self.failing_since_ns:
             self.failing_since_ns = self.commit_since_ns
         self.commit_since_ns = 0
-
-    def commit_times(self) -> CommitTimes:
-        """Return how long commits took, since the start."""
-        return CommitTimes(tuple(self.commit_counts), self.commit_seconds)

@@ -110,8 +110,8 @@ class StoreLoop:
         self.mailbox: Mailbox[StoreLoopCommand] = platform.mailbox()
         self.state = state
         self._store = store
-        self._clock = clock
-        self._handler = handler
+        self.clock: ServiceClock = clock
+        self.handler: RequestHandler = handler
         self._send = send
         self._sink = sink
         state.journal_numbers.is_used = sink is not None
@@ -157,10 +157,6 @@ class StoreLoop:
     def backlog(self) -> int:
         """How many commands it was sent and has not handled; any thread."""
         return self.mailbox.depth + len(self._commands)
-
-    def now_ms(self) -> int:
-        """Return the time of the server's clock, Unix milliseconds; any thread."""
-        return self._clock.now_ms()
 
     def wait(self, timeout: float | None) -> None:
         """Send the replies, then take the commands; sleep until there are some.
@@ -236,7 +232,7 @@ class StoreLoop:
             wake_ns = self._retry_ms * NS_PER_MS
         wake_ns = min(wake_ns, self._maintenance.due_ms * NS_PER_MS)
         is_busy = self._commands or self._reads
-        return 0.0 if is_busy else self._clock.seconds_until(wake_ns)
+        return 0.0 if is_busy else self.clock.seconds_until(wake_ns)
 
     def _due_ms(self) -> tuple[int | None, ...]:
         """Return when other things than operations are due; None for one that is not."""
@@ -251,16 +247,17 @@ class StoreLoop:
         """Run a transaction, unless an earlier one has failed."""
         if self.failure is not None:
             return False
-        self.activity.begin_step()
+        activity = self.activity
+        activity.step_since_ns = activity.now_ns()
         try:
             self._run_transaction()
         except Exception as error:  # noqa: BLE001  # memory and disk might disagree from here on
             self._fail(error)
-        self.activity.end_step()
+        activity.step_since_ns = activity.commit_since_ns = 0
         return True
 
     def _run_transaction(self) -> None:
-        transaction = Transaction(self.state, self._clock.now_ns())
+        transaction = Transaction(self.state, self.clock.now_ns())
         if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
         due = _due_span(transaction)
@@ -297,7 +294,7 @@ class StoreLoop:
             if isinstance(command, ClientDisconnected):
                 self._disconnect(transaction, command)
             else:
-                self._handler.handle(transaction, command)
+                self.handler.handle(transaction, command)
             budget.spend(command.client, _size(command), transaction.clock_ms)
             yield_gil()  # to the network thread: it reads the next requests meanwhile
 
@@ -318,12 +315,12 @@ class StoreLoop:
         is_retry = 0 < self._retry_ms <= transaction.clock_ms
         if not transaction.changes and not is_retry:
             return None
-        self.activity.begin_commit()
+        self.activity.commit_since_ns = self.activity.now_ns()
         try:
             if transaction.changes:
                 self._store.commit(transaction.changes)
             else:
-                self._store.set_metadata(self._clock.metadata())
+                self._store.set_metadata(self.clock.metadata())
         except StoreError as error:
             self.activity.commit_failed(str(error))
             return error
@@ -342,10 +339,10 @@ class StoreLoop:
         self.submitted += len(transaction.submitted)
         for _, record in transaction.outcomes:
             self.ended[record.outcome] += 1
-        pushes = self._handler.pushes(transaction)
-        self._handler.repeat_outcomes(transaction)
-        replies = self._handler.replies(transaction)
-        replies += self._handler.job_frames.assign(transaction.clock_ms)
+        pushes = self.handler.pushes(transaction)
+        self.handler.repeat_outcomes(transaction)
+        replies = self.handler.replies(transaction)
+        replies += self.handler.job_frames.assign(transaction.clock_ms)
         self._answer(TransactionReplies(replies, pushes, self.budget.bytes))
         if self._sink is not None:
             self._write_to_journal(self._sink, transaction)
@@ -366,7 +363,7 @@ class StoreLoop:
         if self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
-        rejections = self._handler.rejections(transaction, refusal)
+        rejections = self.handler.rejections(transaction, refusal)
         self._answer(TransactionReplies(rejections, [], self.budget.bytes))
 
     def _handle_after_commit(self, command: _AfterCommit) -> None:
@@ -401,7 +398,7 @@ class StoreLoop:
 
     def _write_last(self) -> None:
         """Write the clock's metadata and the acknowledgements, and delete what may be deleted."""
-        transaction = Transaction(self.state, self._clock.now_ns())
+        transaction = Transaction(self.state, self.clock.now_ns())
         transaction.delete_outcomes()
         if self.state.journal_numbers.has_deletable:
             transaction.delete_journaled()
@@ -409,7 +406,7 @@ class StoreLoop:
         self._store.commit(transaction.changes)
         transaction.publish()
         acknowledgements = pack_acknowledgements(self.state.retention)
-        self._store.set_metadata({**self._clock.metadata(), ACKNOWLEDGED: acknowledgements})
+        self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})
 
 
 def _size(command: _ClientCommand) -> int:

@@ -103,7 +103,7 @@ class ServerHost:
             process.start(LIMITS, self._make_sink(process))
             self.starts += 1
             self._world.note("server: started")
-            self._note_clock(process.parts.clock, is_alive=process.alive)
+            self._note_clock(process.parts.store_loop.clock, is_alive=process.alive)
         except StoreError:
             if process.alive and not self.machine.disk.is_faulty:
                 raise

@@ -50,7 +50,7 @@ class ServerProcess(Process):
         self.parts = build_parts(
             store,
             limits,
-            figures=self._figures,
+            stats=self._stats,
             ended=self._end,
             retention_ms=7 * 86_400_000,
             max_clients=10_000,
@@ -75,8 +75,8 @@ class ServerProcess(Process):
         network_thread.start()
         self.started = True
 
-    def _figures(self) -> dict[str, int]:
-        """Return the most important of a server's figures."""
+    def _stats(self) -> dict[str, int]:
+        """Return the most important of a server's statistics."""
         state = self.parts.store_loop.state
         return {
             "pending": state.purgatory.delayed,

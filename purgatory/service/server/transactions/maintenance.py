@@ -65,9 +65,9 @@ class Maintenance:
             return
         log.warning("the wall clock is %d ms off the service's", drift_ms)
         self._drift_ms = drift_ms
-        self._activity.begin_commit()
+        self._activity.commit_since_ns = self._activity.now_ns()
         try:
             self._store.set_metadata(metadata)
         except StoreError as error:
             log.warning("%s", error)  # it is written again at the end
-        self._activity.end_commit()
+        self._activity.commit_since_ns = 0

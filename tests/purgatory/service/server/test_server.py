@@ -94,7 +94,7 @@ def test_figures(serve, connect):
     assert client.stats()["submitted"] == 2
     assert registry.get_sample_value("purgatory_operations_pending", {"name": "service"}) == 1
     assert registry.get_sample_value("timingwheel_timers_pending", {"name": "service"}) == 1
-    assert server.timer.stats().pending == server.purgatory.delayed == 1
+    assert server.state.timer.stats().pending == server.state.purgatory.delayed == 1
     server.close()
     assert registry.get_sample_value("purgatory_operations_pending", {"name": "service"}) is None
 

@@ -37,6 +37,9 @@ class Bench:
             self.activity, lambda: self.ended, self.clock.now_ms, self.clock.now_ns
         )
 
+    def begin_commit(self):
+        self.activity.commit_since_ns = self.clock.now_ns()
+
     def report(self, after_s=0.0):
         """Return the report so many seconds later."""
         self.clock.passed_s += after_s
@@ -57,8 +60,8 @@ def test_an_idle_server_is_well(bench):
 
 def test_a_commit_that_does_not_return(bench):
     """After some seconds the server is not ready; after a minute it does not work."""
-    bench.activity.begin_step()
-    bench.activity.begin_commit()
+    bench.activity.step_since_ns = bench.clock.now_ns()
+    bench.begin_commit()
     assert bench.report(READY_BOUND_S).not_ready == ""
     report = bench.report(1)
     assert report.not_ready == "a commit has not returned for 6 s: the disk hangs"
@@ -66,7 +69,7 @@ def test_a_commit_that_does_not_return(bench):
     report = bench.report(STUCK_S)
     assert report.broken == "a transaction has not ended for 66 s"
     bench.activity.commit_succeeded()
-    bench.activity.end_step()
+    bench.activity.step_since_ns = 0
     assert bench.report().not_ready == ""
     assert bench.report(3).last_commit_age_s == 3
 
@@ -74,13 +77,13 @@ def test_a_commit_that_does_not_return(bench):
 def test_commits_that_fail(bench):
     """The first failure is enough; the first success after it, too."""
     for _ in range(3):
-        bench.activity.begin_commit()
+        bench.begin_commit()
         bench.activity.commit_failed("database or disk is full")
         bench.report(after_s=2)
     report = bench.report()
     assert report.not_ready == "commits have failed for 6 s, 3 in a row: database or disk is full"
     assert (report.broken, report.failing_s) == ("", 6)
-    bench.activity.begin_commit()
+    bench.begin_commit()
     bench.activity.commit_succeeded()
     assert bench.report().not_ready == ""
     assert (bench.activity.commits, bench.activity.commit_failures) == (1, 3)
@@ -114,7 +117,7 @@ def test_a_thread_that_has_ended(bench):
 def test_the_histogram_of_commits(bench):
     """Each commit is in the bucket of the least bound that it does not exceed."""
     for seconds in (0.0, COMMIT_BOUNDS_S[2], 3.0, 100.0):
-        bench.activity.begin_commit()
+        bench.begin_commit()
         bench.report(after_s=seconds)
         bench.activity.commit_succeeded()
     counts = dict(zip((*COMMIT_BOUNDS_S, None), bench.activity.commit_counts, strict=True))
