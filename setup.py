@@ -101,7 +101,6 @@ HOT = [
     "timingwheel/bucket.py",
     "timingwheel/clocks/clock_reader.py",
     "timingwheel/clocks/duration.py",
-    "timingwheel/delayqueue.py",
     "timingwheel/lanes.py",
     "timingwheel/recurring.py",
     "timingwheel/runner.py",

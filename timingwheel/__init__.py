@@ -5,7 +5,7 @@ runs then. It needs sortedcontainers and the standard library. `timingwheel.lowl
 for code that builds on a timer.
 
 Layout, lowest first: `duration`, `clock` and `clock_reader` (time), `task` and `bucket` (a timer
-and the tasks of one slot), `delayqueue` (occupied buckets in order), `wheel` (levels of slots),
+and the tasks of one slot), `wheel` (levels of slots, and the occupied buckets in order),
 `rwlock` and `wheel_state` (all of these under one lock), `lanes` (one of these, or one a thread),
 `runner` and `executors` (they run what is due), `reaper` (the thread that advances the clock),
 `timer_core`, `recurring` and `timer` (all of it).

@@ -6,8 +6,8 @@ thread has a lane, which is a `WheelState` with all of these, made in that threa
 the lane of the thread that made it, whichever thread adds, moves or cancels it: each task has one
 lock. Worth it: see "Without the interpreter lock" in docs/performance.md.
 
-Elsewhere there is one lane, for only one thread runs at a time. So there is in a timer with
-`max_pending`, where one lock must guard the count of all tasks.
+Elsewhere a timer has one `WheelState` and no lanes, for only one thread runs at a time. So has a
+timer with `max_pending`, where one lock must guard the count of all tasks.
 
 The thread that advances the clock drains the lane whose first bucket comes first, up to the first
 bucket of the next lane: across lanes, too, tasks are dispatched tick by tick.
@@ -26,7 +26,7 @@ from _purgatory_cpython.mypyc_types import i64
 from _purgatory_cpython.sections import thread_number
 from timingwheel.bucket import TimerTaskList
 from timingwheel.rwlock import ReadWriteLock, is_owned
-from timingwheel.stats import Lateness, TimerStats, WheelLevel
+from timingwheel.stats import WheelLevel
 from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS
 from timingwheel.wheel_state import WheelState
@@ -40,16 +40,16 @@ MAX_LANES: Final = 8
 class Lanes:
     """The lanes of one timer. Any thread.
 
-    `now_ns`: the clock's reading when the timer is made. `limited`: the timer has `max_pending`.
+    `now_ns`: the clock's reading when the timer is made.
     """
 
-    def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64, limited: bool) -> None:
+    def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
         self._tick_ns: i64 = tick_ns
         self._wheel_size: i64 = wheel_size
         # Dispatched, and not given to the executor yet: of all lanes, in the order of their ticks.
         self.dispatch_queue: Final[deque[TimerTaskList]] = deque()
-        self._mask: i64 = MAX_LANES - 1 if MANY_LANES and not limited else 0
-        self._common_lock: Final = ReadWriteLock() if self._mask else None
+        self._mask: i64 = MAX_LANES - 1
+        self._common_lock: Final = ReadWriteLock()
         self.first: Final = self._new_lane(now_ns)
         # Made when a thread needs one; guarded by the first lane's lock, read without.
         self._lanes: Final[list[WheelState | None]] = [None] * (self._mask + 1)
@@ -74,8 +74,7 @@ class Lanes:
         return lane
 
     def _new_lane(self, now_ns: i64) -> WheelState:
-        common = self._common_lock
-        lock = None if common is None else LaneLock(common)
+        lock = LaneLock(self._common_lock)
         return WheelState(self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue, lock)
 
     def all(self) -> list[WheelState]:
@@ -94,35 +93,6 @@ class Lanes:
         """How many tasks were taken to be run."""
         return sum([lane.counters.fired for lane in self.all()])
 
-    def stats(self, name: str, lateness: Lateness) -> TimerStats:
-        """Return the figures of the timer of that name."""
-        lanes = self.all()
-        return TimerStats(
-            name=name,
-            pending=self.pending,
-            fired=self.fired,
-            cancelled=sum([lane.counters.cancelled for lane in lanes]),
-            executor_backlog=sum([lane.counters.backlog for lane in lanes]),
-            buckets_occupied=self.occupied(),
-            cascades=sum([lane.cascades for lane in lanes]),
-            lateness=lateness,
-        )
-
-    def set_reaper_runs(self, runs: bool) -> None:
-        """Note whether a reaper's thread holds the timer. Under the first lane's lock to set it."""
-        for lane in self.all():
-            lane.counters.reaper_runs = runs
-
-    def set_wake_owed(self, owed: bool) -> None:
-        """Note whether threads that sleep are to be woken; see `DelayQueue`."""
-        for lane in self.all():
-            lane.queue.wake_owed = owed
-
-    def poison(self, error: Exception) -> None:
-        """Make every later use raise `error`; see `ReadWriteLock`."""
-        for lane in self.all():
-            lane.lock.poison(error)
-
     def has_undelivered(self) -> bool:
         """Return whether something came due that the executor does not have yet."""
         return any(lane.has_undelivered() for lane in self.all())
@@ -130,8 +100,6 @@ class Lanes:
     def drain_batch(self, now_ns: i64) -> bool:
         """Detach, dispatch and cascade a batch; False if nothing is due in any lane."""
         lanes = self.all()
-        if len(lanes) == 1:
-            return self.first.drain_batch(now_ns)
         next_ns: i64 = END_OF_TIME_NS  # when the first lane comes due, and the one after it
         after_ns: i64 = END_OF_TIME_NS
         earliest = self.first

@@ -29,13 +29,14 @@ from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.pool import RefusedBuckets, executor_for
 from timingwheel.executors.worker import ClockLeader, WorkerExecutor
-from timingwheel.lanes import Lanes
+from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
 from timingwheel.stats import TimerStats, WheelLevel
 from timingwheel.task import TimerTask, check_callback
 from timingwheel.timer_core import TimerCore, add_task_at
+from timingwheel.wheel_state import WheelState
 
 _Args = TypeVarTuple("_Args")  # the arguments of a callback
 
@@ -87,11 +88,16 @@ class Timer(TimerCore):
             _check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)
-        lanes = Lanes(tick_ns, wheel_size, reader.now_ns(), limited=max_pending is not None)
+        lanes, now_ns = None, reader.now_ns()
+        if MANY_LANES and max_pending is None:
+            lanes = Lanes(tick_ns, wheel_size, now_ns)
+        state = WheelState(tick_ns, wheel_size, now_ns) if lanes is None else lanes.first
+        self._wheels = state if lanes is None else lanes
+        counts = state.counters if lanes is None else lanes
         workers = f"{name}-executor"
-        self._refused = RefusedBuckets(workers, lanes, self._runner)
-        task_executor = executor_for(executor, workers, lanes, self._refused.run)
-        super().__init__(name, reader, lanes, task_executor, max_pending or 0)
+        self._refused = RefusedBuckets(workers, counts, self._runner)
+        task_executor = executor_for(executor, workers, counts, self._refused.run)
+        super().__init__(name, reader, state, lanes, task_executor, max_pending or 0)
         # Guarded by _lock.
         self._reaper: Reaper | ClockLeader | None = None
         self._waiters: tuple[Waiter, ...] = ()
@@ -150,14 +156,25 @@ class Timer(TimerCore):
     def stats(self) -> TimerStats:
         """Return the present figures; O(1) in the number of tasks. Raises TimerForked."""
         self._lock.check_usable()
-        return self._lanes.stats(self.name, self._runner.lateness.read())
+        states = self._wheels.all()
+        counters = [state.counters for state in states]
+        return TimerStats(
+            name=self.name,
+            pending=sum(each.pending for each in counters),
+            fired=sum(each.fired for each in counters),
+            cancelled=sum(each.cancelled for each in counters),
+            executor_backlog=sum(each.backlog for each in counters),
+            buckets_occupied=self._wheels.occupied(),
+            cascades=sum(state.cascades for state in states),
+            lateness=self._runner.lateness.read(),
+        )
 
     def levels(self) -> tuple[WheelLevel, ...]:
         """Return the wheel's levels, lowest first; O(1) in the number of tasks.
 
         Tasks that are being moved from one level to another are in no slot. Raises TimerForked.
         """
-        return self._lanes.levels(self._clock_reader.now_ns())
+        return self._wheels.levels(self._clock_reader.now_ns())
 
     def first_tasks(self, limit: int = 10) -> list[TimerTask]:
         """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
@@ -165,7 +182,7 @@ class Timer(TimerCore):
         It looks at about a thousand: where more are due within one slot of the wheel, it may miss
         some of these.
         """
-        return self._lanes.first_tasks(limit)
+        return self._wheels.first_tasks(limit)
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Run what is due; if nothing is, wait up to `timeout` seconds.
@@ -203,9 +220,9 @@ class Timer(TimerCore):
         Raises TimerForked.
         """
         self._lock.check_usable()
-        if self._lanes.has_undelivered():
+        if self._wheels.has_undelivered():
             return 0.0
-        first = self._lanes.next_occupied()
+        first = self._wheels.next_occupied()
         return None if first is None else self._clock_reader.seconds_until(first.expiration_ns)
 
     def max_sleep(self) -> float | None:
@@ -224,13 +241,13 @@ class Timer(TimerCore):
         worked = False
         # Read once: tasks that come due while others run here must not keep this call busy forever.
         now_ns = self._clock_reader.now_ns()
-        while self._lanes.drain_batch(now_ns):
+        while self._wheels.drain_batch(now_ns):
             worked = True
             self._deliver_all()
         return worked
 
     def _deliver_all(self) -> None:
-        dispatch_queue = self._lanes.dispatch_queue
+        dispatch_queue = self._wheels.dispatch_queue
         while dispatch_queue:
             try:
                 bucket = dispatch_queue[0]
@@ -246,16 +263,24 @@ class Timer(TimerCore):
         except Exception as error:  # noqa: BLE001  # a pool that was shut down, or takes no more
             self._refused.run(bucket, error)
         with contextlib.suppress(ValueError):  # another thread delivered it as well
-            self._lanes.dispatch_queue.remove(bucket)
+            self._wheels.dispatch_queue.remove(bucket)
 
     def _wake(self) -> None:
         try:
-            self._lanes.set_wake_owed(False)
+            self._set_wake_owed(False)
             for waiter in self._waiters:
                 waiter.wake()
         except BaseException:  # an interrupt: the next call wakes the rest
-            self._lanes.set_wake_owed(True)
+            self._set_wake_owed(True)
             raise
+
+    def _set_wake_owed(self, owed: bool) -> None:
+        for state in self._wheels.all():
+            state.queue.wake_owed = owed
+
+    def _set_reaper_runs(self, runs: bool) -> None:
+        for state in self._wheels.all():
+            state.counters.reaper_runs = runs
 
     def change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
         """Wake another waiter, or one less, whenever an earlier bucket becomes the first."""
@@ -286,7 +311,7 @@ class Timer(TimerCore):
         finally:
             if reaper.started:
                 self._reaper = reaper
-                self._lanes.set_reaper_runs(True)
+                self._set_reaper_runs(True)
             else:
                 self.change_waiters(remove=waiter)
 
@@ -317,8 +342,8 @@ class Timer(TimerCore):
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout)) / 1e9
         try:
             self._lock.call_reading(self._set_closed)
-            for lane in self._lanes.all():  # threads that add hold one of these locks meanwhile
-                lane.lock.call_reading(self._set_closed)
+            for state in self._wheels.all():  # threads that add hold one of these locks meanwhile
+                state.lock.call_reading(self._set_closed)
         except TimerForked:
             return
         if cancel_pending:
@@ -351,7 +376,7 @@ class Timer(TimerCore):
         """Return whether the timer is closed with nothing, or no time, left."""
         if not self._closed:
             return False
-        return self._time_left() == 0 or not (len(self) or self._lanes.has_undelivered())
+        return self._time_left() == 0 or not (len(self) or self._wheels.has_undelivered())
 
     def shut_down(self) -> None:
         """Cancel what is left and end the executor; the reaper calls this last."""
@@ -359,7 +384,7 @@ class Timer(TimerCore):
             self._cancel_pending()
             self._deliver_all()
         finally:
-            self._lanes.set_reaper_runs(False)
+            self._set_reaper_runs(False)
             self._close_executors(wait=False)
 
     def _close_executors(self, wait: bool) -> None:
@@ -378,7 +403,7 @@ class Timer(TimerCore):
         return None if left is None else max(left, JOIN_GRACE_S)
 
     def _cancel_pending(self) -> None:
-        while tasks := self._lanes.cancel_some():
+        while tasks := self._wheels.cancel_some():
             self._runner.close(tasks)
 
     def __enter__(self) -> Self:
@@ -396,12 +421,12 @@ class Timer(TimerCore):
     def __del__(self) -> None:
         # Tasks that the program holds are cancelled, and tracked again.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
-            while self._lanes.cancel_some():
+            while self._wheels.cancel_some():
                 pass
 
     def _check(self) -> None:
         """Assert every invariant of the structure."""
-        self._lanes._check()
+        self._wheels._check()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
@@ -423,9 +448,9 @@ _timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()
 def _refuse_in_child() -> None:
     """Let all calls of a timer's copy in a forked child raise: it has none of the threads."""
     for timer in list(_timers):
-        timer._lanes.poison(
-            TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
-        )
+        error = TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
+        for state in timer._wheels.all():
+            state.lock.poison(error)
 
 
 os.register_at_fork(after_in_child=_refuse_in_child)

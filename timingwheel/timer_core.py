@@ -36,7 +36,8 @@ class TimerCore:
         self,
         name: str,
         reader: ClockReader,
-        lanes: Lanes,
+        state: WheelState,
+        lanes: Lanes | None,
         executor: TaskExecutor,
         max_pending: i64,
     ) -> None:
@@ -44,9 +45,9 @@ class TimerCore:
         # Final: compiled without the interpreter lock, only these are read without counting a
         # reference, for which threads that share a timer would wait for each other.
         self._clock_reader: Final = reader
-        self._lanes: Final = lanes
-        self._wheel_state: Final = lanes.first  # all tasks, where there is one lane
-        self._lock: Final = lanes.first.lock  # guards the timer's own fields, too
+        self._wheel_state: Final = state  # of all tasks, or of the first lane
+        self._lanes: Final = lanes  # None where threads have none
+        self._lock: Final = state.lock  # guards the timer's own fields, too
         self._executor: Final = executor
         self._max_pending: i64 = max_pending
         self._closed = False  # set once, under the lock of each lane
@@ -135,7 +136,9 @@ class TimerCore:
 
     def __len__(self) -> int:
         """Return how many tasks are pending. O(1)."""
-        return self._lanes.pending if MANY_LANES else self._wheel_state.counters.pending
+        if MANY_LANES and self._lanes is not None:
+            return self._lanes.pending
+        return self._wheel_state.counters.pending
 
     def _deliver(self, bucket: TimerTaskList) -> None:
         """Give the executor a bucket of the dispatch queue; see `Timer`."""
@@ -175,10 +178,10 @@ def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     They stay where they are. So a driver that is set to one is not woken anew for each task that
     comes to it and is cancelled in time.
     """
-    lanes = timer._lanes
-    if lanes.has_undelivered():
+    lanes, state = timer._lanes, timer._wheel_state
+    if state.has_undelivered() if lanes is None else lanes.has_undelivered():
         return 0.0
-    first = lanes.first_bucket()
+    first = state.first_bucket() if lanes is None else lanes.first_bucket()
     if first is None:
         return None
     reader = timer._clock_reader
@@ -202,7 +205,9 @@ def _add_batch(timer: TimerCore, tasks: list[TimerTask]) -> None:
 
 
 def _lane_of(timer: TimerCore, task: TimerTask) -> WheelState:
-    return timer._lanes.of(task) if MANY_LANES else timer._wheel_state
+    if MANY_LANES and timer._lanes is not None:
+        return timer._lanes.of(task)
+    return timer._wheel_state
 
 
 def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> None:

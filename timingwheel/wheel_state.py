@@ -14,12 +14,11 @@ from typing import Final, cast
 from _purgatory_cpython.atomicity import COMPILED
 from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerCounters, TimerTaskList
-from timingwheel.delayqueue import DelayQueue
 from timingwheel.errors import TimerError
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.stats import WheelLevel
 from timingwheel.task import TimerTask
-from timingwheel.wheel import END_OF_TIME_NS, TimingWheel
+from timingwheel.wheel import END_OF_TIME_NS, DelayQueue, TimingWheel
 
 # Tasks moved while the write side is held once: about a tenth of a millisecond.
 DRAIN_BATCH: Final = 1024 if COMPILED else 128
@@ -52,6 +51,14 @@ class WheelState:
         self.dispatch_queue: deque[TimerTaskList] = (
             deque() if dispatch_queue is None else dispatch_queue
         )
+
+    def all(self) -> "list[WheelState]":
+        """Return this one, as `Lanes` return several."""
+        return [self]
+
+    def first_bucket(self) -> TimerTaskList | None:
+        """Return the bucket that comes first, with tasks or without."""
+        return self.queue.first()
 
     def has_undelivered(self) -> bool:
         """Return whether something came due that the executor does not have yet."""

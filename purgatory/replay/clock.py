@@ -37,7 +37,7 @@ class _TraceTimer(Timer):
 
     def has_due(self) -> bool:
         """Tell whether `advance_clock` has anything to do."""
-        first = self._lanes.next_occupied()
+        first = self._wheels.next_occupied()
         return first is not None and first.expiration_ns <= self._clock_reader.now_ns()
 
 

@@ -13,7 +13,7 @@ TIMER = "timingwheel/"
 THREAD_MUTANTS = [
     Mutant(
         "an earlier deadline wakes no thread that sleeps",
-        TIMER + "delayqueue.py",
+        TIMER + "wheel.py",
         "            if self.offer(bucket):\n                self.wake_owed = True\n",
         "            self.offer(bucket)\n",
     ),

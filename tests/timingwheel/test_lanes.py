@@ -26,6 +26,7 @@ from timingwheel import (
     timer_core,
 )
 from timingwheel import lanes as lanes_module
+from timingwheel import timer as timer_module
 from timingwheel.lowlevel import LOCKED_SECTIONS
 
 HANG_S = 60
@@ -46,7 +47,7 @@ def four_lanes(monkeypatch):
     def number_of(_lanes, task):
         return lane_of.setdefault(id(task), (task, next(numbers)))[1]
 
-    monkeypatch.setattr(lanes_module, "MANY_LANES", True)
+    monkeypatch.setattr(timer_module, "MANY_LANES", True)
     monkeypatch.setattr(lanes_module, "MAX_LANES", 4)
     monkeypatch.setattr(lanes_module.Lanes, "_number_of", number_of)
     monkeypatch.setattr(timer_core, "MANY_LANES", True)
@@ -89,7 +90,7 @@ def test_tasks_of_all_lanes_run_in_the_order_of_their_ticks():
         return [timer.schedule(delay / 1000, ran.append, delay) for delay in delays]
 
     tasks = made_in_threads(4, schedule)
-    assert len(timer._lanes.all()) >= 4  # the thread that made the timer may have one, too
+    assert len(timer._wheels.all()) >= 4  # the thread that made the timer may have one, too
     timer._check()
     assert len(timer) == len(tasks) == 1200
     clock.advance(20)
@@ -103,7 +104,7 @@ def test_figures_are_those_of_one_wheel():
     """Counts, levels, first tasks and the delay to the next bucket are as with one lane."""
     many, many_clock = manual_timer()
     one, one_clock = manual_timer(max_pending=10_000)
-    assert len(one._lanes.all()) == 1
+    assert len(one._wheels.all()) == 1
     rng = random.Random(1)
     delays = [rng.randrange(1, 100_000) / 1000 for _ in range(400)]
     for timer in (many, one):
@@ -161,7 +162,7 @@ def test_threads_that_act_on_other_lanes_under_a_lock_wait_for_no_other():
     """As a finalizer does that the collector runs while a bucket is made: no two are stuck."""
     timer, _ = manual_timer()
     made_in_threads(4, lambda _: [timer.schedule(1, noop)])
-    lanes = timer._lanes.all()
+    lanes = timer._wheels.all()
 
     def act(number):
         for turn in range(2000):
@@ -185,7 +186,7 @@ def test_limited_timer_has_one_lane():
         return added
 
     assert sum(in_threads(4, schedule)) == 50
-    assert len(timer._lanes.all()) == 1
+    assert len(timer._wheels.all()) == 1
 
 
 class Counted(TimerTask):

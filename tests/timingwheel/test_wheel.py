@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timingwheel.bucket import TimerCounters
-from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
-from timingwheel.wheel import TimingWheel
+from timingwheel.wheel import DelayQueue, TimingWheel
 from timingwheel.wheel_state import WheelState
 
 shapes = st.tuples(st.sampled_from([1, 10, 100]), st.sampled_from([2, 3, 20, 512]))

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from timingwheel.bucket import TimerCounters, TimerTaskList
-from timingwheel.delayqueue import DelayQueue
 from timingwheel.rwlock import ReadWriteLock
+from timingwheel.wheel import DelayQueue
 
 
 def bucket(expiration_ns):
