@@ -140,7 +140,7 @@ class DelayQueue:
 def _two_lists() -> list[list[object]]:
     """Return what, once dropped, CPython keeps for the next lists that are made.
 
-    For `SortedKeyList.add`, which is interpreted and makes two: see `_purgatory_cpython/_lists.h`.
+    For `SortedKeyList.add`, which is interpreted and makes two: see `_memory_shortage.h`.
     """
     return [[], []]
 

@@ -1,8 +1,8 @@
 """Commands: the only way one thread acts on an object that another thread owns.
 
 A command names its destination; the thread that owns the destination takes the command from its
-mailbox and calls `deliver`.  Commands are immutable and may be shared between threads.  What each
-kind calls is described by a protocol here, so that commands know neither pipes nor sockets.
+mailbox and calls `deliver`.  Commands are immutable and may be shared between threads.  They know
+neither pipes nor sockets: what each kind calls is a method `process_...` of its destination.
 
 A socket's mailbox keeps each command until it has been delivered.  An exception that a signal
 handler raises in the middle of that has the command delivered again, from its start.  So deliveries
@@ -11,62 +11,10 @@ are repeatable: what cannot be done twice is done last, and in one step.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from mq.errors import ZMQError
 from mq.pipes.flow_control import HighWaterMarks
-
-
-class Stoppable(Protocol):
-    """The destination of `Stop`: a socket or the reaper."""
-
-    def process_stop(self) -> None:
-        """Stop: the context is terminating."""
-
-
-class TreeNode(Protocol):
-    """The destination of commands in the own tree: an `mq.core.own.Own`."""
-
-    def process_adopt(self, child: Any) -> None:
-        """Own `child` from now on."""
-
-    def process_term_req(self, child: Any) -> None:
-        """Terminate `child`, which asks for it."""
-
-    def process_term(self, linger: int) -> None:
-        """Terminate everything owned, then this object."""
-
-    def process_term_ack(self) -> None:
-        """Count the end of a child."""
-
-
-class PipeOwner(Protocol):
-    """The destination of `Bind`: a bound socket, or the reaper."""
-
-    def process_bind(self, pipe: Any) -> None:
-        """Own `pipe` from now on."""
-
-
-class PipeEnd(Protocol):
-    """The destination of commands between the two ends of a pipe: an `mq.pipes.pipe.Pipe`."""
-
-    def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Complete the connection."""
-
-    def process_activate_read(self) -> None:
-        """Read again."""
-
-    def process_activate_write(self, msgs_read: int) -> None:
-        """Note how many messages the peer has read."""
-
-    def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
-        """Note the peer's new high-water marks."""
-
-    def process_pipe_term(self) -> None:
-        """Begin the handshake that ends the connection."""
-
-    def process_pipe_term_ack(self) -> None:
-        """Finish that handshake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +32,6 @@ class Command:
 class Stop(Command):
     """To a socket: fail all calls but close.  To the reaper: terminate the context."""
 
-    destination: Stoppable
-
     def deliver(self) -> None:
         """Stop the destination."""
         self.destination.process_stop()
@@ -95,8 +41,7 @@ class Stop(Command):
 class Adopt(Command):
     """To an owner: own `child` from now on (libzmq's own and reap)."""
 
-    destination: TreeNode
-    child: TreeNode
+    child: Any
 
     def deliver(self) -> None:
         """Hand the child over."""
@@ -107,8 +52,7 @@ class Adopt(Command):
 class TermReq(Command):
     """To an owner: `child` asks to be terminated."""
 
-    destination: TreeNode
-    child: TreeNode
+    child: Any
 
     def deliver(self) -> None:
         """Pass the request on."""
@@ -119,7 +63,6 @@ class TermReq(Command):
 class Term(Command):
     """To a child: terminate everything below you, then yourself.  `linger` in ms."""
 
-    destination: TreeNode
     linger: int
 
     def deliver(self) -> None:
@@ -131,8 +74,6 @@ class Term(Command):
 class TermAck(Command):
     """To an owner: a child has been destroyed and will send nothing more."""
 
-    destination: TreeNode
-
     def deliver(self) -> None:
         """Count the acknowledgement."""
         self.destination.process_term_ack()
@@ -142,8 +83,7 @@ class TermAck(Command):
 class Bind(Command):
     """To a bound socket: its end of a new connection, which was announced."""
 
-    destination: PipeOwner
-    pipe: PipeEnd
+    pipe: Any
 
     def deliver(self) -> None:
         """Attach the pipe."""
@@ -154,7 +94,6 @@ class Bind(Command):
 class InprocConnected(Command):
     """To the end that connected before the bind: what its peer is."""
 
-    destination: PipeEnd
     hwms: HighWaterMarks
     routing_id: bytes
 
@@ -167,8 +106,6 @@ class InprocConnected(Command):
 class ActivateRead(Command):
     """To a reader's end that found its pipe empty: there are messages again."""
 
-    destination: PipeEnd
-
     def deliver(self) -> None:
         """Activate the end for reading."""
         self.destination.process_activate_read()
@@ -178,7 +115,6 @@ class ActivateRead(Command):
 class ActivateWrite(Command):
     """To a writer's end: how many messages its peer has read in all."""
 
-    destination: PipeEnd
     msgs_read: int
 
     def deliver(self) -> None:
@@ -190,7 +126,6 @@ class ActivateWrite(Command):
 class PipeHwm(Command):
     """To a pipe's end: its peer's high-water marks have changed while connected."""
 
-    destination: PipeEnd
     hwms: HighWaterMarks
 
     def deliver(self) -> None:
@@ -202,8 +137,6 @@ class PipeHwm(Command):
 class PipeTerm(Command):
     """To a pipe's end: its peer ends the connection."""
 
-    destination: PipeEnd
-
     def deliver(self) -> None:
         """Begin the handshake on this side."""
         self.destination.process_pipe_term()
@@ -212,8 +145,6 @@ class PipeTerm(Command):
 @dataclass(frozen=True, slots=True)
 class PipeTermAck(Command):
     """To a pipe's end: its peer will touch neither direction again."""
-
-    destination: PipeEnd
 
     def deliver(self) -> None:
         """Finish the handshake on this side."""

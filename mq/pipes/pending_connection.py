@@ -8,11 +8,11 @@ from threading import Lock
 from typing import Any, Protocol
 
 from _purgatory_cpython.locks import new_lock
-from mq.pipes.commands import Bind, Command, PipeEnd
+from mq.pipes.commands import Bind, Command
 from mq.queues.mailbox import Mailbox
 
 
-class FarEnd(PipeEnd, Protocol):
+class FarEnd(Protocol):
     """The end that waits for an owner: an `mq.pipes.pipe.Pipe`."""
 
     mailbox: Mailbox[Command] | None

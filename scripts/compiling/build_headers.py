@@ -1,11 +1,10 @@
 """Put C headers of ours into the C code that mypyc writes.
 
-`_boxing.h`, `_tracebacks.h` and `_lists.h` let compiled code go on where memory is short, instead
-of crashing: mypyc goes on with a null pointer where an int or a float cannot be made of a native
-value, ends the process where a tuple cannot, and breaks an error for whose traceback there is no
-memory; CPython without its lock breaks a list for whose items there is none.
-`_attributes.h` and `_slots.h` make it quicker without the interpreter lock, `_calls.h` everywhere.
-The headers say more.
+`_memory_shortage.h` lets compiled code go on where memory is short, instead of crashing: mypyc goes
+on with a null pointer where an int or a float cannot be made of a native value, ends the process
+where a tuple cannot, and breaks an error for whose traceback there is no memory; CPython without
+its lock breaks a list for whose items there is none. `_fast_paths.h` makes it quicker, most of it
+without the interpreter lock only. The headers say more.
 
 `setup.py` calls `add_headers` between mypyc and the C compiler. Where mypyc writes something else,
 nothing is found or changed.
@@ -17,14 +16,7 @@ from pathlib import Path
 
 HEADERS = [
     Path(__file__).parents[2] / "_purgatory_cpython" / name
-    for name in (
-        "_boxing.h",
-        "_tracebacks.h",
-        "_lists.h",
-        "_attributes.h",
-        "_slots.h",
-        "_calls.h",
-    )
+    for name in ("_memory_shortage.h", "_fast_paths.h")
 ]
 
 # The first of the headers that mypyc makes of the modules; before it are those of mypyc itself.

@@ -1,15 +1,15 @@
-/* Boxing without the crash that mypyc has where memory is short.
+/* Compiled code that raises MemoryError where mypyc's own, and CPython, crash.
  *
- * What mypyc generates takes for granted that an int, a float or a small tuple can always be made
- * of a native value. Where that fails it goes on with a null pointer, which crashes, or aborts. So
- * some memory is kept for that: what cannot be boxed gives a part of it back, and tries again. The
- * statement in Python that makes the object then succeeds; the next one that CPython checks raises
- * MemoryError, as it should.
- *
- * setup.py puts this file into the C code that mypyc has written, after mypyc's own headers and
- * before all that was compiled.
+ * scripts/compiling puts this file into the C code that mypyc has written, after mypyc's own headers
+ * and before all that was compiled.
  */
 
+/* Boxing. What mypyc generates takes for granted that an int, a float or a small tuple can always be
+ * made of a native value. Where that fails it goes on with a null pointer, which crashes, or aborts.
+ * So some memory is kept for that: what cannot be boxed gives a part of it back, and tries again.
+ * The statement in Python that makes the object then succeeds; the next one that CPython checks
+ * raises MemoryError, as it should.
+ */
 /* The sizes of what is boxed, by which CPython's allocator sorts its memory. */
 static const size_t spare_sizes[] = {32, 48, 64, 80};
 #define SPARE_SIZES (sizeof(spare_sizes) / sizeof(spare_sizes[0]))
@@ -106,3 +106,57 @@ boxed_tagged(CPyTagged value)
 #define PyFloat_FromDouble boxed_double
 #define PyTuple_New new_tuple
 #define CPyTagged_StealAsObject boxed_tagged
+
+/* Tracebacks. Compiled code adds a line to the traceback of each error that passes. Where there is no
+ * memory for that line, mypyc gives CPython 3.12 and later the type of the error in place of the
+ * error, as the context of a MemoryError; whatever follows contexts then crashes. Here the line is
+ * left out, and the error stays what it is.
+ */
+#if PY_VERSION_HEX >= 0x030C0000
+static CPy_NOINLINE void
+add_traceback(const char *file, const char *function, int line, PyObject *globals)
+{
+    PyObject *error = PyErr_GetRaisedException();
+    PyCodeObject *code = PyCode_NewEmpty(file, function, line);
+    PyFrameObject *frame = NULL;
+    if (code != NULL) {
+        frame = PyFrame_New(PyThreadState_Get(), code, globals, NULL);
+        Py_DECREF(code);
+    }
+    PyErr_Clear();
+    PyErr_SetRaisedException(error);
+    if (frame != NULL) {
+        frame->f_lineno = line;
+        PyTraceBack_Here(frame);
+        Py_DECREF(frame);
+    }
+}
+
+#define CPy_AddTraceback add_traceback
+#endif
+
+/* Lists. Without the interpreter lock, PyList_New of CPython 3.13 and 3.14 frees the new list if there
+ * is no memory for its items. Their pointer is not set by then, and is followed, unless the list is
+ * one of the empty ones that are kept for the next lists. So one is put there first. The same function
+ * is called by interpreted code (`[a, b]`), where this cannot help.
+ */
+#ifdef Py_GIL_DISABLED
+static inline int
+keep_empty_list(void)
+{
+    PyObject *empty = PyList_New(0);
+    Py_XDECREF(empty);
+    return empty != NULL;
+}
+
+static inline PyObject *
+new_list(Py_ssize_t size)
+{
+    return size <= 0 || keep_empty_list() ? PyList_New(size) : NULL;
+}
+
+#define PyList_New new_list
+#define CPyDict_Items(dict) (keep_empty_list() ? CPyDict_Items(dict) : NULL)
+#define CPyDict_Keys(dict) (keep_empty_list() ? CPyDict_Keys(dict) : NULL)
+#define CPyDict_Values(dict) (keep_empty_list() ? CPyDict_Values(dict) : NULL)
+#endif

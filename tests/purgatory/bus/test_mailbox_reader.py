@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from purgatory.bus.reader import MailboxReader
+from purgatory.bus.loop import MailboxReader
 from tests.testing.purgatory_harness import HANG, in_thread
 
 
