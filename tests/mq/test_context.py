@@ -1,6 +1,5 @@
 """Contexts: their end, slots, options, finalizers, fork and interpreter exit."""
 
-import errno
 import gc
 import os
 import subprocess
@@ -11,7 +10,6 @@ import warnings
 import pytest
 
 import mq as zmq
-from mq.core import context_core
 
 URL = "inproc://context"
 
@@ -67,43 +65,6 @@ def test_term_ends_a_poll(threads):
     ctx.term()
 
 
-def test_term_waits_for_the_last_close(threads):
-    """term returns when, and only when, every socket has been closed."""
-    ctx = zmq.Context()
-    sockets = [ctx.socket(zmq.PULL) for _ in range(3)]
-    over = threading.Event()
-    threads.start(lambda: (ctx.term(), over.set()))
-    for socket in sockets:
-        assert not over.is_set()
-        socket.close()
-    assert over.wait(30)
-
-
-def test_term_waits_until_messages_are_read(threads):
-    """With messages unread, term waits until their receiver reads them or closes."""
-    ctx = zmq.Context()
-    push, pull = ctx.socket(zmq.PUSH), ctx.socket(zmq.PULL)
-    pull.bind(URL)
-    push.connect(URL)
-    push.send(b"x")
-    push.close()
-    assert len(ctx._core.slots) == 2
-    threads.start(ctx.term)
-    pull.close()
-
-
-def test_a_closed_sender_keeps_its_slot_until_it_was_read(ctx, socket):
-    """The slot of a closed socket is free when the peer has read its last message."""
-    push, pull = socket(zmq.PUSH), socket(zmq.PULL)
-    pull.bind(URL)
-    push.connect(URL)
-    push.send(b"x")
-    push.close()
-    assert pull.recv() == b"x"
-    while len(ctx._core.slots) > 1:
-        assert pull.poll(0) == 0
-
-
 def test_after_term_there_are_no_sockets():
     """socket() after term is ENOTSUP for the handle that was used, EFAULT for others."""
     ctx = zmq.Context()
@@ -142,71 +103,6 @@ def test_several_threads_may_term(threads):
     for _ in range(8):
         threads.start(ctx.term)
     threads.join()
-    ctx.term()
-
-
-def test_no_thread_is_left_and_none_started_early():
-    """The reaper starts with the first socket, and is gone after term."""
-
-    def reapers():
-        return {t for t in threading.enumerate() if t.name.startswith("mq-reaper")}
-
-    before = reapers()
-    ctx = zmq.Context()
-    assert reapers() == before
-    ctx.socket(zmq.PULL).close()
-    assert len(reapers() - before) == 1
-    ctx.term()
-    assert reapers() == before
-
-
-def test_max_sockets(ctx, socket):
-    """With MAX_SOCKETS open the next is EMFILE; one closed makes room."""
-    ctx.set(zmq.MAX_SOCKETS, 2)
-    first = socket(zmq.PULL)
-    socket(zmq.PULL)
-    with pytest.raises(zmq.ZMQError) as caught:
-        socket(zmq.PULL)
-    assert caught.value.strerror == os.strerror(24)
-    first.close()
-    socket(zmq.PULL)  # at once: what was closed is waited for
-
-
-def test_a_closed_socket_that_does_not_end_makes_no_room(ctx, socket, monkeypatch):
-    """EMFILE while a closed socket keeps its slot because its messages are unread."""
-    monkeypatch.setattr(context_core, "SLOT_WAIT_S", 0.01)
-    ctx.set(zmq.MAX_SOCKETS, 2)
-    pull, push = socket(zmq.PULL), socket(zmq.PUSH)
-    pull.bind("inproc://a")
-    push.connect("inproc://a")
-    push.send(b"unread")
-    push.close()
-    with pytest.raises(zmq.ZMQError) as caught:
-        socket(zmq.PULL)
-    assert caught.value.errno == errno.EMFILE
-    assert pull.recv() == b"unread"
-
-
-def test_options():
-    """Options are read back; unknown ones and bad values are EINVAL."""
-    ctx = zmq.Context()
-    assert ctx.get(zmq.IO_THREADS) == 1
-    assert ctx.get(zmq.SOCKET_LIMIT) == 65535
-    for call in (lambda: ctx.get(-1), lambda: ctx.set(-1, 0), lambda: ctx.set(zmq.MAX_SOCKETS, 0)):
-        with pytest.raises(zmq.ZMQError) as caught:
-            call()
-        assert caught.value.errno == zmq.EINVAL
-    ctx.term()
-
-
-def test_blocky_decides_the_default_linger():
-    """LINGER is -1, and 0 in a context that is not BLOCKY, and for SUB."""
-    ctx = zmq.Context()
-    with ctx.socket(zmq.PUSH) as push, ctx.socket(zmq.SUB) as sub:
-        assert (push.linger, sub.linger) == (-1, 0)
-    ctx.set(zmq.BLOCKY, 0)
-    with ctx.socket(zmq.PUSH) as push:
-        assert push.linger == 0
     ctx.term()
 
 

@@ -58,56 +58,6 @@ def test_connect_races_the_close_of_who_bound():
 
 # 2. A pending connection whose socket was closed
 
-CONNECTING = [mq.PAIR, mq.PUSH, mq.DEALER, mq.ROUTER, mq.REQ, mq.PUB, mq.SUB, mq.XPUB, mq.XSUB]
-
-
-@pytest.mark.parametrize("kind", CONNECTING)
-@pytest.mark.parametrize("ending", ["closed", "disconnected", "open"])
-def test_pending_connection_never_bound(kind, ending):
-    """ "Remove pending entries on disconnect/close/term and balance the seqnum": term returns."""
-    ctx = new_context()
-    made = ctx.socket(kind)
-    made.connect("inproc://never")
-    if kind in (mq.PUSH, mq.DEALER, mq.REQ):
-        made.send(b"lost")
-    if ending == "closed":
-        made.close()
-    elif ending == "disconnected":
-        made.disconnect("inproc://never")
-    ctx._core.termination.stop_sockets()
-    made.close()
-    assert_terminates(ctx)
-
-
-@pytest.mark.parametrize("kind", CONNECTING)
-def test_bind_after_the_pending_socket_was_closed(socket, kind):
-    """The bind takes over what the closed socket left, messages included, and then it ends."""
-    closed, bound = socket(kind), socket(mq.DEALER)
-    closed.connect("inproc://a")
-    sending = kind in (mq.PUSH, mq.DEALER, mq.PAIR)
-    if sending:
-        closed.send(b"kept")
-    closed.close()
-    bound.bind("inproc://a")
-    if sending:
-        assert bound.recv() == b"kept"
-    wait_until_no_pipes(bound)
-
-
-def test_close_and_disconnect_race_the_bind(ctx):
-    """A pending connection ends while it is being bound: a close loses nothing."""
-    for number in range(100):
-        push, pull = ctx.socket(mq.PUSH), ctx.socket(mq.PULL)
-        address = f"inproc://{number}"
-        push.connect(address)
-        push.send(b"x")
-        end = push.close if number % 2 else partial(push.disconnect, address)
-        run_together(end, partial(pull.bind, address))
-        if number % 2:
-            assert pull.recv() == b"x"
-        assert len(drain(pull)) <= 1 - number % 2
-        close_all([push, pull])
-
 
 # 3. Term against the last close
 

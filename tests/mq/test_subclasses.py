@@ -1,10 +1,5 @@
 """Classes of programs that inherit ours, which may be compiled."""
 
-import sys
-from dataclasses import dataclass
-
-import pytest
-
 import mq
 
 
@@ -39,68 +34,3 @@ def test_queue_layers_can_be_subclassed():
     assert signaler.recv()
     mailbox.close()
     signaler.close()
-
-
-def test_commands_can_be_subclassed():
-    """A program's command is one of ours."""
-
-    @dataclass(frozen=True, slots=True)
-    class Count(mq.Command):
-        number: int
-
-        def deliver(self):
-            self.destination.append(self.number)
-
-    got = []
-    mailbox = mq.Mailbox()
-    mailbox.send(Count(got, 3))
-    mailbox.recv(0).deliver()
-    assert got == [3]
-    mailbox.close()
-
-
-def test_sockets_can_be_subclassed(ctx):
-    """What a program's socket overrides is what multipart messages go through."""
-
-    class Counting(mq.Socket):
-        sent: int = 0
-
-        def send(self, data, *args, **kwargs):
-            self.sent += 1
-            return super().send(data, *args, **kwargs)
-
-        def recv(self, *args, **kwargs):
-            return super().recv(*args, **kwargs) + b"!"
-
-    one, two = (ctx.socket(mq.PAIR, socket_class=Counting) for _ in range(2))
-    one.bind("inproc://a")
-    two.connect("inproc://a")
-    one.send_multipart([b"x", b"y"])
-    assert two.recv_multipart() == [b"x!", b"y!"]
-    assert (one.sent, two.sent) == (2, 0)
-    one.close()
-    two.close()
-
-
-@pytest.mark.parametrize(
-    "annotation",
-    [
-        "str",
-        "'NameForTypeCheckers'",
-        pytest.param(
-            "NameForTypeCheckers",
-            marks=pytest.mark.skipif(
-                sys.version_info < (3, 14), reason="annotations are evaluated with their class"
-            ),
-        ),
-    ],
-)
-def test_a_subclass_may_set_what_it_annotates(annotation):
-    """What a class annotates is its own, no option, though the annotation cannot be evaluated."""
-    namespace = {"mq": mq}
-    exec(f"class Labelled(mq.Context):\n    label: {annotation}", namespace)
-    with namespace["Labelled"]() as context:
-        context.label = "mine"
-        assert context.label == "mine"
-        with pytest.raises(AttributeError, match="no such option"):
-            context.other = "not annotated"

@@ -1,11 +1,8 @@
 """PUB, SUB, XPUB and XSUB: topics, subscriptions as messages, verbose, manual, welcome."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mq as zmq
-from mq.pipes.subscriptions import Subscriptions
 
 URL = "inproc://pubsub"
 
@@ -155,33 +152,6 @@ def test_a_later_publisher_is_told_all_subscriptions(socket):
     assert sub.recv() == b"abc"
 
 
-def test_a_slow_subscriber_does_not_stop_the_others(bound, socket):
-    """A full subscriber misses whole messages until it has room; others get all."""
-    pub = bound(zmq.PUB, sndhwm=5)
-    slow, quick = socket(zmq.SUB, rcvhwm=5), socket(zmq.SUB, rcvhwm=5)
-    for sub in (slow, quick):
-        sub.subscribe(b"")
-        sub.connect(URL)
-    for n in range(100):
-        pub.send_multipart([b"%d" % n, b"x"])
-        assert quick.recv_multipart() == [b"%d" % n, b"x"]
-    assert [slow.recv_multipart()[0] for _ in range(10)] == [b"%d" % n for n in range(10)]
-    assert slow.poll(0) == 0
-    pub.send(b"next")
-    assert slow.recv() == b"next"
-
-
-def test_subscriber_leaving_inside_a_message(bound, subscriber):
-    """A subscriber that goes between two parts takes nothing with it."""
-    pub, gone, stays = bound(zmq.PUB), subscriber(topic=b""), subscriber(topic=b"")
-    pub.send(b"a", zmq.SNDMORE)
-    gone.close()
-    while not gone._core.destroyed:
-        pub.get(zmq.EVENTS)
-    pub.send(b"b")
-    assert stays.recv_multipart() == [b"a", b"b"]
-
-
 def test_invert_matching(bound, socket):
     """INVERT_MATCHING: what matches no subscription is sent."""
     pub, sub = bound(zmq.PUB, invert_matching=1), socket(zmq.SUB, invert_matching=1)
@@ -203,23 +173,3 @@ def test_directions(bound, subscriber):
         with pytest.raises(zmq.ZMQError) as caught:
             call()
         assert caught.value.errno == number
-
-
-@given(st.lists(st.tuples(st.booleans(), st.binary(max_size=3), st.integers(0, 2))), st.binary())
-def test_subscriptions_against_a_plain_list(changes, data):
-    """Holders of prefixes, as a list of all subscriptions would have them."""
-    table, model = Subscriptions(), []
-    for add, topic, holder in changes:
-        if add:
-            assert table.add(topic, holder) == (topic not in [t for t, _ in model])
-            model.append((topic, holder))
-        elif (topic, holder) in model:
-            model.remove((topic, holder))
-            assert table.remove(topic, holder) == (topic not in [t for t, _ in model])
-        else:
-            assert not table.remove(topic, holder)
-    expected = {holder for topic, holder in model if data.startswith(topic)}
-    assert set(table.matching_subscribers(data)) == expected
-    assert table.matches(data) == bool(expected)
-    gone = [topic for topic in table.topics_of(0) if table.remove(topic, 0, completely=True)]
-    assert set(gone) == {t for t, _ in model} - {t for t, h in model if h != 0}

@@ -1,0 +1,48 @@
+"""Message parts and their trackers."""
+
+import copy
+import gc
+
+import pytest
+
+import mq as zmq
+
+
+def test_tracker(pair):
+    """A tracked buffer is done when sender and receiver have let go of it."""
+    a, b = pair(zmq.PAIR, zmq.PAIR)
+    a.copy_threshold = 0
+    tracker = a.send(b"data", copy=False, track=True)
+    assert not tracker.done
+    with pytest.raises(zmq.NotDone):
+        tracker.wait(0.01)
+    received = b.recv(copy=False)
+    assert not tracker.done
+    del received
+    gc.collect()
+    tracker.wait(10)
+    assert tracker.done
+
+
+def test_small_messages_are_done_at_once(pair):
+    """Below copy_threshold data is copied, and the tracker says so."""
+    a, _ = pair(zmq.PAIR, zmq.PAIR)
+    assert a.send(b"small", copy=False, track=True).done
+
+
+def test_tracking_several():
+    """A tracker of frames is done when all of them are."""
+    frames = [zmq.Frame(b"x", track=True, copy=False) for _ in range(2)]
+    tracker = zmq.MessageTracker(*frames)
+    clone = copy.copy(frames[0])
+    assert clone.tracker is frames[0].tracker
+    del clone
+    frames.pop()
+    assert not tracker.done
+    frames.pop()
+    gc.collect()
+    tracker.wait(10)
+    with pytest.raises(ValueError, match="tracked"):
+        zmq.MessageTracker(zmq.Frame(b"x"))
+    with pytest.raises(TypeError):
+        zmq.MessageTracker(5)

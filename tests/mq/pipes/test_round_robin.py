@@ -1,0 +1,80 @@
+"""Turns: of peers that are sent to, and of peers that are received from."""
+
+import pytest
+
+import mq as zmq
+from mq.pipes.round_robin import Sent
+from mq.queues.mailbox import Mailbox
+
+URL = "inproc://pipeline"
+
+
+def test_push_goes_round_robin(socket):
+    """A PUSH SHALL give messages to its peers in turn."""
+    push = socket(zmq.PUSH)
+    push.bind(URL)
+    pulls = [socket(zmq.PULL) for _ in range(5)]
+    for pull in pulls:
+        pull.connect(URL)
+    for n in range(15):
+        push.send(b"%d" % n)
+    for n, pull in enumerate(pulls):
+        assert [pull.recv() for _ in range(3)] == [b"%d" % (n + 5 * turn) for turn in range(3)]
+
+
+def test_pull_queues_fairly(socket):
+    """A PULL SHALL take messages from its peers in turn: a1 b1 c1 a2 ..."""
+    pull = socket(zmq.PULL)
+    pull.bind(URL)
+    pushes = [socket(zmq.PUSH) for _ in range(3)]
+    for push in pushes:
+        push.connect(URL)
+    for turn in (b"1", b"2", b"3"):
+        for name, push in zip((b"a", b"b", b"c"), pushes, strict=True):
+            push.send(name + turn)
+    assert b" ".join(pull.recv() for _ in range(9)) == b"a1 b1 c1 a2 b2 c2 a3 b3 c3"
+
+
+def test_push_without_peers_blocks(socket):
+    """A PUSH SHALL block when it has no peers: Again when SNDTIMEO, 250 ms, has passed."""
+    push = socket(zmq.PUSH, sndtimeo=250)
+    with pytest.raises(zmq.Again):
+        push.send(b"x")
+    assert push.poll(0, zmq.POLLOUT) == 0
+
+
+def test_a_peer_that_goes_inside_a_message_gets_none_of_it(socket):
+    """PUSH messages are atomic: when the peer given the first part goes, the rest is dropped and
+    no other peer gets it; the next message goes to the next peer.
+    """
+    push, gone, stays = socket(zmq.PUSH), socket(zmq.PULL), socket(zmq.PULL)
+    push.bind(URL)
+    gone.connect(URL)
+    push.send(b"a", zmq.SNDMORE)
+    stays.connect(URL)
+    gone.close()
+    while not gone._core.destroyed:
+        push.get(zmq.EVENTS)
+    push.send(b"b", zmq.SNDMORE)
+    push.send(b"c")
+    push.send(b"next")
+    assert stays.recv_multipart() == [b"next"]
+
+
+def test_a_broken_message_is_again_for_who_does_not_wait(socket):
+    """While the peer's connection ends, DONTWAIT raises Again and a waiting send drops."""
+    for flags in (zmq.DONTWAIT, 0):
+        push, pull = socket(zmq.PUSH), socket(zmq.PULL)
+        push.bind(f"{URL}-{int(flags)}")
+        pull.connect(f"{URL}-{int(flags)}")
+        push.send(b"a", zmq.SNDMORE)
+        pull.close()
+        push._core.mailbox.recv(10).deliver()  # the pipe_term, and nothing after it yet
+        theirs, push._core.mailbox = push._core.mailbox, Mailbox()
+        if flags:
+            with pytest.raises(zmq.Again):
+                push.send(b"b", flags)
+        else:
+            push.send(b"b", flags)
+        assert push._core.xsend(b"c") is Sent.AGAIN
+        push._core.mailbox = theirs
