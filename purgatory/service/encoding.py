@@ -4,7 +4,8 @@
 rest: an array of its type, in most also `seq`, and in requests a list. Any thread.
 """
 
-from typing import Any, Final, TypeVar, Union
+from collections.abc import Callable
+from typing import Any, Final, Union
 
 import msgspec
 from msgspec import Raw
@@ -28,15 +29,17 @@ from purgatory.service.protocol import (
     Welcome,
 )
 
-_M = TypeVar("_M")
-
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(
     Union[(Hello, Bye, *VERBS)]
 )
-_answers: "Final[msgspec.msgpack.Decoder[Answer | Push]]" = msgspec.msgpack.Decoder(
+#: Decodes a server's message. Raises one of NOT_A_MESSAGE.
+decode_answer: "Final[Callable[[bytes], Answer | Push]]" = msgspec.msgpack.Decoder(
     Union[(Welcome, Failure, Outcomes, Ping, Jobs, *[verb.answer for verb in VERBS.values()])]
-)
+).decode
+#: What decoders raise: msgspec's own errors and that of invalid UTF-8 are ValueErrors, and a deeply
+#: nested array can exhaust the stack.
+NOT_A_MESSAGE: Final = (ValueError, TypeError, RecursionError, OverflowError)
 
 # MessagePack, by the first byte: how long the header of an array is, and how long the array if that
 # byte says it; and how many bytes a number takes.
@@ -52,20 +55,9 @@ _ints: Final = msgspec.msgpack.Decoder(int)
 
 def decode_request(frame: bytes) -> Request:
     """Decode a client's message. Raises Malformed."""
-    return _decode(_requests, frame)
-
-
-def decode_answer(frame: bytes) -> Answer | Push:
-    """Decode a server's message. Raises Malformed."""
-    return _decode(_answers, frame)
-
-
-def _decode(decoder: "msgspec.msgpack.Decoder[_M]", frame: bytes) -> _M:
     try:
-        return decoder.decode(frame)
-    # msgspec's own errors and invalid UTF-8 are ValueErrors; a deeply nested array can exhaust the
-    # stack.
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        return _requests.decode(frame)
+    except NOT_A_MESSAGE as error:
         raise Malformed(f"not a message of protocol {VERSION}: {error}") from error
 
 
@@ -81,7 +73,7 @@ def unpack(raw: Raw | bytes) -> Any:
     """Decode a user's value. Raises Malformed."""
     try:
         return msgspec.msgpack.decode(raw)
-    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+    except NOT_A_MESSAGE as error:
         raise Malformed(f"not a value: {error}") from error
 
 

@@ -100,10 +100,7 @@ class AsyncClient:
         payload: Any = None,
     ) -> SubmissionReceipt:
         """Like `Client.submit`."""
-        reply = self._client.submit_later(
-            *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
-        )
-        return await self.result_of(reply)
+        return await self.result_of(self._client._submit(keys, timeout, need, kind, op_id, payload))
 
     async def schedule(
         self,
@@ -129,8 +126,7 @@ class AsyncClient:
         hold: float | timedelta = 0.0,
     ) -> int:
         """Like `Client.complete`."""
-        reply = self._client.complete_later(key, value, limit=limit, hold=hold)
-        return await self.result_of(reply)
+        return await self.result_of(self._client.complete_later(key, value, limit=limit, hold=hold))
 
     async def fail(self, key: str, error: Exception | type[Exception]) -> int:
         """Like `Client.fail`."""
@@ -140,8 +136,7 @@ class AsyncClient:
         self, operation: "str | asyncio.Future[Any]", timeout: float | timedelta
     ) -> bool:
         """Like `Client.extend`."""
-        reply = self._client.extend_later(_op_id(operation), timeout)
-        return await self.result_of(reply)
+        return await self.result_of(self._client.extend_later(_op_id(operation), timeout))
 
     async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
         """Like `Client.cancel`."""
@@ -185,9 +180,8 @@ class AsyncClient:
         left = sys.maxsize if limit is None else checked_limit(limit)
         after: int | None = cursor
         while after is not None and left > 0:
-            page = await self.list_page(
-                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
-            )
+            reply = self._client._list(after, min(left, PAGE), kind, key, client, state)
+            page = await self.result_of(reply)
             for status in page.states:
                 yield status
             left -= len(page.states)
@@ -204,10 +198,7 @@ class AsyncClient:
         limit: int = 100,
     ) -> Operations:
         """Like `Client.list_page`."""
-        reply = self._client.list_page_later(
-            kind=kind, key=key, client=client, state=state, cursor=cursor, limit=limit
-        )
-        return await self.result_of(reply)
+        return await self.result_of(self._client._list(cursor, limit, kind, key, client, state))
 
     async def stats(self) -> dict[str, int | float]:
         """Like `Client.stats`."""

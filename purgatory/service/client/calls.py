@@ -1,4 +1,4 @@
-"""The calls of a client: batches from its threads to its I/O thread, groups for a message, results.
+"""The calls of a client: their way to its I/O thread, in batches, and what their futures get.
 
 A call joins the open batch; only a new batch is posted. So the I/O thread is woken once for many
 calls, and takes them at once. A batch holds calls of one kind, and a call of another kind opens the
@@ -21,7 +21,6 @@ from purgatory.service.errors import ServiceError
 from purgatory.service.protocol import (
     VERBS,
     Answer,
-    Complete,
     DeadJobs,
     EndDead,
     Operations,
@@ -98,7 +97,7 @@ class CallBatcher:
             # A forked child must not add to a batch of its parent's.
             if batch is None or batch.request is not request or self._is_closed():
                 self.open_batch = None
-                batch = CallBatch(self, request)
+                batch = CallBatch(request, [])
                 self._post(batch)
                 # An interrupt here leaves an empty batch.
                 self.open_batch = batch
@@ -106,6 +105,13 @@ class CallBatcher:
             self.calls_added += 1
             if len(batch.calls) >= CALLS_PER_MESSAGE:
                 self.open_batch = None
+
+    def take(self, batch: "CallBatch") -> list[Call]:
+        """Close a posted batch and return its calls. Called by the I/O thread."""
+        with self.lock:
+            if self.open_batch is batch:
+                self.open_batch = None
+        return batch.calls
 
     def has_room(self) -> bool:
         """Tell whether a batch may be opened now: the backlog is not full, or all is closed."""
@@ -132,30 +138,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of one kind."""
-
-    __slots__ = ("_batcher", "calls", "request")
-
-    def __init__(self, batcher: CallBatcher, request: RequestType) -> None:
-        self._batcher = batcher
-        self.request: RequestType = request
-        self.calls: list[Call] = []
-
-    def take(self) -> list[Call]:
-        """Close the batch and return its calls. Called by the I/O thread."""
-        with self._batcher.lock:
-            if self._batcher.open_batch is self:
-                self._batcher.open_batch = None
-        return self.calls
-
-
-def calls_per_message(request: RequestType) -> int:
-    """Return how many calls of a kind one message can make, at most."""
-    return CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
-
-
-class CallGroup:
-    """Calls of one kind, for one message."""
+    """Calls of one kind: those that were posted together, or for one message."""
 
     __slots__ = ("calls", "request")
 
@@ -170,23 +153,6 @@ class CallGroup:
             return encode(request(seq, [item for item, _ in self.calls]))
         return encode(request(seq, *self.calls[0][0]))
 
-    def take_unknown(self) -> list[Call]:
-        """Remove and return the calls that a server of version 1 of the protocol does not know."""
-        unknown = [call for call in self.calls if not _is_of_version_1(self.request, call)]
-        if unknown:
-            self.calls = [call for call in self.calls if _is_of_version_1(self.request, call)]
-        return unknown
-
-    @property
-    def is_of_version_1(self) -> bool:
-        """Whether a server of version 1 of the protocol knows all of the calls."""
-        return all(_is_of_version_1(self.request, call) for call in self.calls)
-
-    @property
-    def is_observed(self) -> bool:
-        """Whether a caller waits for any of the calls, or has callbacks added to one."""
-        return any(future._observed for _, future in self.calls)
-
     def resolve(self, answer: Answer) -> None:
         """Give each call what the answer says to it; all answers but that to submissions."""
         result = _result(answer)
@@ -194,13 +160,6 @@ class CallGroup:
             result = [sum(result) if self.request is EndDead else result]
         for (_, future), one in zip(self.calls, result, strict=True):
             resolve(future, one)
-
-
-def _is_of_version_1(request: RequestType, call: Call) -> bool:
-    if request is Complete:
-        completion = call[0]
-        return completion.limit is None and not completion.hold_ms
-    return VERBS[request].version == 1
 
 
 def _result(answer: Answer) -> Any:

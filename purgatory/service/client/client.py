@@ -11,15 +11,13 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 import zmq
-from msgspec import Raw
 
-from purgatory.core.operations.future import PENDING
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.connection import curve_keys
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
@@ -31,7 +29,6 @@ from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
-    NOTHING,
     DeadJob,
     Operations,
     OperationStatus,
@@ -49,8 +46,7 @@ CLOSE_GRACE_S: Final = 2.0
 #: Operations that `list` asks for at once, at most.
 PAGE: Final = 500
 
-_NOTHING: Final = Raw(NOTHING)
-
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -168,12 +164,7 @@ class Client(LaterCalls):
         stays at the server; see `unread` and `query`. Raises what `defer` and its future raise, and
         RequestTimeout.
         """
-        self._refuse_in_callback()
-        return self._wait(
-            self.submit_later(
-                *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
-            )
-        )
+        return self._ask(self._submit, keys, timeout, need, kind, op_id, payload)
 
     def schedule(
         self,
@@ -191,9 +182,9 @@ class Client(LaterCalls):
         already is not added again. `kind` chooses the handler, which gets `payload`. Raises
         TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
         """
-        self._refuse_in_callback()
-        reply = self.schedule_later(delay, kind=kind, payload=payload, job_id=job_id, unless=unless)
-        return self._wait(reply).op_id
+        return self._ask(
+            self.schedule_later, delay, kind=kind, payload=payload, job_id=job_id, unless=unless
+        ).op_id
 
     def dead_jobs(self, after: int = 0) -> builtins.list[DeadJob]:
         """Return jobs of this client's name that were given up after their last attempt.
@@ -201,18 +192,15 @@ class Client(LaterCalls):
         Those with numbers above `after`, as many as fit into a message: go on after the last one,
         until there are none. They stay where they are.
         """
-        self._refuse_in_callback()
-        return self._wait(self.dead_jobs_later(after))
+        return self._ask(self.dead_jobs_later, after)
 
     def retry_dead(self, numbers: Iterable[int]) -> int:
         """Have dead jobs tried again, from the first attempt; returns how many there were."""
-        self._refuse_in_callback()
-        return sum(self._wait(self.retry_dead_later(some)) for some in in_messages(numbers))
+        return self._total(self.retry_dead_later, numbers)
 
     def drop_dead(self, numbers: Iterable[int]) -> int:
         """Forget dead jobs; returns how many there were."""
-        self._refuse_in_callback()
-        return sum(self._wait(self.drop_dead_later(some)) for some in in_messages(numbers))
+        return self._total(self.drop_dead_later, numbers)
 
     def complete(
         self,
@@ -233,8 +221,7 @@ class Client(LaterCalls):
         hold. If the connection is lost before the answer, the completion is sent again, and done
         once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
         """
-        self._refuse_in_callback()
-        return self._wait(self.complete_later(key, value, limit=limit, hold=hold))
+        return self._ask(self.complete_later, key, value, limit=limit, hold=hold)
 
     def fail(self, key: str, error: Exception | type[Exception]) -> int:
         """Fail a key for all operations at the server; returns how many that ended.
@@ -243,8 +230,7 @@ class Client(LaterCalls):
         Operations for which that key has counted go on. What is held for the key stays. Otherwise
         like `complete`.
         """
-        self._refuse_in_callback()
-        return self._wait(self.fail_later(key, error))
+        return self._ask(self.fail_later, key, error)
 
     def extend(self, operation: str | ServiceFuture, timeout: float | timedelta) -> bool:
         """Have an operation's timeout count anew from now, by its future or its id.
@@ -253,18 +239,15 @@ class Client(LaterCalls):
         That is on disk then. If the connection is lost before the answer, it is sent again, and
         done once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
         """
-        self._refuse_in_callback()
-        return self._wait(self.extend_later(operation, timeout))
+        return self._ask(self.extend_later, operation, timeout)
 
     def cancel(self, operation: str | ServiceFuture) -> bool:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""
-        self._refuse_in_callback()
-        return self._wait(self.cancel_later(operation))
+        return self._ask(self.cancel_later, operation)
 
     def query(self, operation: str | ServiceFuture) -> OperationStatus:
         """Return what the server knows of an operation, by its future or its id."""
-        self._refuse_in_callback()
-        return self._wait(self.query_later(operation))
+        return self._ask(self.query_later, operation)
 
     def unread(self, after: int = 0) -> builtins.list[OutcomeMessage]:
         """Return outcomes of this client's name that are not acknowledged, oldest first.
@@ -272,16 +255,14 @@ class Client(LaterCalls):
         Those with numbers above `after`, as many as fit into a message: go on after the last one,
         until there are none. They stay where they are.
         """
-        self._refuse_in_callback()
-        return self._wait(self.unread_later(after))
+        return self._ask(self.unread_later, after)
 
     def acknowledge(self, numbers: Iterable[int]) -> int:
         """Acknowledge outcomes of this client's name, by number; returns how many were there.
 
         The server keeps them no longer, and no client gets them. Many are sent in several messages.
         """
-        self._refuse_in_callback()
-        return sum(self._wait(self.acknowledge_later(some)) for some in in_messages(numbers))
+        return self._total(self.acknowledge_later, numbers)
 
     def list(
         self,
@@ -302,9 +283,7 @@ class Client(LaterCalls):
         left = sys.maxsize if limit is None else checked_limit(limit)
         after: int | None = cursor
         while after is not None and left > 0:
-            page = self.list_page(
-                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
-            )
+            page = self._ask(self._list, after, min(left, PAGE), kind, key, client, state)
             yield from page.states
             left -= len(page.states)
             after = page.after
@@ -323,17 +302,11 @@ class Client(LaterCalls):
 
         That is its `after`; None: there are no more.
         """
-        self._refuse_in_callback()
-        return self._wait(
-            self.list_page_later(
-                kind=kind, key=key, client=client, state=state, cursor=cursor, limit=limit
-            )
-        )
+        return self._ask(self._list, cursor, limit, kind, key, client, state)
 
     def stats(self) -> dict[str, int | float]:
         """Return the server's figures by name; see `ServerStats`."""
-        self._refuse_in_callback()
-        return self._wait(self.stats_later())
+        return self._ask(self.stats_later)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all calls made before are answered: what was deferred is on disk then.
@@ -343,24 +316,37 @@ class Client(LaterCalls):
         """
         self._refuse_in_callback()
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
-        if self._io_thread.lead(lambda: not self._session.busy, seconds):
+        if self._io_thread.lead(None, seconds):
             return
         answered: ReplyFuture[None] = ReplyFuture()
         self._io_thread.post(FlushCommand(lambda: answered.set_result(None)))
         self._wait(answered, timeout)
 
     def _refuse_in_callback(self) -> None:
-        if self._io_thread.turn.is_mine:
+        if self._io_thread.turn.holder == threading.get_ident():
             raise RuntimeError(
                 "a callback of the client's futures cannot wait for an answer; use complete_later "
                 "and its like, or another thread"
             )
 
+    def _ask(
+        self, call: Callable[_P, ReplyFuture[_T]], *arguments: _P.args, **options: _P.kwargs
+    ) -> _T:
+        """Make a call and wait for its answer. Raises RuntimeError in a callback of a future."""
+        self._refuse_in_callback()
+        return self._wait(call(*arguments, **options))
+
+    def _total(
+        self, call: Callable[[builtins.list[int]], ReplyFuture[int]], numbers: Iterable[int]
+    ) -> int:
+        """Sum the answers to calls for numbers, which may be more than a message may name."""
+        return sum(self._ask(call, some) for some in in_messages(numbers))
+
     def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
         deadline = self._monotonic() + seconds
         self.platform.wait(future.done, seconds)
-        self._io_thread.lead(lambda: future._state != PENDING, seconds)
+        self._io_thread.lead(future, seconds)
         try:
             return future.result(max(0.0, deadline - self._monotonic()))
         except TimeoutError as error:

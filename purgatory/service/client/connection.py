@@ -17,11 +17,11 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service import encoding
+from purgatory.service.client.calls import Call, RequestType
 from purgatory.service.client.session import Session
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed
 from purgatory.service.platform import REAL_PLATFORM, Doorbell, Platform
-from purgatory.service.protocol import Bye
+from purgatory.service.protocol import VERSION, Bye
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -137,16 +137,23 @@ class ServerConnection:
             return
         if self.monitor_pending:
             self._read_monitor()
-        self._send_and_receive()
-        if self._session.connection_lost:
-            self.drop("the server has sent us away", RECONNECT_DELAY_S)
-
-    def _send_and_receive(self) -> None:
-        """Send the session's messages, receive frames, and send what follows from these."""
         self.send_messages()
         if self.frames_pending:
             self._receive()
             self.send_messages()
+        if self._session.connection_lost:
+            self.drop("the server has sent us away", RECONNECT_DELAY_S)
+
+    def send_call(self, request: RequestType, call: Call) -> bool:
+        """Send a call as the only one; False if other calls are unanswered, or none can be sent."""
+        messages = self._session.begin(request, call)
+        if messages is None:
+            return False
+        self.silent_since = self._monotonic()
+        for message in messages:
+            self._send(message)
+        self._check_readable()
+        return True
 
     def send_messages(self) -> None:
         """Send the session's messages. Brings `frames_pending` up to date."""
@@ -260,6 +267,6 @@ def _decode(frame: bytes) -> Any:
     """Decode a message of the server; None if it is malformed."""
     try:
         return encoding.decode_answer(frame)
-    except Malformed as error:
-        log.warning("the server sent: %s", error)
+    except encoding.NOT_A_MESSAGE as error:
+        log.warning("the server sent what is no message of protocol %d: %s", VERSION, error)
         return None

@@ -25,7 +25,8 @@ from threading import get_ident
 from typing import Any, Final
 
 from mq import Mailbox, MailboxClosed
-from purgatory.service.client.calls import CallBatch, CallBatcher, RequestType
+from purgatory.core.operations.future import PENDING
+from purgatory.service.client.calls import Call, CallBatch, CallBatcher, RequestType
 from purgatory.service.client.connection import ConfigureSocket, ServerConnection
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.outcomes import OutcomeHandled
@@ -153,10 +154,14 @@ class ClientIOThread:
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
-        retry_at = self._session.received.next_retry_at
-        planned = (connection.reconnect_at, self._close_deadline, retry_at)
+        planned = (connection.reconnect_at, self._close_deadline, self._next_retry_at())
         times = [at for at in planned if at is not None]
         return max(0.0, min(times) - self._monotonic()) if times else None
+
+    def _next_retry_at(self) -> float | None:
+        """Return when an outcome is to be handed to `on_outcome` again; None: not yet."""
+        handler = self._session.handler
+        return None if handler is None else handler.next_retry_at
 
     def step(self) -> None:
         """Do what there is to do; does not sleep."""
@@ -164,7 +169,8 @@ class ClientIOThread:
         try:
             self._look_at_descriptors()
             self._finish_for_callers()
-            self._session.received.retry(self._monotonic())
+            if self._next_retry_at() is not None:
+                self._session.received.retry(self._monotonic())
             self._connection.step()
             self.batcher.set_finished_calls(self._session.finished_calls)
             answered = self._take_answered_flushes()
@@ -195,7 +201,7 @@ class ClientIOThread:
             elif isinstance(command, OutcomeHandled):
                 self._session.received.finish(command)
             elif not isinstance(command, WakeCommand):
-                self._session.add(command.request, command.take())
+                self._session.add(command.request, self.batcher.take(command))
                 if self._connection.silent_since is None:
                     self._connection.silent_since = self._monotonic()
 
@@ -227,14 +233,15 @@ class ClientIOThread:
         """Send a call, if no other is under way; False: it has to be posted."""
         if self._session.busy:
             return False
-        return self._run_in_caller(lambda: self._send_now(request, item, future))
+        return self._run_in_caller(lambda: self._send_now(request, (item, future)))
 
-    def lead(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Receive the only answer that is awaited, in its caller's thread; returns `done()`.
+    def lead(self, reply: ReplyFuture[Any] | None, seconds: float) -> bool:
+        """Receive the only answer that is awaited, in its caller's thread.
 
-        False at once if the caller cannot do so, or no longer: then the I/O thread goes on.
+        Returns whether `reply` is done or, if it is None, no call is unanswered. False at once if
+        the caller cannot do so, or no longer: then the I/O thread goes on.
         """
-        return self._run_in_caller(lambda: self._lead(done, self._monotonic() + seconds))
+        return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
         """Run a step in the thread of a caller, if the turn is free and there is no other work."""
@@ -252,12 +259,12 @@ class ClientIOThread:
     def _is_calm(self) -> bool:
         """Tell whether there is nothing to do for the I/O thread, and it was not told to end."""
         return (
-            not self.is_closed()
-            and self._close_deadline is None
+            self._close_deadline is None
             and self._connection.reconnect_at is None
-            and self._session.received.next_retry_at is None
-            and not self._flushes
+            and not self._mailbox.closed
             and not self._mailbox.peek()
+            and not self._flushes
+            and self._next_retry_at() is None
             and not self._has_left()
         )
 
@@ -265,25 +272,25 @@ class ClientIOThread:
         """Tell whether there is work that no descriptor reports."""
         return bool(self._left) or self._interrupted or not self._connection.is_calm
 
-    def _send_now(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> bool:
-        if not self._session.ready or self._session.busy:
-            return False
+    def _send_now(self, request: RequestType, call: Call) -> bool:
         self._interrupted = True
-        self._session.add(request, [(item, future)])
-        self._connection.silent_since = self._monotonic()
-        self._connection.send_messages()
-        if self._connection.frames_pending:  # the reply may be here already
-            self._receive_replies()
-        self.batcher.set_finished_calls(self._session.finished_calls)
+        sent = self._connection.send_call(request, call)
+        if sent:
+            if self._connection.frames_pending:  # the reply may be here already
+                self._receive_replies()
+            self.batcher.set_finished_calls(self._session.finished_calls)
         self._interrupted = False
-        return True
+        return sent
 
-    def _lead(self, done: Callable[[], bool], deadline: float) -> bool:
+    def _is_done(self, reply: ReplyFuture[Any] | None) -> bool:
+        return not self._session.busy if reply is None else reply._state != PENDING
+
+    def _lead(self, reply: ReplyFuture[Any] | None, deadline: float) -> bool:
         if not self._session.awaits_one:
-            return not self._session.busy and done()
+            return not self._session.busy and self._is_done(reply)
         self._is_lent = True
         self._doorbell.lend()
-        while not done():
+        while not self._is_done(reply):
             ready = self._doorbell.ready(max(0.0, deadline - self._monotonic()))
             if ready != [self._connection.descriptors[0]]:
                 return False  # it is for the I/O thread, or the time is over
@@ -291,7 +298,7 @@ class ClientIOThread:
             self._receive_replies()
             self._interrupted = False
             if self._left:
-                return done()
+                return self._is_done(reply)
         return True
 
     def _receive_replies(self) -> None:
@@ -349,12 +356,13 @@ class Turn:
         # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
         self._changed = new_hot_condition()
         self._waiting = 0  # threads
-        self._holder = 0
+        #: The identity of the thread that holds it; 0: none does.
+        self.holder: int = 0
 
     @property
     def is_mine(self) -> bool:
         """Whether the calling thread holds it."""
-        return self._holder == get_ident()
+        return self.holder == get_ident()
 
     def try_take(self) -> bool:
         """Take the turn if it is free; False also if the calling thread holds it already.
@@ -363,18 +371,18 @@ class Turn:
         """
         thread = get_ident()
         with self._changed:
-            if self._holder or self._waiting:
+            if self.holder or self._waiting:
                 return False
-            self._holder = thread
+            self.holder = thread
         return True
 
     def take(self) -> None:
         """Wait until the turn is free, and take it."""
         thread = get_ident()
         with self._changed:
-            while self._holder:
+            while self.holder:
                 self._wait()
-            self._holder = thread
+            self.holder = thread
 
     def _wait(self) -> None:
         self._waiting += 1
@@ -387,7 +395,7 @@ class Turn:
         """Let others take it. Does nothing if the calling thread does not hold it."""
         thread = get_ident()
         with self._changed:
-            if self._holder == thread:
+            if self.holder == thread:
                 if self._waiting:
                     self._changed.notify()
-                self._holder = 0  # last: a caller that is interrupted before does it all again
+                self.holder = 0  # last: a caller that is interrupted before does it all again

@@ -82,6 +82,17 @@ class LaterCalls:
         payload: Any = None,
     ) -> ReplyFuture[SubmissionReceipt]:
         """Like `submit`, but returns the future of its answer at once."""
+        return self._submit(keys, timeout, need, kind, op_id, payload)
+
+    def _submit(
+        self,
+        keys: tuple[str, ...],
+        timeout: float | timedelta,
+        need: int,
+        kind: str,
+        op_id: str | None,
+        payload: Any,
+    ) -> ReplyFuture[SubmissionReceipt]:
         submission = self._submission(keys, timeout, need, kind, op_id, payload)
         future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
         with self._batcher.lock:
@@ -215,8 +226,11 @@ class LaterCalls:
         limit: int = 100,
     ) -> ReplyFuture[Operations]:
         """Like `list_page`, but returns the future of its answer at once."""
-        asked = (cursor, checked_limit(limit), kind, key, client, state)
-        return self._call(ReadOperations, asked)
+        return self._list(cursor, limit, kind, key, client, state)
+
+    def _list(self, after: int, limit: int, *filters: str | None) -> ReplyFuture[Operations]:
+        """Read a page; `filters`: kind, key, client, state."""
+        return self._call(ReadOperations, (after, checked_limit(limit), *filters))
 
     def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
         """Like `stats`, but returns the future of its answer at once."""

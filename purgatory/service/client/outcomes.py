@@ -205,14 +205,9 @@ class ReceivedOutcomes:
         unpack_values(outcome)
         return self._handler.handle(outcome)
 
-    @property
-    def next_retry_at(self) -> float | None:
-        """When `retry` has something to do, by the monotonic clock; None: not yet."""
-        return None if self._handler is None else self._handler.next_retry_at
-
     def retry(self, now: float) -> None:
         """Hand outcomes over again for which the handler has raised, if it is time."""
-        if self._handler is not None and self._handler.next_retry_at is not None:
+        if self._handler is not None:
             self._note_handled(self._handler.retry(now))
 
     def finish(self, handled: OutcomeHandled) -> None:

@@ -15,13 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from purgatory.service import encoding, protocol
+from purgatory.service import protocol
 from purgatory.service.client.calls import (
     CALLS_PER_MESSAGE,
     Call,
-    CallGroup,
+    CallBatch,
     RequestType,
-    calls_per_message,
     fail_calls,
     reject,
     resolve,
@@ -42,7 +41,9 @@ from purgatory.service.errors import (
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
+    VERBS,
     VERSION,
+    Complete,
     Jobs,
     LeasedJob,
     Outcomes,
@@ -108,8 +109,8 @@ class Session:
         self._hello_seq = 0  # of the last hello
         self._version = VERSION  # of this connection, or offered for it
         # In order; all groups are full but the last of each run of one kind.
-        self._unsent: deque[CallGroup] = deque()
-        self._unanswered: dict[int, tuple[bytes, CallGroup]] = {}  # in order of sequence number
+        self._unsent: deque[CallBatch] = deque()
+        self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
         self.unsent_calls: int = 0
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
@@ -124,11 +125,6 @@ class Session:
     def busy(self) -> bool:
         """Whether calls are unanswered."""
         return bool(self._unsent or self._unanswered)
-
-    @property
-    def ready(self) -> bool:
-        """Whether calls can be sent: the server has answered the hello."""
-        return self.welcome is not None and self.failure is None
 
     @property
     def awaits_one(self) -> bool:
@@ -160,14 +156,21 @@ class Session:
             fail_calls(calls, self.failure)
             return
         self.unsent_calls += len(calls)
-        limit = calls_per_message(request)
+        limit = CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
         start = 0
         if self._unsent and self._unsent[-1].request is request:
             last = self._unsent[-1].calls
             start = limit - len(last)
             last += calls[:start]
         for first in range(start, len(calls), limit):
-            self._unsent.append(CallGroup(request, list(calls[first : first + limit])))
+            self._unsent.append(CallBatch(request, list(calls[first : first + limit])))
+
+    def begin(self, request: RequestType, call: Call) -> list[bytes] | None:
+        """Return the messages of a call that is the only one; None if calls cannot be sent now."""
+        if self.welcome is None or self.failure is not None or self.busy:
+            return None
+        self.add(request, [call])
+        return self.take_messages()
 
     def take_messages(self) -> list[bytes]:
         """Return the messages that can be sent now."""
@@ -203,16 +206,17 @@ class Session:
         self._unanswered[seq] = (frame, group)
         return frame
 
-    def _split(self, group: CallGroup, count: int) -> CallGroup:
+    def _split(self, group: CallBatch, count: int) -> CallBatch:
         """Return the first `count` calls of a group; the others are sent next."""
         if len(group.calls) > count:
-            self._unsent.appendleft(CallGroup(group.request, group.calls[count:]))
-            group = CallGroup(group.request, group.calls[:count])
+            self._unsent.appendleft(CallBatch(group.request, group.calls[count:]))
+            group = CallBatch(group.request, group.calls[:count])
         return group
 
-    def _fail_unknown(self, group: CallGroup) -> None:
+    def _fail_unknown(self, group: CallBatch) -> None:
         """Fail the calls that a server of version 1 does not know; the others stay."""
-        unknown = group.take_unknown()
+        unknown = [call for call in group.calls if not _is_of_version_1(group.request, call)]
+        group.calls = [call for call in group.calls if _is_of_version_1(group.request, call)]
         self._count_finished(len(unknown))
         message = "the server speaks version 1 of the protocol, which does not have that"
         fail_calls(unknown, WrongVersion(message))
@@ -221,16 +225,12 @@ class Session:
         self.unsent_calls -= count
         self.finished_calls += count
 
-    def receive(self, frame: bytes) -> list[bytes]:
-        """Handle a message of the server; returns what is to be sent at once."""
-        return self.handle(encoding.decode_answer(frame))
-
     def has_callbacks(self, message: Any) -> bool:
         """Tell whether handling a message may run callbacks, or send anything."""
         if type(message) in _NO_REPLIES:
             return type(message) is not protocol.Ping
         _, group = self._unanswered.get(message.seq, (b"", None))
-        return group is not None and group.is_observed
+        return group is not None and any(future._observed for _, future in group.calls)
 
     def handle(self, message: Any) -> list[bytes]:
         """Handle a decoded message of the server; returns what is to be sent at once."""
@@ -273,7 +273,7 @@ class Session:
     def _fail_unanswered_unknown(self) -> None:
         """Fail messages to a server that was replaced by one of version 1, which knows less."""
         for seq, (_, group) in list(self._unanswered.items()):
-            if not group.is_of_version_1:
+            if not all(_is_of_version_1(group.request, call) for call in group.calls):
                 del self._unanswered[seq]
                 message = "the server was replaced by one that speaks version 1 of the protocol"
                 self._fail_group(group, WrongVersion(message))
@@ -289,7 +289,7 @@ class Session:
         # Last: if a caller is interrupted before, the message is sent again.
         self._unanswered.pop(message.seq, None)
 
-    def _on_submitted(self, group: CallGroup, message: protocol.Submitted) -> None:
+    def _on_submitted(self, group: CallBatch, message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
         known = {item.index: item.state for item in message.known}
         for index, (submission, future) in enumerate(group.calls):
@@ -316,7 +316,7 @@ class Session:
             log.warning("the server says: %s", error)
         return []
 
-    def _on_refused(self, group: CallGroup, error: ServiceError) -> None:
+    def _on_refused(self, group: CallBatch, error: ServiceError) -> None:
         """Fail calls; queries whose answer is too large are asked again in two halves."""
         if group.request is Query and isinstance(error, TooLarge) and len(group.calls) > 1:
             self.unsent_calls += len(group.calls)
@@ -325,7 +325,7 @@ class Session:
         else:
             self._fail_group(group, error)
 
-    def _fail_group(self, group: CallGroup, error: ServiceError) -> None:
+    def _fail_group(self, group: CallBatch, error: ServiceError) -> None:
         if group.request is Submit:
             for submission, future in group.calls:
                 self._forget(submission.op_id, future)
@@ -359,3 +359,11 @@ class Session:
             encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
             for start in range(0, len(done), self._max_items)
         ]
+
+
+def _is_of_version_1(request: RequestType, call: Call) -> bool:
+    """Tell whether a server of version 1 of the protocol knows a call."""
+    if request is Complete:
+        completion = call[0]
+        return completion.limit is None and not completion.hold_ms
+    return VERBS[request].version == 1

@@ -4,6 +4,12 @@ import threading
 import time
 
 import pytest
+import zmq
+
+from purgatory.service.encoding import decode_request, encode
+from purgatory.service.protocol import VERSION, Hello, Welcome
+from tests.testing.purgatory_harness import HANG
+from tests.testing.step_server import limits
 
 
 @pytest.fixture
@@ -17,3 +23,35 @@ def no_sleep(monkeypatch):
         sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", refuse)
+
+
+class FakeServer:
+    """Answers what a test tells it to."""
+
+    def __init__(self):
+        self.context = zmq.Context()
+        self.router = self.context.socket(zmq.ROUTER)
+        port = self.router.bind_to_random_port("tcp://127.0.0.1")
+        self.address = f"tcp://127.0.0.1:{port}"
+
+    def receive(self):
+        """Return the next request; greets."""
+        while True:
+            assert self.router.poll(HANG * 1000)
+            self.route, frame = self.router.recv_multipart()
+            request = decode_request(frame)
+            if not isinstance(request, Hello):
+                return request
+            self.send(Welcome(request.seq, VERSION, "fake", limits()))
+
+    def send(self, message):
+        """Send the client a message."""
+        self.router.send_multipart([self.route, encode(message)])
+
+
+@pytest.fixture
+def fake():
+    made = FakeServer()
+    yield made
+    made.router.close(0)
+    made.context.term()

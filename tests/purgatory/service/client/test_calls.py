@@ -28,7 +28,7 @@ class Posted:
     def taken(self):
         """Take the batches posted so far; returns the kind and items of each."""
         batches, self.batches = self.batches, []
-        return [(b.request, [item for item, _ in b.take()]) for b in batches]
+        return [(b.request, [item for item, _ in self.batcher.take(b)]) for b in batches]
 
 
 @pytest.fixture

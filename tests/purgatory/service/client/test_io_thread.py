@@ -6,32 +6,26 @@ from os import environ
 from pathlib import Path
 
 import pytest
-import zmq
 
 from purgatory.service import Client, RequestTimeout
 from purgatory.service.client import client as client_module
 from purgatory.service.client import io_thread as io_thread_module
 from purgatory.service.client.io_thread import FlushCommand, Turn
-from purgatory.service.encoding import decode_request, encode
 from purgatory.service.platform import CAN_LEND
 from purgatory.service.protocol import (
     NOTHING,
-    VERSION,
     Complete,
     Completed,
-    Hello,
     OutcomeMessage,
     Outcomes,
     Ping,
     Raw,
     Stats,
     StatsReply,
-    Welcome,
 )
 from tests.testing.eventually import eventually
 from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
-from tests.testing.step_server import limits
 from timingwheel import COMPILED
 
 
@@ -136,7 +130,7 @@ def test_a_caller_that_has_flushed_finds_it_free(server, connect):
     found, done = [], threading.Event()
 
     def look():
-        found.append(io_thread.turn._holder)
+        found.append(io_thread.turn.holder)
         done.set()
 
     io_thread.post(FlushCommand(look))
@@ -210,38 +204,6 @@ def test_callbacks_run_in_the_io_thread(server, connect):
         client.flush()
     assert done.wait(HANG)
     assert set(names) - {"added late"} == {client._io_thread.thread.name}
-
-
-class FakeServer:
-    """Answers what a test tells it to."""
-
-    def __init__(self):
-        self.context = zmq.Context()
-        self.router = self.context.socket(zmq.ROUTER)
-        port = self.router.bind_to_random_port("tcp://127.0.0.1")
-        self.address = f"tcp://127.0.0.1:{port}"
-
-    def receive(self):
-        """Return the next request; greets."""
-        while True:
-            assert self.router.poll(HANG * 1000)
-            self.route, frame = self.router.recv_multipart()
-            request = decode_request(frame)
-            if not isinstance(request, Hello):
-                return request
-            self.send(Welcome(request.seq, VERSION, "fake", limits()))
-
-    def send(self, message):
-        """Send the client a message."""
-        self.router.send_multipart([self.route, encode(message)])
-
-
-@pytest.fixture
-def fake():
-    made = FakeServer()
-    yield made
-    made.router.close(0)
-    made.context.term()
 
 
 def in_thread(call):

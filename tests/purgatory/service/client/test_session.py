@@ -6,7 +6,6 @@ import pytest
 
 from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import (
-    Malformed,
     OperationFailed,
     ServerClosing,
     StoreFailed,
@@ -21,7 +20,7 @@ from purgatory.service.client.session import (
     PIPELINE_DEPTH,
     Session,
 )
-from purgatory.service.encoding import decode_request, encode
+from purgatory.service.encoding import decode_answer, decode_request, encode
 from purgatory.service.protocol import (
     NOTHING,
     VERSION,
@@ -69,7 +68,7 @@ class Talk:
         """Begin a new connection; returns the messages that are sent again."""
         hello = decode_request(self.session.on_connected())
         assert isinstance(hello, Hello)
-        again = self.session.receive(encode(Welcome(hello.seq, version, "test", self.limits)))
+        again = self.session.handle(Welcome(hello.seq, version, "test", self.limits))
         return [decode_request(frame) for frame in again]
 
     def defer(self, op_id):
@@ -86,7 +85,9 @@ class Talk:
         return [decode_request(frame) for frame in self.session.take_messages()]
 
     def deliver(self, message):
-        return [decode_request(frame) for frame in self.session.receive(encode(message))]
+        return [
+            decode_request(frame) for frame in self.session.handle(decode_answer(encode(message)))
+        ]
 
 
 @pytest.fixture
@@ -293,12 +294,6 @@ def test_an_error_without_a_request(talk, caplog):
     with caplog.at_level(logging.WARNING):
         talk.deliver(Failure(None, "malformed", "what was that"))
     assert "what was that" in caplog.text
-
-
-def test_a_malformed_message(talk):
-    """It raises Malformed."""
-    with pytest.raises(Malformed):
-        talk.session.receive(b"\xff")
 
 
 def test_the_end_fails_what_is_unresolved(talk):
