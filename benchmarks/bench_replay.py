@@ -20,7 +20,7 @@ from harness import machine, measure, median, table
 from purgatory.replay import Replay
 from purgatory.trace import read_events, read_operations, write_outcomes
 from purgatory.trace.flights import write_flights
-from purgatory.trace.order import batches_in_order
+from purgatory.trace.reader import batches_in_order
 from timingwheel import COMPILED
 
 BATCH_ROWS = 8_192

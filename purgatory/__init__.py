@@ -43,8 +43,7 @@ from purgatory.errors import (
     WrongEventLoop,
 )
 from purgatory.journal.files import JournalError
-from purgatory.journal.mailbox import Ended, MailboxJournal
-from purgatory.journal.parquet import ParquetJournal
+from purgatory.journal.journals import Ended, MailboxJournal, ParquetJournal
 from purgatory.registry import PurgatoryStats
 
 if TYPE_CHECKING:

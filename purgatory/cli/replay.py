@@ -33,8 +33,8 @@ from purgatory.trace import (
     read_operations,
     write_outcomes,
 )
-from purgatory.trace.batches import Columns
-from purgatory.trace.order import batches_by_time, batches_in_order
+from purgatory.trace.reader import batches_by_time, batches_in_order
+from purgatory.trace.rows import Columns
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
-from purgatory.trace.bad_rows import SkippedRows
+from purgatory.trace.errors import SkippedRows
 from purgatory.trace.flights import write_flights
 from purgatory.trace.reader import Reader, table_of
 from purgatory.trace.writer import Writer

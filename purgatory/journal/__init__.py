@@ -5,6 +5,6 @@ its files in `files`.
 """
 
 from purgatory.core.outcome_recorder import Journal
-from purgatory.journal.mailbox import Ended, MailboxJournal
+from purgatory.journal.journals import Ended, MailboxJournal
 
 __all__ = ["Ended", "Journal", "MailboxJournal"]

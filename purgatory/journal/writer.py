@@ -21,7 +21,7 @@ from purgatory.journal.files import JournalError
 from timingwheel.lowlevel import InterruptibleEvent, InterruptibleThread
 
 if TYPE_CHECKING:
-    from purgatory.journal.write_pace import WritePace
+    from purgatory.journal.files import WritePace
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from purgatory.replay.operation import OutcomeCollector, outcome_columns
 from purgatory.replay.summary import ReplaySummary
 from purgatory.replay.timeline import Part, Timeline
 from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow
-from purgatory.trace.batches import Columns, batched
+from purgatory.trace.rows import Columns, batched
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -24,7 +24,7 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.replay.clock import ReplayClock
 from purgatory.trace import rows
-from purgatory.trace.batches import Columns
+from purgatory.trace.rows import Columns
 from timingwheel.lowlevel import new_lock
 
 # Of all operations, which only the replay's thread ends.

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from purgatory.trace.batches import Columns
+from purgatory.trace.rows import Columns
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Table
 
 # In the tables of operations, extensions and events.

@@ -19,8 +19,7 @@ from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import StoreError
 from purgatory.journal.files import journal_files_up_to
 from purgatory.service.config import Config
-from purgatory.service.store.database_copy import copy_database
-from purgatory.service.store.private_files import PRIVATE_DIRECTORY, PRIVATE_FILE
+from purgatory.service.store.database_files import PRIVATE_DIRECTORY, PRIVATE_FILE, copy_database
 from purgatory.service.store.schema import DATABASE_ID, SCHEMA_VERSION, schema_version
 from purgatory.service.store.store import Store
 

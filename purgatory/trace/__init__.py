@@ -5,11 +5,11 @@ package. CSV and JSON lines need the standard library alone, Parquet needs the e
 `timer-purgatory[trace]`. Rows and errors are immutable; a reader or writer belongs to one thread.
 """
 
-from purgatory.trace.bad_rows import BadRow, BadRows, SkippedRows
-from purgatory.trace.errors import OutOfOrder, TraceError
-from purgatory.trace.order import by_time, in_order
+from purgatory.trace.errors import BadRow, BadRows, OutOfOrder, SkippedRows, TraceError
 from purgatory.trace.reader import (
     Reader,
+    by_time,
+    in_order,
     read_events,
     read_extensions,
     read_operations,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from purgatory.trace.rows import COMPLETED, INT64_MAX, INT64_MIN, OUTCOMES
 
 if TYPE_CHECKING:
-    from purgatory.trace.batches import Columns
+    from purgatory.trace.rows import Columns
 
 _SEQUENCES: Final = frozenset((tuple, list))
 

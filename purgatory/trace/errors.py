@@ -1,10 +1,13 @@
-"""The errors of a trace, with one base; `bad_rows` has those about rows.
+"""The errors of a trace, with one base, and the bad rows that they report.
 
-Users import them from `purgatory.trace`. Errors are immutable and may pass between threads.
+`validation` finds a bad value, and a reader or writer makes a `BadRow` of it. It raises `BadRows`,
+or gives the bad row to `on_bad` and goes on. Users import these names from `purgatory.trace`.
+Errors are immutable and may pass between threads.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from purgatory.errors import PurgatoryError
@@ -50,3 +53,69 @@ class OutOfOrder(TraceError):
 def _shortened(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 3] + "..."
+
+
+#: Bad rows that are described; the others are only counted.
+SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """One row that its table does not allow.
+
+    `unit` and `number` are its place: the physical `line` of a text file on which the row begins,
+    or the `row` of a Parquet file, counted from 1. `column` is empty when the whole row is
+    unreadable; `value` is None when there was none.
+    """
+
+    path: str
+    unit: str
+    number: int
+    column: str
+    value: object
+    expected: str
+
+    @classmethod
+    def at(cls, path: str, unit: str, number: int, error: BadValue) -> BadRow:
+        """Make a bad row of a bad value and its place."""
+        return cls(path, unit, number, error.column, error.value, error.expected)
+
+    def __str__(self) -> str:
+        what = BadValue(self.column, self.value, self.expected)
+        return f"{self.path}, {self.unit} {self.number}, {what}"
+
+
+class BadRows(TraceError):
+    """Raised for rows that the table does not allow.
+
+    `rows` are the first of them, at most five; `more` is true when the file was not read to its
+    end, so that there may be more.
+    """
+
+    def __init__(self, rows: tuple[BadRow, ...], more: bool) -> None:
+        super().__init__(rows, more)
+        self.rows = rows
+        self.more = more
+
+    def __str__(self) -> str:
+        count = len(self.rows)
+        head = "" if count == 1 and not self.more else f"{count} bad row{'s' * (count > 1)}: "
+        tail = "; there may be more" if self.more else ""
+        return head + "; ".join(map(str, self.rows)) + tail
+
+
+@dataclass(slots=True)
+class SkippedRows:
+    """Counts bad rows and keeps the first five; a reader skips them with it as `on_bad`.
+
+    Belongs to the thread that reads.
+    """
+
+    count: int = 0
+    first: list[BadRow] = field(default_factory=list)
+
+    def __call__(self, row: BadRow) -> None:
+        """Count a bad row."""
+        self.count += 1
+        if len(self.first) < SHOWN:
+            self.first.append(row)

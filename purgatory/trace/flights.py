@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from purgatory.trace.batches import batched
 from purgatory.trace.errors import TraceError
-from purgatory.trace.rows import KeyEvent, Operation
+from purgatory.trace.rows import KeyEvent, Operation, batched
 from purgatory.trace.writer import write_events, write_operations
 
 if TYPE_CHECKING:
@@ -148,13 +147,13 @@ def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flig
     scheduled_ms = _hour_ms(hour) + int(minute) * _MINUTE_MS
     submitted_ms = scheduled_ms + int(late) * _MINUTE_MS
     midnight = _midnight(year, month, day, zones[dest])
-    due_ms = scheduled_arrival_ms(midnight, int(arrival), scheduled_ms)
-    timeout_ms = max(0, due_ms + _GRACE_MS - submitted_ms)
+    deadline_ms = scheduled_arrival_ms(midnight, int(arrival), scheduled_ms)
+    timeout_ms = max(0, deadline_ms + _GRACE_MS - submitted_ms)
     key = f"arrival:{row}"
     operation = Operation(f"flight:{row}", carrier, submitted_ms, timeout_ms, (key,))
     if arrived_late in _MISSING:
         return Flight(operation, None)
-    return Flight(operation, KeyEvent(key, due_ms + int(arrived_late) * _MINUTE_MS))
+    return Flight(operation, KeyEvent(key, deadline_ms + int(arrived_late) * _MINUTE_MS))
 
 
 # Hours and days recur in most of the flights.
@@ -178,8 +177,8 @@ def scheduled_arrival_ms(midnight: datetime, hhmm: int, departure_ms: int) -> in
     hours, minutes = divmod(hhmm, 100)
     # Adding to an aware datetime moves its wall clock, which is what a timetable means.
     due = midnight + timedelta(hours=hours, minutes=minutes)
-    due_ms = _utc_ms(due)
-    return due_ms if due_ms > departure_ms else _utc_ms(due + timedelta(days=1))
+    deadline_ms = _utc_ms(due)
+    return deadline_ms if deadline_ms > departure_ms else _utc_ms(due + timedelta(days=1))
 
 
 def _utc_ms(moment: datetime) -> int:

@@ -17,7 +17,7 @@ from purgatory.trace.parquet_format import ParquetRowReader, ParquetRowWriter
 from purgatory.trace.text_file import READ_ERRORS
 
 if TYPE_CHECKING:
-    from purgatory.trace.batches import Columns
+    from purgatory.trace.rows import Columns
     from purgatory.trace.tables import Table
 
 _COMPRESSED: Final = ".gz"

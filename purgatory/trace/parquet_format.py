@@ -17,7 +17,7 @@ from purgatory.trace.errors import TraceError
 from purgatory.trace.tables import Column, ColumnType, Table
 
 if TYPE_CHECKING:
-    from purgatory.trace.batches import Columns
+    from purgatory.trace.rows import Columns
 
 _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768

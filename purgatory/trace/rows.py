@@ -1,14 +1,18 @@
-"""The rows of a trace: operations, key events, extensions and outcomes.
+"""The rows of a trace: operations, key events, extensions and outcomes; one by one, or by column.
 
 Rows are named tuples: a million of them are made in about a second. Times are Unix milliseconds,
 durations milliseconds, all in the range of a signed 64-bit integer. A row made directly is not
-checked; readers and writers check each row (see `validation`). Immutable, so any thread may use
-them.
+checked; readers and writers check each row (see `validation`).
+
+By column, a loop in C for each column costs a tenth of a Python object for each row: so the reader
+yields checked batches, and the replay takes them. Immutable, batches by agreement; any thread.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -77,3 +81,29 @@ class OutcomeRow(NamedTuple):
     deadline_ms: int
     waited_ms: int
     lateness_ms: int
+
+
+#: A list for each column of a table, in the order of the table, all of one length.
+Columns: TypeAlias = tuple[list[Any], ...]
+
+#: Rows of a batch that is made of single rows.
+BATCH_ROWS: Final = 1_024
+
+
+class Batch(NamedTuple):
+    """Rows of one file. `numbers`: the line or row of each, for messages."""
+
+    columns: Columns
+    numbers: Sequence[int]
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]]) -> Columns:
+    """Return rows by column; at least one row."""
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+def batched(rows: Iterable[tuple[Any, ...]]) -> Iterator[Columns]:
+    """Yield rows by column, `BATCH_ROWS` at a time."""
+    iterator = iter(rows)
+    while batch := list(islice(iterator, BATCH_ROWS)):
+        yield columns_of(batch)

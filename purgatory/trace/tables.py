@@ -26,8 +26,7 @@ from purgatory.trace.validation import (
 )
 
 if TYPE_CHECKING:
-    from purgatory.trace.batches import Columns
-    from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.rows import Columns, Extension, KeyEvent, Operation, OutcomeRow
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 

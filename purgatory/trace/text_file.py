@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from purgatory.trace.batches import BATCH_ROWS, Columns
 from purgatory.trace.errors import TraceError
+from purgatory.trace.rows import BATCH_ROWS, Columns
 
 # Raised by iterating a text file, and by csv.reader on one. UnicodeDecodeError cannot occur: see
 # `open_text`.

@@ -12,16 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Generic
 
-from purgatory.trace.bad_rows import BadRow, BadRows
-from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
 from purgatory.trace.formats import RowWriter, format_of, reason
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
 
 if TYPE_CHECKING:
-    from purgatory.trace.batches import Columns
     from purgatory.trace.reader import StrPath
-    from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.rows import Columns, Extension, KeyEvent, Operation, OutcomeRow
 
 
 class Writer(Generic[RowT]):

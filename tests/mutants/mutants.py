@@ -106,8 +106,8 @@ MUTANTS = [
     Mutant(
         "an operation expires a millisecond early",
         SERVER + "records/operation.py",
-        "wait_ns = (due_ns // TICK_NS + 1) * TICK_NS - now_ns",
-        "wait_ns = due_ns // TICK_NS * TICK_NS - 1_000_000 - now_ns",
+        "wait_ns = (deadline_ns // TICK_NS + 1) * TICK_NS - now_ns",
+        "wait_ns = deadline_ns // TICK_NS * TICK_NS - 1_000_000 - now_ns",
     ),
     Mutant(
         "an extension is forgotten at the start",
@@ -118,20 +118,22 @@ MUTANTS = [
     Mutant(
         "an extension is not written",
         SERVER + "transactions/transaction.py",
-        "        self.changes.deadlines += (operation.number, operation.due_ms)\n",
+        "        self.changes.deadlines += (operation.number, operation.op_deadline_ms)\n",
         "",
     ),
     Mutant(
         "an extension shortens no wait",
         SERVER + "state.py",
-        "        operation.due_ns = due_ns\n",
-        "        due_ns = max(due_ns, operation.due_ns)\n        operation.due_ns = due_ns\n",
+        "        operation.op_deadline_ns = deadline_ns\n",
+        "        deadline_ns = max(deadline_ns, operation.op_deadline_ns)\n"
+        "        operation.op_deadline_ns = deadline_ns\n",
     ),
     Mutant(
         "an outcome tells the deadline from before its extension",
         SERVER + "state.py",
-        "        operation.due_ms = due_ns // NS_PER_MS\n",
-        "        operation.due_ms = max(due_ns // NS_PER_MS, operation.due_ms)\n",
+        "        operation.op_deadline_ms = deadline_ns // NS_PER_MS\n",
+        "        operation.op_deadline_ms = "
+        "max(deadline_ns // NS_PER_MS, operation.op_deadline_ms)\n",
     ),
     Mutant(
         "a rolled back transaction leaves its submissions",
@@ -252,7 +254,7 @@ MUTANTS = [
     Mutant(
         "after the deadline keys count until the operation expires",
         SERVER + "records/operation.py",
-        "        if value.at_ms > self.due_ms:\n            return False\n",
+        "        if value.at_ms > self.op_deadline_ms:\n            return False\n",
         "",
     ),
     Mutant(
@@ -320,25 +322,25 @@ MUTANTS = [
     ),
     Mutant(
         "attempts are forgotten at the start",
-        LEASES + "job_recovery.py",
+        SERVER + "recovery.py",
         "DueJob(record, kind, known.attempts), known.at_ms",
         "DueJob(record, kind), known.at_ms",
     ),
     Mutant(
         "a dead job is forgotten at the start",
-        LEASES + "job_recovery.py",
+        SERVER + "recovery.py",
         "            state.leases.add_dead(DueJob(record, kind, known.attempts))\n",
         "            pass\n",
     ),
     Mutant(
         "a job that was leased is forgotten at the start",
-        LEASES + "job_recovery.py",
+        SERVER + "recovery.py",
         "            state.leases.add(DueJob(record, kind))\n",
         "            pass\n",
     ),
     Mutant(
         "a job that is done is due again after a start",
-        LEASES + "job_recovery.py",
+        SERVER + "recovery.py",
         "            done.append((known.at_ms, record))\n",
         "            state.leases.add(DueJob(record, kind))\n",
     ),

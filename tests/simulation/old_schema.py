@@ -5,7 +5,7 @@ It is the last migration taken back. Worlds with it have nothing that the older 
 
 from typing import Final
 
-from purgatory.service.server.leases.job_recovery import LEASE_EPOCH
+from purgatory.service.server.recovery import LEASE_EPOCH
 from purgatory.testing.world.disk import Handles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.server_process import DATABASE

@@ -1,6 +1,6 @@
 """The memory that a server's state takes by estimate, summed over all that it has."""
 
-from purgatory.service.server.memory.estimate import (
+from purgatory.service.server.memory import (
     PROCESS_BYTES,
     client_bytes,
     held_bytes,

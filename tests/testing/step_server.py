@@ -41,7 +41,7 @@ from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
-from purgatory.service.store.journal_tables import (
+from purgatory.service.store.rows import (
     JournalEvent,
     JournalExtension,
     JournalOperation,

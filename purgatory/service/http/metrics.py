@@ -24,7 +24,7 @@ from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
 from purgatory.service.version import package_version
 
 if TYPE_CHECKING:
-    from purgatory.service.server.journal.journal_stats import JournalStats
+    from purgatory.service.server.journal.journal_sink import JournalStats
     from purgatory.service.server.server import Server
 
 _FAMILIES: Final = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}

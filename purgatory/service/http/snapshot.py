@@ -155,7 +155,7 @@ def read_operations(server: Server) -> dict[str, Any]:
         "now_ms": server.now_ms(),
         "next": [
             {
-                "due_ms": operation.due_ms,
+                "due_ms": operation.op_deadline_ms,
                 "op_id": operation.op_id,
                 "kind": operation.kind,
                 "client": operation.client.name,

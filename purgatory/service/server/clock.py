@@ -1,23 +1,36 @@
-"""ServiceClock: Unix time that does not jump.
+"""The clocks of a server: Unix time that does not jump, the timer's, and the stamp of events.
 
-A server derives Unix milliseconds from the time since boot, so setting the wall clock moves no
-deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
+`ServiceClock` derives Unix milliseconds from the time since boot, so setting the wall clock moves
+no deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
 wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): they are
 Unix times again, and as far away as before. Any thread may read it.
+
+`TransactionClock`, the timer's, stands still within a transaction, and `Stamp` is the millisecond
+with which a server stamps what happens. In a trace all events of a millisecond come after its
+submissions, and of several events of one key the longest hold counts. A server handles requests
+one after the other. Where the two would differ, the request gets the next millisecond: so a journal
+resolves to the outcomes that the server told.
+
+An operation expires within the millisecond of its deadline, and in a trace the events of all of
+that millisecond come before. So the expiry closes the millisecond for the keys of the operation: a
+later event of one of them gets the next one. Both are used by the store thread alone.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.platform import boot_ns
 
 # A smaller difference is the error of comparing two clocks, not a jump of the wall clock.
 JUMP_MS: Final = 1000
 
-_NS_PER_MS: Final = 1_000_000
+NS_PER_MS: Final = 1_000_000
+#: The tick of the server's timer: an operation expires at most so long after its deadline.
+TICK_NS: Final = 250_000
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -63,7 +76,7 @@ class ServiceClock:
 
     def now_ms(self) -> int:
         """Return Unix milliseconds; never goes back."""
-        return self.now_ns() // _NS_PER_MS
+        return self.now_ns() // NS_PER_MS
 
     def seconds_until(self, when_ns: int) -> float:
         """Return the seconds until `now_ns` is `when_ns`; 0 if it has passed."""
@@ -81,4 +94,80 @@ class ServiceClock:
 
 def _whole_ms(ns: int) -> int:
     """Round up: a deadline that is moved by it comes late rather than early."""
-    return -(-ns // _NS_PER_MS)
+    return -(-ns // NS_PER_MS)
+
+
+class TransactionClock:
+    """The clock of the server's timer: stands still within a transaction.
+
+    It is for expirations; `Stamp`, which may be ahead, stamps what happens. Readings are Unix time
+    in whole ticks of the timer, and never go back.
+    """
+
+    __slots__ = ("_now_ns",)
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ns: i64 = now_ms * NS_PER_MS
+
+    def follow(self, now_ns: i64) -> None:
+        """Move to the last tick of a time."""
+        self._now_ns = now_ns // TICK_NS * TICK_NS
+
+    def now_ns(self) -> int:
+        """Return the present reading in nanoseconds."""
+        return self._now_ns
+
+    def __call__(self) -> int:
+        """Return the present reading in milliseconds."""
+        return self._now_ns // NS_PER_MS
+
+
+class Stamp:
+    """The present stamp, the keys with an event that has it, and those that get none any more."""
+
+    __slots__ = ("_closed_keys", "_failed_keys", "_keys", "now_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms: int = now_ms
+        self._keys: set[str] = set()
+        self._failed_keys: set[str] = set()
+        self._closed_keys: set[str] = set()
+
+    def follow(self, clock_ms: int) -> None:
+        """Move to the clock's time, unless the stamp is ahead of it."""
+        if clock_ms > self.now_ms:
+            self.now_ms = clock_ms
+            self._keys.clear()
+            self._failed_keys.clear()
+            self._closed_keys.clear()
+
+    def begin_next(self) -> None:
+        """Begin the next millisecond, ahead of the clock."""
+        self.follow(self.now_ms + 1)
+
+    def close(self, keys: Iterable[str]) -> None:
+        """Let no event of these keys have this stamp from now on."""
+        self._closed_keys.update(keys)
+
+    def open_for(self, key: str) -> None:
+        """Begin the next millisecond if an event of a key cannot have this stamp."""
+        if key in self._closed_keys:
+            self.begin_next()
+
+    def add_event(self, key: str, *, failed: bool) -> None:
+        """Note that an event of a key has this stamp."""
+        self._keys.add(key)
+        if failed:
+            self._failed_keys.add(key)
+
+    def has_event(self, key: str) -> bool:
+        """Whether an event of a key has this stamp."""
+        return key in self._keys
+
+    def has_failure(self, key: str) -> bool:
+        """Whether a failure of a key has this stamp."""
+        return key in self._failed_keys
+
+    def __bool__(self) -> bool:
+        """Return whether any event has this stamp."""
+        return bool(self._keys)

@@ -17,7 +17,7 @@ A *route* is the identity that the socket gives a connection.
 from msgspec import Struct
 
 from purgatory.service.protocol import VERSION, Request
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 
 
 class ClientRequest(Struct, frozen=True):

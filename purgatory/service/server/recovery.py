@@ -15,7 +15,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from purgatory.errors import StoreError
-from purgatory.service.server.clock import ClockSources, ServiceClock
+from purgatory.service.server.clock import NS_PER_MS, ClockSources, ServiceClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.journal.journal_rows import (
     event_row,
@@ -23,16 +23,14 @@ from purgatory.service.server.journal.journal_rows import (
     stored_outcome_row,
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
-from purgatory.service.server.leases.job_recovery import begin_epoch, load_jobs
-from purgatory.service.server.memory.estimate import operation_bytes
-from purgatory.service.server.memory.stored_memory import StoredMemoryCheck
+from purgatory.service.server.leases.job_group import DueJob
+from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import NS_PER_MS, PendingOperation
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.journal_tables import JournalPosition
-from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import DAMAGE, Store, StoredOutcome
+from purgatory.service.store.rows import JobState, JournalPosition, StoredOperation, StoredOutcome
+from purgatory.service.store.store import DAMAGE, Store
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
@@ -250,3 +248,38 @@ def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
     iterator = iter(rows)
     while chunk := list(islice(iterator, _CHUNK)):
         yield chunk
+
+
+#: Key of the metadata for the epoch of the last run's leases.
+LEASE_EPOCH: Final = "lease_epoch"
+
+
+def begin_epoch(store: Store, now_ms: int) -> int:
+    """Return the epoch of this run's leases: above that of each run before. Raises StoreError.
+
+    Also of those after the one of which a backup was made, as long as the clock is right.
+    """
+    epoch: int = max(store.metadata().get(LEASE_EPOCH, 0) + 1, now_ms // 1000)
+    store.set_metadata({LEASE_EPOCH: epoch})
+    return epoch
+
+
+def load_jobs(state: "ServerState", store: Store, due: list[tuple[OutcomeRecord, str]]) -> None:
+    """Add jobs that are due, outcomes with the jobs' kinds, as the store knows them."""
+    stored = {job.seq: job for job in store.jobs()}
+    done: list[tuple[int, OutcomeRecord]] = []
+    for record, kind in sorted(due, key=lambda one: one[0].seq):
+        state.retention.add_job(record)
+        known = stored.get(record.seq)
+        if record.outcome != "expired":
+            done.append((record.ended_ms, record))
+        elif known is None:
+            state.leases.add(DueJob(record, kind))
+        elif known.state == JobState.DONE:
+            done.append((known.at_ms, record))
+        elif known.state == JobState.DEAD:
+            state.leases.add_dead(DueJob(record, kind, known.attempts))
+        else:
+            state.leases.add(DueJob(record, kind, known.attempts), known.at_ms)
+    for at_ms, record in sorted(done, key=lambda one: one[0]):
+        state.retention.end_job(record, at_ms)

@@ -39,7 +39,7 @@ from purgatory.service.protocol import (
 from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import IN_MEMORY, JobRequests
-from purgatory.service.server.memory.estimate import held_bytes, operation_bytes, value_bytes
+from purgatory.service.server.memory import held_bytes, operation_bytes, value_bytes
 from purgatory.service.server.reads.outcome_frames import OutcomeFrames
 from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.records.clients import OutcomeRecord

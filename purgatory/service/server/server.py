@@ -26,7 +26,6 @@ from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
-from purgatory.service.server.data_directory import data_directory_lock
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.network import Network
@@ -38,6 +37,7 @@ from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator, limits_of
+from purgatory.service.store.database_files import data_directory_lock
 from purgatory.service.store.store import Store
 from purgatory.service.version import package_version
 from timingwheel.lowlevel import Reaper

@@ -13,57 +13,26 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.keys import distinct_keys
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory
 from purgatory.core.purgatory_core import parts_of
 from purgatory.core.submission import submit
+from purgatory.service.server.clock import NS_PER_MS, TICK_NS, Stamp, TransactionClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
-from purgatory.service.server.memory.estimate import PROCESS_BYTES, REPLIES_SHARE
+from purgatory.service.server.memory import PROCESS_BYTES, REPLIES_SHARE
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
-from purgatory.service.server.records.operation import (
-    NS_PER_MS,
-    TICK_NS,
-    PendingOperation,
-    expiry_delay,
-)
+from purgatory.service.server.records.operation import PendingOperation, expiry_delay
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.server_health import RecentFailures
-from purgatory.service.server.stamp import Stamp
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
 
 _RunBucket = Callable[[Any], None]
-
-
-class TransactionClock:
-    """The clock of the server's timer: stands still within a transaction.
-
-    It is for expirations; `Stamp`, which may be ahead, stamps what happens. Readings are Unix time
-    in whole ticks of the timer, and never go back.
-    """
-
-    __slots__ = ("_now_ns",)
-
-    def __init__(self, now_ms: int) -> None:
-        self._now_ns: i64 = now_ms * NS_PER_MS
-
-    def follow(self, now_ns: i64) -> None:
-        """Move to the last tick of a time."""
-        self._now_ns = now_ns // TICK_NS * TICK_NS
-
-    def now_ns(self) -> int:
-        """Return the present reading in nanoseconds."""
-        return self._now_ns
-
-    def __call__(self) -> int:
-        """Return the present reading in milliseconds."""
-        return self._now_ns // NS_PER_MS
 
 
 class OutcomeReceiver:
@@ -158,7 +127,7 @@ class ServerState:
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
-        self._next_due_ns = 0  # nothing is due before; 0: not known, ask the timer
+        self._next_deadline_ns = 0  # nothing is due before; 0: not known, ask the timer
 
     @property
     def total(self) -> int:
@@ -194,7 +163,7 @@ class ServerState:
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
         """Have an operation wait for its keys and for its deadline."""
-        self._next_due_ns = min(self._next_due_ns, operation.due_ns)
+        self._next_deadline_ns = min(self._next_deadline_ns, operation.op_deadline_ns)
         operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
         submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
@@ -218,12 +187,12 @@ class ServerState:
         found.sort(key=_number)  # a rolled back transaction may have watched some of them anew
         return found
 
-    def set_deadline(self, operation: PendingOperation, due_ns: int) -> None:
+    def set_deadline(self, operation: PendingOperation, deadline_ns: int) -> None:
         """Move the deadline of a pending operation."""
-        self._next_due_ns = min(self._next_due_ns, due_ns)
-        operation.due_ns = due_ns
-        operation.due_ms = due_ns // NS_PER_MS
-        self.timer.reschedule(operation, expiry_delay(due_ns, self.clock.now_ns()))
+        self._next_deadline_ns = min(self._next_deadline_ns, deadline_ns)
+        operation.op_deadline_ns = deadline_ns
+        operation.op_deadline_ms = deadline_ns // NS_PER_MS
+        self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.now_ns()))
 
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> None:
         """Move the timer to `now_ns` and expire what is due, until `enough` says so.
@@ -231,8 +200,8 @@ class ServerState:
         The rest is expired by the next call.
         """
         self.clock.follow(now_ns)
-        if now_ns >= self._next_due_ns:
-            self._next_due_ns = 0
+        if now_ns >= self._next_deadline_ns:
+            self._next_deadline_ns = 0
             self.timer.advance_clock()
             self._executor.run(enough)
             if not self._executor:
@@ -247,22 +216,22 @@ class ServerState:
         """Let `expire_due` end after the present operation; nothing happens if it does not run."""
         self._executor.interrupt()
 
-    def next_due_ns(self) -> int | None:
+    def next_wake_ns(self) -> int | None:
         """Return when an operation is due, or held long enough; None if there is neither."""
         now_ns = self.clock.now_ns()
         if self._executor:
             return now_ns
         release_ms = self.held.next_end_ms()
-        due_ns = self._next_expiry_ns(now_ns)
+        deadline_ns = self._next_expiry_ns(now_ns)
         if release_ms is None:
-            return due_ns
+            return deadline_ns
         release_ns = release_ms * NS_PER_MS
-        return release_ns if due_ns is None else min(due_ns, release_ns)
+        return release_ns if deadline_ns is None else min(deadline_ns, release_ns)
 
     def _next_expiry_ns(self, now_ns: int) -> int | None:
         delay = self.timer.delay_to_next()
-        self._next_due_ns = sys.maxsize if delay is None else now_ns + round(delay * 1e9)
-        return None if delay is None else self._next_due_ns
+        self._next_deadline_ns = sys.maxsize if delay is None else now_ns + round(delay * 1e9)
+        return None if delay is None else self._next_deadline_ns
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Pass an outcome on to the open transaction; see `purgatory.Journal`."""

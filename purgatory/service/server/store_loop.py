@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.errors import StoreError
 from purgatory.service.errors import Refused, StoreFailed
 from purgatory.service.platform import REAL_PLATFORM, Platform
-from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.commands import (
     ClientConnected,
     ClientDisconnected,
@@ -50,7 +50,6 @@ from purgatory.service.server.journal.journal_rows import (
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
-from purgatory.service.server.records.operation import NS_PER_MS
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
     pack_acknowledgements,
@@ -60,9 +59,8 @@ from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.maintenance import Maintenance
-from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.server.transactions.transaction_budget import TransactionBudget
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.server.transactions.transaction import Transaction, TransactionBudget
+from purgatory.service.store.rows import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
 from timingwheel.lowlevel import yield_gil
@@ -222,15 +220,15 @@ class StoreLoop:
 
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
-        next_due_ns = self.state.next_due_ns()
-        self.activity.due_ms = self._late_ms or (next_due_ns or 0) // NS_PER_MS
+        next_wake_ns = self.state.next_wake_ns()
+        self.activity.due_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         due = [due_ms * NS_PER_MS for due_ms in self._due_ms() if due_ms is not None]
-        if next_due_ns is not None:
-            due.append(next_due_ns)
+        if next_wake_ns is not None:
+            due.append(next_wake_ns)
         wake_ns = min(due, default=sys.maxsize)
         if self._retry_ms:
             wake_ns = self._retry_ms * NS_PER_MS
-        wake_ns = min(wake_ns, self._maintenance.due_ms * NS_PER_MS)
+        wake_ns = min(wake_ns, self._maintenance.next_ms * NS_PER_MS)
         is_busy = self._commands or self._reads
         return 0.0 if is_busy else self.clock.seconds_until(wake_ns)
 
@@ -238,7 +236,7 @@ class StoreLoop:
         """Return when other things than operations are due; None for one that is not."""
         state = self.state
         return (
-            state.leases.next_due_ms(state.clock()),
+            state.leases.next_wake_ms(state.clock()),
             state.retention.next_deletion_ms(),
             state.journal_numbers.next_deletion_ms(),
         )
@@ -418,4 +416,4 @@ def _due_span(transaction: Transaction) -> tuple[int, int]:
     """Return when the first and the last of the outcomes so far were due; (0, 0) without any."""
     if not transaction.outcomes:
         return 0, 0
-    return transaction.outcomes[0][0].due_ms, transaction.outcomes[-1][0].due_ms
+    return transaction.outcomes[0][0].op_deadline_ms, transaction.outcomes[-1][0].op_deadline_ms

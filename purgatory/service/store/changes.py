@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from purgatory.service.store.operation_batches import OperationBatch
+    from purgatory.service.store.rows import OperationBatch
 
 #: Values of a row of outcomes.
 OUTCOME_COLUMNS: Final = 7

@@ -11,12 +11,13 @@ are SQLite's.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from purgatory.service.store.statements import chunks, placeholders
+from purgatory.service.store.rows import OperationBatch, StoredOperation
+from purgatory.service.store.tables import chunks, placeholders
 
 #: The tables; see `purgatory.service.store.store`.
 SCHEMA: Final = """
@@ -35,32 +36,6 @@ CREATE TABLE forgotten (number INTEGER PRIMARY KEY); -- deleted, of batches that
 #: Operations in a row at most: to read one of them, all are decoded.
 MAX_BATCH: Final = 128
 _CHUNK: Final = 500
-
-
-class OperationBatch(NamedTuple):
-    """Operations to be written, numbered from `first` on, of one client and one moment.
-
-    `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload].
-    """
-
-    first: int
-    client: str
-    submitted_ms: int
-    operations: list[Any]
-
-
-class StoredOperation(NamedTuple):
-    """An operation as it was written; times are Unix milliseconds, `payload` MessagePack."""
-
-    number: int
-    client: str
-    op_id: str
-    kind: str
-    submitted_ms: int
-    deadline_ms: int
-    need: int
-    keys: tuple[str, ...]
-    payload: bytes | None
 
 
 class _PackedOperation(msgspec.Struct, array_like=True, gc=False):

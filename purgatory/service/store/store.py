@@ -15,25 +15,32 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import OUTCOME_COLUMNS, Changes
 from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
-from purgatory.service.store.deadlines import Deadlines
-from purgatory.service.store.held_events import HeldEventTable, StoredEvent
-from purgatory.service.store.jobs import JobTable, StoredJob
-from purgatory.service.store.journal_queue import JournalQueue
-from purgatory.service.store.journal_tables import JournalPosition
-from purgatory.service.store.operation_batches import (
-    OperationBatches,
+from purgatory.service.store.operation_batches import OperationBatches
+from purgatory.service.store.rows import (
+    JournalPosition,
+    StoredEvent,
+    StoredJob,
     StoredOperation,
+    StoredOutcome,
 )
-from purgatory.service.store.replies import ReplyTable
 from purgatory.service.store.schema import set_up_schema
-from purgatory.service.store.statements import RowInserter, chunks, placeholders
+from purgatory.service.store.tables import (
+    Deadlines,
+    HeldEventTable,
+    JobTable,
+    JournalQueue,
+    ReplyTable,
+    RowInserter,
+    chunks,
+    placeholders,
+)
 
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
@@ -56,18 +63,6 @@ _FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
 _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
 #: What is wrong when values cannot be what was written, and what helps.
 DAMAGE: Final = "the database is damaged, restore a backup"
-
-
-class StoredOutcome(NamedTuple):
-    """A row of the table of outcomes."""
-
-    seq: int
-    number: int
-    outcome: str
-    at_ms: int
-    lateness_ms: int
-    by_key: str | None
-    result: bytes | None
 
 
 Connect = Callable[..., sqlite3.Connection]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import apsw
 
 from purgatory.errors import StoreError
-from purgatory.service.store.wal_preallocation import WalPreallocator
+from purgatory.service.store.database_files import WalPreallocator
 from purgatory.testing.world.database import SimulatedDatabase
 from purgatory.testing.world.disk import Disk, DiskError, Handles
 from purgatory.testing.world.log_file import LogFile

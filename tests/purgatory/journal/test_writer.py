@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from purgatory.journal.write_pace import WritePace
+from purgatory.journal.files import WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG

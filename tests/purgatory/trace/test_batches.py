@@ -26,8 +26,7 @@ from purgatory.trace import (
 )
 from purgatory.trace.arrow_validation import are_good
 from purgatory.trace.errors import BadValue
-from purgatory.trace.order import batches_by_time, batches_in_order
-from purgatory.trace.reader import Reader
+from purgatory.trace.reader import Reader, batches_by_time, batches_in_order
 from purgatory.trace.rows import INT64_MAX, INT64_MIN
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 from purgatory.trace.writer import Writer

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 
 #: The tables, in the order of a `JournalPosition`.
 TABLES: Final = ("operations", "outcomes", "events", "extensions")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome
+from purgatory.service.store.rows import JournalOperation, JournalOutcome
 from purgatory.testing.world.world import NS_PER_MS
 from tests.simulation.journal.journal_directory import JournalDirectory
 from tests.simulation.records import EventRecord, OperationRecord

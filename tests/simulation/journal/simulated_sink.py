@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from purgatory.service.server.journal.journal_sink import Confirm
 from purgatory.service.server.records.retention import DELETION_DELAY_MS, RETAINED_OUTCOMES_MS
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.world import NS_PER_S, spread
 from tests.simulation.journal.journal_directory import JournalDirectory

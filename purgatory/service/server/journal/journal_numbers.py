@@ -3,8 +3,8 @@
 The store keeps their rows until the journal has them. Used by the store thread alone.
 """
 
-from purgatory.service.server.deletion_pace import DeletionPace, most_deleted
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.server.records.retention import DeletionPace, most_deleted
+from purgatory.service.store.rows import JournalPosition
 
 
 class JournalNumbers:

@@ -12,9 +12,12 @@ from purgatory.service.server.journal.journal_sink import (
     OutcomeValues,
 )
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.store.journal_tables import JournalOperation, JournalOutcome
-from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import StoredOutcome
+from purgatory.service.store.rows import (
+    JournalOperation,
+    JournalOutcome,
+    StoredOperation,
+    StoredOutcome,
+)
 
 
 def operation_rows(transaction: Transaction) -> list[OperationValues]:
@@ -38,7 +41,7 @@ def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
     """Make the rows of the operations that ended."""
     rows: list[OutcomeValues] = []
     for operation, record in transaction.outcomes:
-        at_ms = record.at_ms(operation.due_ms)
+        at_ms = record.at_ms(operation.op_deadline_ms)
         row = (
             record.seq,
             operation.op_id,
@@ -47,7 +50,7 @@ def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
             at_ms,
             operation.by_key,
             operation.submitted_ms,
-            operation.due_ms,
+            operation.op_deadline_ms,
             at_ms - operation.submitted_ms,
             record.ended_ms - at_ms,
         )

@@ -6,9 +6,24 @@ position on, what it may have lost.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
+
+
+class JournalStats(NamedTuple):
+    """The figures of a journal at one moment.
+
+    `waiting_rows`: committed, and not in a file yet. `lag_s`: for how long the oldest of them has
+    waited, at most; 0 if there is none. `failures`: attempts to write that failed, since the start.
+    `is_behind`: rows were refused, which the journal gets when the server is started again.
+    """
+
+    waiting_rows: int
+    lag_s: float
+    failures: int
+    is_behind: bool
+
 
 Confirm = Callable[[JournalPosition], None]
 

@@ -16,12 +16,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from purgatory.journal.files import JournalError, JournalFiles, JournalLock
-from purgatory.journal.write_pace import WritePace
+from purgatory.journal.files import JournalError, JournalFiles, JournalLock, WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
-from purgatory.service.server.journal.journal_stats import JournalStats
-from purgatory.service.store.journal_tables import JournalPosition
-from purgatory.service.store.private_files import make_private_directory
+from purgatory.service.server.journal.journal_sink import JournalStats
+from purgatory.service.store.database_files import make_private_directory
+from purgatory.service.store.rows import JournalPosition
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from msgspec import Raw
 
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import NOTHING, DeadJob, DeadJobs, Jobs, LeasedJob
-from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_group import DueJob, WorkerConnection
 from purgatory.service.server.leases.job_leases import JobLeases
-from purgatory.service.server.leases.worker_connection import WorkerConnection
-from purgatory.service.store.operation_batches import StoredOperation
+from purgatory.service.store.rows import StoredOperation
 from purgatory.service.store.store import Store
 
 # A frame has about so many bytes.

@@ -1,9 +1,75 @@
 """JobGroup: the jobs and the workers of one client name. Used by the store thread alone."""
 
 from collections import deque
+from typing import TYPE_CHECKING
 
-from purgatory.service.server.leases.due_job import DueJob
-from purgatory.service.server.leases.worker_connection import WorkerConnection
+if TYPE_CHECKING:
+    from purgatory.service.server.records.clients import OutcomeRecord
+
+
+class WorkerConnection:
+    """A connection by its `route`; `client` names the group of workers.
+
+    `kinds`: kind -> how many attempts a job has. It holds at most `room` leases, of `lease_ms`; one
+    that is `detached` holds none: it is given `room` jobs more, whose leases end by time alone.
+    """
+
+    __slots__ = ("client", "detached", "held", "kinds", "lease_ms", "room", "route", "turns")
+
+    def __init__(self, route: bytes, client: str) -> None:
+        self.route = route
+        self.client = client
+        self.held: dict[int, None] = {}  # numbers of jobs
+        self.ask({}, 0, 0, detached=False)
+
+    def ask(self, kinds: dict[str, int], room: int, lease_ms: int, *, detached: bool) -> None:
+        """Note what the worker asks for; what it holds stays."""
+        self.kinds = kinds
+        self.room = room
+        self.lease_ms = lease_ms
+        self.detached = detached
+        self.turns = list(kinds)  # the kind whose turn it is first
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes another job."""
+        return self.room > (0 if self.detached else len(self.held))
+
+    def take(self, number: int) -> None:
+        """Note that a job is leased to it."""
+        if self.detached:
+            self.room -= 1
+        else:
+            self.held[number] = None
+
+
+class DueJob:
+    """A job that is due: `record` is its outcome, `attempts` counts those that have ended.
+
+    `max_attempts` is what the worker asked for that it was leased to last. It waits, or is leased
+    (`holder`, until `until_ms` at the latest), or is given up (`is_dead`).
+    """
+
+    __slots__ = (
+        "attempts",
+        "holder",
+        "is_dead",
+        "kind",
+        "max_attempts",
+        "record",
+        "token",
+        "until_ms",
+    )
+
+    def __init__(self, record: "OutcomeRecord", kind: str, attempts: int = 0) -> None:
+        self.record = record
+        self.kind = kind
+        self.attempts = attempts
+        self.max_attempts = 1
+        self.is_dead = False
+        self.holder: WorkerConnection | None = None
+        self.token = 0  # of the lease
+        self.until_ms = 0  # when the lease ends
 
 
 class JobGroup:

@@ -17,10 +17,8 @@ Used by the store thread alone; `counts` may be read by any.
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-from purgatory.service.server.leases.due_job import DueJob
-from purgatory.service.server.leases.job_group import JobGroup
-from purgatory.service.server.leases.worker_connection import WorkerConnection
-from purgatory.service.server.memory.estimate import job_bytes
+from purgatory.service.server.leases.job_group import DueJob, JobGroup, WorkerConnection
+from purgatory.service.server.memory import job_bytes
 
 #: Jobs that are given out after one transaction, at most.
 MAX_ASSIGNED: Final = 512
@@ -233,7 +231,7 @@ class JobLeases:
         job = self._by_number.get(number)
         return job if job is not None and job.holder is not None and job.token == token else None
 
-    def next_due_ms(self, now_ms: int) -> int | None:
+    def next_wake_ms(self, now_ms: int) -> int | None:
         """Return when there is something to do; None: not before a command."""
         if any(group.has_work for group in self._staffed.values()):
             return now_ms

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.protocol import How, LeaseEnd
-from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_group import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.server_health import RecentFailure, RecentFailures
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.jobs import JobState
+from purgatory.service.store.rows import JobState
 
 LEASE_ENDED: Final = "LeaseEnded: the worker did not keep its lease"
 WORKER_GONE: Final = "WorkerGone: the connection of the worker has ended"

@@ -14,8 +14,8 @@ from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes
 from purgatory.service.server.commands import OutcomePush
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
-from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import Store, StoredOutcome
+from purgatory.service.store.rows import StoredOperation, StoredOutcome
+from purgatory.service.store.store import Store
 
 # A frame of outcomes holds no more than that of them, and has about that many bytes.
 MAX_OUTCOMES_PER_FRAME: Final = 256
@@ -124,12 +124,12 @@ def _outcome(
         record.seq,
         operation.op_id,
         record.outcome,
-        record.at_ms(operation.due_ms),
+        record.at_ms(operation.op_deadline_ms),
         operation.by_key,
         _raw(operation.result()),
         operation.kind,
         operation.submitted_ms,
-        operation.due_ms,
+        operation.op_deadline_ms,
         _raw(payload),
     )
 

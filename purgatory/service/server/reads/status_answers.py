@@ -27,8 +27,8 @@ from purgatory.service.protocol import (
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.operation_batches import StoredOperation
-from purgatory.service.store.store import Store, StoredOutcome
+from purgatory.service.store.rows import StoredOperation, StoredOutcome
+from purgatory.service.store.store import Store
 
 #: Ids that are looked up in one portion.
 PORTION: Final = 32
@@ -200,7 +200,7 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
         list(operation.keys),
         operation.need,
         operation.submitted_ms,
-        operation.due_ms,
+        operation.op_deadline_ms,
         keys_done=list(operation.values or ()),
         payload=_raw(payload),
     )

@@ -6,7 +6,7 @@ Used by the store thread alone, but for `ClientRegistry.depths`.
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from purgatory.service.server.memory.estimate import client_bytes
+from purgatory.service.server.memory import client_bytes
 
 if TYPE_CHECKING:
     from _purgatory_cpython.mypyc_types import i64
@@ -65,9 +65,9 @@ class OutcomeRecord:
         self.outcome: str = outcome
         self.ended_ms: int = ended_ms
 
-    def at_ms(self, due_ms: int) -> int:
+    def at_ms(self, deadline_ms: int) -> int:
         """Return the time of the outcome: the deadline if it expired, however late."""
-        return due_ms if self.outcome == "expired" else self.ended_ms
+        return deadline_ms if self.outcome == "expired" else self.ended_ms
 
 
 class ClientDepths(NamedTuple):

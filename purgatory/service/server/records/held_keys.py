@@ -6,8 +6,8 @@ thread alone; the length may be read by any.
 
 from heapq import heapify, heappop, heappush
 
-from purgatory.service.server.memory.estimate import held_bytes
-from purgatory.service.store.held_events import StoredEvent
+from purgatory.service.server.memory import held_bytes
+from purgatory.service.store.rows import StoredEvent
 
 # The heap may have so many entries of events that are not held any more, and as many again as are.
 _STALE_ENTRIES = 64

@@ -4,7 +4,6 @@ Used by the store thread alone.
 """
 
 from collections.abc import Hashable
-from typing import Final
 
 from msgspec import Raw
 
@@ -14,17 +13,14 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import COMPLETED, FAILED
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import NOTHING
-from purgatory.service.server.memory.estimate import value_bytes
+from purgatory.service.server.clock import NS_PER_MS, TICK_NS
+from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.clients import ClientRecord
 
-NS_PER_MS: Final = 1_000_000
-#: The tick of the server's timer: an operation expires at most so long after its deadline.
-TICK_NS: Final = 250_000
 
-
-def expiry_delay(due_ns: i64, now_ns: i64) -> float:
+def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:
     """Return the seconds from `now_ns`, a whole tick, to the first tick after a deadline."""
-    wait_ns = (due_ns // TICK_NS + 1) * TICK_NS - now_ns
+    wait_ns = (deadline_ns // TICK_NS + 1) * TICK_NS - now_ns
     return float(max(TICK_NS, wait_ns)) / 1e9
 
 
@@ -61,10 +57,10 @@ class EventContext:
 
 
 class PendingOperation(DelayedOperation):
-    """An operation that waits for `need` of its keys, until `due_ms` at the latest.
+    """An operation that waits for `need` of its keys, until `op_deadline_ms` at the latest.
 
-    It is due at `due_ns`, Unix nanoseconds, and expires at the next tick of the timer after that:
-    the deadline's own instant is included. All other times are Unix milliseconds. In the
+    It is due at `op_deadline_ns`, Unix nanoseconds, and expires at the next tick of the timer after
+    that: the deadline's own instant is included. All other times are Unix milliseconds. In the
     millisecond of its deadline it completes until it has expired.
     """
 
@@ -72,13 +68,13 @@ class PendingOperation(DelayedOperation):
         "by_key",
         "bytes",
         "client",
-        "due_ms",
-        "due_ns",
         "has_payload",
         "keys",
         "kind",
         "need",
         "number",
+        "op_deadline_ms",
+        "op_deadline_ns",
         "op_id",
         "submitted_ms",
         "timeout_ms",
@@ -93,12 +89,12 @@ class PendingOperation(DelayedOperation):
         op_id: str,
         kind: str,
         submitted_ms: i64,
-        due_ns: i64,
+        deadline_ns: i64,
         need: i64,
         has_payload: bool,
         now_ns: i64,
     ) -> None:
-        super().__init__(expiry_delay(due_ns, now_ns))
+        super().__init__(expiry_delay(deadline_ns, now_ns))
         #: That it takes, without `values`; set when it is submitted or read from the store.
         self.bytes: i64 = 0
         self.number: i64 = number
@@ -106,10 +102,11 @@ class PendingOperation(DelayedOperation):
         self.op_id: str = op_id
         self.kind: str = kind
         self.submitted_ms: i64 = submitted_ms
-        # Both change when it is extended.
-        self.due_ns: i64 = due_ns
-        self.due_ms: i64 = due_ns // NS_PER_MS
-        self.timeout_ms: i64 = self.due_ms - submitted_ms  # as submitted, in the run that it was
+        # Both change when it is extended; the timer's task has a `deadline_ns` of its own, a tick.
+        self.op_deadline_ns: i64 = deadline_ns
+        self.op_deadline_ms: i64 = deadline_ns // NS_PER_MS
+        # As submitted, in the run that it was.
+        self.timeout_ms: i64 = self.op_deadline_ms - submitted_ms
         self.need: i64 = need
         self.has_payload: bool = has_payload
         self.keys: tuple[str, ...] = ()  # set when it is watched, and kept when it has ended
@@ -125,7 +122,7 @@ class PendingOperation(DelayedOperation):
             self.op_id,
             self.kind,
             self.submitted_ms,
-            self.due_ns,
+            self.op_deadline_ns,
             self.need,
             self.has_payload,
             now_ns,
@@ -142,7 +139,7 @@ class PendingOperation(DelayedOperation):
 
     def is_waiting_for(self, key: str, now_ms: i64) -> bool:
         """Whether the completion of a key that it watches would count."""
-        return now_ms <= self.due_ms and (self.values is None or key not in self.values)
+        return now_ms <= self.op_deadline_ms and (self.values is None or key not in self.values)
 
     def result(self) -> bytes | None:
         """Return the value as MessagePack; a map of key -> value if several keys were needed.
@@ -163,7 +160,7 @@ class PendingOperation(DelayedOperation):
         """
         assert isinstance(value, EventContext)
         assert isinstance(key, str)
-        if value.at_ms > self.due_ms:
+        if value.at_ms > self.op_deadline_ms:
             return False
         if value.failed:
             return self._fail(key, value)

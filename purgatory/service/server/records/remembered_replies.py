@@ -7,7 +7,7 @@ reply instead. Used by the store thread alone; changed by the open transaction a
 
 from collections import deque
 
-from purgatory.service.server.memory.estimate import reply_bytes, session_bytes
+from purgatory.service.server.memory import reply_bytes, session_bytes
 from purgatory.service.store.changes import Changes
 
 #: Replies remembered of a session: as many as a client may have unanswered requests.

@@ -14,12 +14,37 @@ import sys
 from collections import deque
 from collections.abc import Iterable
 from itertools import takewhile
+from typing import Final
 
-from purgatory.service.server.deletion_pace import DeletionPace, most_deleted
-from purgatory.service.server.memory.estimate import outcome_bytes
+from purgatory.service.server.memory import outcome_bytes
 from purgatory.service.server.records.clients import ClientRecord, ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
+
+# One transaction deletes so many rows of a table: it should not keep requests waiting. Or that
+# share of those that are to go, so that they do not become more and more. And so many milliseconds
+# are between two.
+DELETED_PER_TRANSACTION: Final = 256
+DELETED_SHARE: Final = 64
+DELETION_PAUSE_MS: Final = 20
+
+
+class DeletionPace:
+    """When the next rows of one kind may be deleted."""
+
+    def __init__(self) -> None:
+        #: Milliseconds of the server's clock.
+        self.paused_until_ms: int = 0
+
+    def begin(self, now_ms: int) -> None:
+        """Note that a transaction deletes some: then comes a pause."""
+        self.paused_until_ms = now_ms + DELETION_PAUSE_MS
+
+
+def most_deleted(left: int) -> int:
+    """Return how many rows a transaction deletes at most, of those that are to go."""
+    return max(DELETED_PER_TRANSACTION, left // DELETED_SHARE)
+
 
 #: How many acknowledged outcomes are kept, and for how many milliseconds.
 RETAINED_OUTCOMES = 10_000
@@ -107,8 +132,8 @@ class OutcomeRetention:
             return None
         if self.overdue >= DELETED_TOGETHER:
             return self._pace.paused_until_ms
-        due_ms = self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
-        return max(due_ms, self._pace.paused_until_ms)
+        deletion_ms = self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
+        return max(deletion_ms, self._pace.paused_until_ms)
 
     def acknowledgements(self) -> list[tuple[int, int]]:
         """Return when each outcome was acknowledged that is kept, and its number; oldest first."""

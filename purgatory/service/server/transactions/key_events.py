@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
-from purgatory.service.server.memory.estimate import value_bytes
+from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.operation import EventContext, PendingOperation
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.held_events import UNLIMITED, StoredEvent
+from purgatory.service.store.rows import UNLIMITED, StoredEvent
 
 if TYPE_CHECKING:
     from purgatory.service.server.state import ServerState

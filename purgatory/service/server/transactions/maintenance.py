@@ -39,7 +39,7 @@ class Maintenance:
         self._retention_ms = retention_ms
         self._drift_ms: int = clock.metadata()["drift_ms"]  # as the store has it
         #: When what is not urgent is due.
-        self.due_ms: int = clock.now_ms()
+        self.next_ms: int = clock.now_ms()
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
         """Do what is due. Nothing is deleted before `retry_ms`: the last commit has failed."""
@@ -51,8 +51,8 @@ class Maintenance:
         ):
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
                 delete()
-        if now_ms >= self.due_ms:
-            self.due_ms = now_ms + MAINTENANCE_MS
+        if now_ms >= self.next_ms:
+            self.next_ms = now_ms + MAINTENANCE_MS
             state.retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
             state.replies.forget_old(now_ms, transaction.changes)
             self._record_clock_drift()

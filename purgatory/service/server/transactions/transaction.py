@@ -1,29 +1,85 @@
-"""Transaction: a group of changes that is committed or dropped as one.
+"""Transaction: a group of changes that is committed or dropped as one; and how much one takes.
 
 Used by the store thread alone.
 """
 
 import sys
+import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
 from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
-from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.server.leases.job_group import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
-from purgatory.service.server.memory.estimate import operation_bytes
+from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import NS_PER_MS, PendingOperation
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.server_health import RecentFailure, failure_text
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch
+from purgatory.service.store.operation_batches import MAX_BATCH
+from purgatory.service.store.rows import OperationBatch
 
 if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
+
+
+# A transaction takes no more frames, nor bytes of them, than that; fewer bytes while several
+# clients ask for something.
+MAX_FRAMES: Final = 1024
+MAX_BYTES: Final = 4 << 20
+SHARED_BYTES: Final = 64 << 10
+#: For so long after a request of another client a server counts as shared.
+SHARED_MS: Final = 10_000
+#: Seconds in which a transaction handles requests, about.
+HANDLE_S: Final = 0.008
+
+
+class TransactionBudget:
+    """What the open transaction may still take. The first request has always room."""
+
+    def __init__(self) -> None:
+        self.seconds: float = HANDLE_S
+        #: Bytes of the requests that the transaction has handled.
+        self.bytes: int = 0
+        #: Whether several clients have asked for something lately; any thread may read it.
+        self.is_shared: bool = False
+        self._frames = 0
+        self._end = 0.0  # by `time.perf_counter`
+        self._most_bytes = MAX_BYTES
+        self._last_client = ""
+        self._shared_until_ms = 0
+
+    def begin(self) -> None:
+        """Note that a transaction begins."""
+        self.bytes = self._frames = 0
+        self._end = time.perf_counter() + self.seconds
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether a request of so many bytes is for this transaction, or for the next one."""
+        if not self._frames:
+            return True
+        return (
+            self._frames < MAX_FRAMES
+            and self.bytes + size <= self._most_bytes
+            and time.perf_counter() < self._end
+        )
+
+    def spend(self, client: str, size: int, now_ms: int) -> None:
+        """Note that a request of a client was handled, at `now_ms` of the server's clock."""
+        self._frames += 1
+        self.bytes += size
+        if client != self._last_client:
+            self._shared_until_ms = now_ms + SHARED_MS if self._last_client else 0
+            self._last_client = client
+        self.is_shared = now_ms < self._shared_until_ms
+        self._most_bytes = SHARED_BYTES if self.is_shared else MAX_BYTES
+
 
 # How many operations one transaction expires: it should not keep requests waiting.
 MAX_EXPIRED_PER_TRANSACTION = 1000
@@ -98,7 +154,7 @@ class Transaction(OutcomeReceiver):
         """The stamp of what happens now, Unix milliseconds."""
         return self._state.stamp.now_ms
 
-    def _due_ns(self, timeout_ms: i64) -> int:
+    def _deadline_ns(self, timeout_ms: i64) -> int:
         """Return the deadline of what is submitted or extended now."""
         # Exact, but for a stamp that is ahead of the clock.
         return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
@@ -137,7 +193,7 @@ class Transaction(OutcomeReceiver):
             op_id,
             sys.intern(kind) if kind else "",
             now_ms,
-            self._due_ns(timeout_ms),
+            self._deadline_ns(timeout_ms),
             need,
             len(payload) != 1 or bytes(payload) != NOTHING,
             state.clock.now_ns(),
@@ -185,11 +241,11 @@ class Transaction(OutcomeReceiver):
         state = self._state
         now_ms = self.now_ms
         operation = state.find(extension.op_id, owner)
-        if not isinstance(operation, PendingOperation) or now_ms > operation.due_ms:
+        if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
             return False
-        self.extended.append((operation, operation.due_ns))
-        state.set_deadline(operation, self._due_ns(extension.timeout_ms))
-        self.changes.deadlines += (operation.number, operation.due_ms)
+        self.extended.append((operation, operation.op_deadline_ns))
+        state.set_deadline(operation, self._deadline_ns(extension.timeout_ms))
+        self.changes.deadlines += (operation.number, operation.op_deadline_ms)
         if state.journal_numbers.is_used:
             number = state.journal_numbers.next_extension()
             row = (number, operation.op_id, now_ms, extension.timeout_ms)
@@ -202,7 +258,7 @@ class Transaction(OutcomeReceiver):
 
     def _cancel(self, op_id: str, owner: str | None) -> bool:
         operation = self._state.find(op_id, owner)
-        if not isinstance(operation, PendingOperation) or self.now_ms > operation.due_ms:
+        if not isinstance(operation, PendingOperation) or self.now_ms > operation.op_deadline_ms:
             return False
         return operation.cancel()
 
@@ -232,7 +288,7 @@ class Transaction(OutcomeReceiver):
         op_id = operation.op_id
         name = _name(outcome)
         now_ms = self.now_ms
-        if outcome is EXPIRED and operation.due_ms == now_ms:
+        if outcome is EXPIRED and operation.op_deadline_ms == now_ms:
             state.stamp.close(operation.keys)
         record = OutcomeRecord(
             seq, number, op_id, operation.client, name, now_ms, operation.need == 0
@@ -241,7 +297,7 @@ class Transaction(OutcomeReceiver):
         if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
             state.interrupt_expiry()
         state.known[op_id] = record
-        at_ms = record.at_ms(operation.due_ms)
+        at_ms = record.at_ms(operation.op_deadline_ms)
         result = operation.result()
         self.changes.outcomes += (
             seq,
@@ -298,8 +354,8 @@ class Transaction(OutcomeReceiver):
         self.lease_ends.roll_back()
         for session, seq in self.remembered:
             state.replies.take_back(session, seq)
-        for operation, due_ns in reversed(self.extended):
-            state.set_deadline(operation, due_ns)
+        for operation, deadline_ns in reversed(self.extended):
+            state.set_deadline(operation, deadline_ns)
         new = {operation.number for operation in self.submitted}
         for operation, _ in self.outcomes:
             if operation.number not in new:

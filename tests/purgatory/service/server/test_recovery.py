@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.server.commands import StopStoreLoop
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 from tests.testing.step_server import ManualTime, RecordingSink, StepServer, operation, result
 
 

@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import Raw
 
-from purgatory.service.store.operation_batches import (
-    MAX_BATCH,
-    SCHEMA,
-    OperationBatch,
-    OperationBatches,
-    StoredOperation,
-)
+from purgatory.service.store.operation_batches import MAX_BATCH, SCHEMA, OperationBatches
+from purgatory.service.store.rows import OperationBatch, StoredOperation
 
 
 def table():
@@ -31,10 +26,10 @@ def item(number, timeout_ms=1000, payload=b"\xc0"):
 
 def stored(number, client, submitted_ms, payload=None):
     """Return the same operation as it is read."""
-    due_ms = submitted_ms + 1000
+    deadline_ms = submitted_ms + 1000
     keys = ("k", f"k{number}")
     return StoredOperation(
-        number, client, f"op-{number}", "kind", submitted_ms, due_ms, 1, keys, payload
+        number, client, f"op-{number}", "kind", submitted_ms, deadline_ms, 1, keys, payload
     )
 
 

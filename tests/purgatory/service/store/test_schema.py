@@ -160,7 +160,7 @@ def test_a_copy_that_fails(old, monkeypatch):
     def full(connection, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("purgatory.service.store.database_copy._copy", full)
+    monkeypatch.setattr("purgatory.service.store.database_files._copy", full)
     number = version(old)
     with pytest.raises(StoreError, match=rf"a.db.version-{number}: .* No space left"):
         StepServer(old)

@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from purgatory import StoreError
 from purgatory.service.protocol import Submission
-from purgatory.service.store.journal_tables import JournalPosition
-from purgatory.service.store.operation_batches import MAX_BATCH, OperationBatch, StoredOperation
+from purgatory.service.store.operation_batches import MAX_BATCH
+from purgatory.service.store.rows import JournalPosition, OperationBatch, StoredOperation
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
 from tests.testing.changes import changes_of

@@ -1,12 +1,12 @@
 """JournalNumbers: rows that the journal has are deleted a few at a time, with pauses."""
 
-from purgatory.service.server.deletion_pace import (
+from purgatory.service.server.journal.journal_numbers import JournalNumbers
+from purgatory.service.server.records.retention import (
     DELETED_PER_TRANSACTION,
     DELETED_SHARE,
     DELETION_PAUSE_MS,
 )
-from purgatory.service.server.journal.journal_numbers import JournalNumbers
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 
 
 def test_nothing_is_deleted_that_the_journal_does_not_have():

@@ -4,9 +4,9 @@ import pytest
 
 from purgatory import JournalError
 from purgatory.journal.files import JournalFiles
-from purgatory.service.server.journal.journal_stats import JournalStats
+from purgatory.service.server.journal.journal_sink import JournalStats
 from purgatory.service.server.journal.parquet_sink import ParquetSink
-from purgatory.service.store.journal_tables import JournalOperation
+from purgatory.service.store.rows import JournalOperation
 
 
 def operations(*numbers):

@@ -22,10 +22,10 @@ ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "1"))
 class ModelJob:
     """What a job is: waiting for a time, leased to a route, dead, or done."""
 
-    def __init__(self, op_id, kind, due_ms):
+    def __init__(self, op_id, kind, deadline_ms):
         self.op_id = op_id
         self.kind = kind
-        self.ready_ms = due_ms + 1  # when it can be leased
+        self.ready_ms = deadline_ms + 1  # when it can be leased
         self.attempts = 0
         self.route = None
         self.lease = None

@@ -12,9 +12,9 @@ from purgatory.service.server.commands import (
     FetchOutcomes,
     StopStoreLoop,
 )
-from purgatory.service.server.deletion_pace import DELETION_PAUSE_MS
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
 from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT, PendingReads
+from purgatory.service.server.records.retention import DELETION_PAUSE_MS
 from purgatory.service.server.transactions.transaction import BATCH_BYTES
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import StepServer, frames_of, operation

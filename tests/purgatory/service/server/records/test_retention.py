@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.server.records import retention
-from purgatory.service.store.journal_tables import JournalPosition
+from purgatory.service.store.rows import JournalPosition
 from tests.testing.step_server import RecordingSink, StepServer, operation
 
 # After so long an acknowledged outcome is deleted at the latest.

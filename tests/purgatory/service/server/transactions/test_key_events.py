@@ -12,7 +12,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.transactions import key_events
-from purgatory.service.store.held_events import UNLIMITED, StoredEvent
+from purgatory.service.store.rows import UNLIMITED, StoredEvent
 from tests.testing.step_server import StepServer, operation, result
 
 

@@ -1,4 +1,4 @@
-"""ParquetJournal: the outcomes of a purgatory as Parquet files."""
+"""The journals of a purgatory: outcomes as commands in a mailbox, or as Parquet files."""
 
 import gc
 import os
@@ -10,12 +10,47 @@ import time
 import pyarrow.dataset
 import pytest
 
-from purgatory import JournalError, ParquetJournal, Purgatory
+from mq import Mailbox
+from purgatory import (
+    Ended,
+    JournalError,
+    KeyedOperation,
+    MailboxJournal,
+    Outcome,
+    ParquetJournal,
+    Purgatory,
+)
 from purgatory.journal import writer as journal_writer
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import OUTCOMES
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
-from timingwheel import ManualClock
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+
+@pytest.fixture
+def manual():
+    """A purgatory without threads, with a clock moved by hand."""
+    purgatory = Purgatory(timer=Timer(clock=ManualClock(), executor=InlineExecutor()))
+    yield purgatory
+    purgatory.close()
+
+
+class TestMailboxJournal:
+    def test_outcomes_as_commands(self, manual):
+        """Each outcome is posted once to the mailbox."""
+        mailbox = Mailbox()
+        p = Purgatory(timer=manual.timer, journal=MailboxJournal(mailbox))
+        completed, cancelled = KeyedOperation(5), KeyedOperation(5)
+        p.try_complete_else_watch(completed, ["a"])
+        p.try_complete_else_watch(cancelled, ["b"])
+        p.complete("a")
+        p.close()
+        received = [mailbox.recv(0), mailbox.recv(0), mailbox.recv(0)]
+        assert received == [
+            Ended(completed, Outcome.COMPLETED),
+            Ended(cancelled, Outcome.CANCELLED),
+            None,
+        ]
 
 
 def rows(directory):

@@ -1,7 +1,7 @@
-"""ParquetJournal: the outcomes of a purgatory as Parquet files, for `Purgatory(journal=...)`.
+"""The journals for `Purgatory(journal=...)`: to a mailbox, or as Parquet files.
 
-Any thread calls `ended`, which makes a row and posts it to the journal's thread; that writes it.
-See `writer` for the thread and `files` for the files.
+Any thread calls `ended`. A `ParquetJournal` makes a row and posts it to the journal's thread; that
+writes it. See `writer` for the thread and `files` for the files.
 """
 
 from __future__ import annotations
@@ -11,21 +11,41 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation_state import Outcome
-from purgatory.journal.files import JournalFiles, JournalLock, Numbered
-from purgatory.journal.write_pace import WritePace
+from purgatory.journal.files import JournalFiles, JournalLock, Numbered, WritePace
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.rows import OutcomeRow
 from purgatory.trace.tables import OUTCOMES
 from timingwheel import monotonic_ms
 
 if TYPE_CHECKING:
+    from mq import Mailbox
     from purgatory.core.operations.operation import DelayedOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command: an operation has ended."""
+
+    operation: DelayedOperation
+    outcome: Outcome
+
+
+class MailboxJournal:
+    """Posts each outcome, as an `Ended` command, to a mailbox. Any thread."""
+
+    def __init__(self, mailbox: Mailbox[Any]) -> None:
+        self._mailbox = mailbox
+
+    def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
+        """See `purgatory.Journal`."""
+        self._mailbox.send(Ended(operation, outcome))
 
 
 class ParquetJournal:
@@ -119,8 +139,8 @@ class _OutcomeBuffer:
 def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> OutcomeRow:
     at_ms = time.time_ns() // 1_000_000
     # An operation that ended before it was added to the timer has no deadline yet.
-    due_ms = operation.deadline_ms or now_ms + operation.delay_ms
-    submitted_ms = min(at_ms, at_ms + due_ms - operation.delay_ms - now_ms)
+    deadline_ms = operation.deadline_ms or now_ms + operation.delay_ms
+    submitted_ms = min(at_ms, at_ms + deadline_ms - operation.delay_ms - now_ms)
     key = operation.by_key if isinstance(operation, KeyedOperation) else None
     return OutcomeRow(
         op_id=_text(getattr(operation, "op_id", "")),
@@ -131,7 +151,7 @@ def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> 
         submitted_ms=submitted_ms,
         deadline_ms=submitted_ms + operation.delay_ms,
         waited_ms=at_ms - submitted_ms,
-        lateness_ms=max(0, now_ms - due_ms) if outcome is Outcome.EXPIRED else 0,
+        lateness_ms=max(0, now_ms - deadline_ms) if outcome is Outcome.EXPIRED else 0,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from purgatory.service import ServerError
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw
-from purgatory.service.server.memory.estimate import PROCESS_BYTES, operation_bytes, text_bytes
+from purgatory.service.server.memory import PROCESS_BYTES, operation_bytes, text_bytes
 from purgatory.service.server.records import retention
 from tests.testing.naive_memory import naive_memory
 from tests.testing.step_server import StepServer, operation

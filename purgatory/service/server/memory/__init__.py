@@ -1,1 +1,0 @@
-"""How much memory a server's operations take, and how much they may."""
