@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
@@ -21,38 +21,6 @@ if TYPE_CHECKING:
 
 _TMP: Final = ".tmp"
 _LOCAL: Final = "file"  # the scheme of local disks
-
-
-class FileSystem(Protocol):
-    """The operations of a file system. Raise OSError or Spark's errors."""
-
-    def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it is missing."""
-
-    def sizes(self, path: str) -> dict[str, int]:
-        """Return the files of a directory, in bytes; none if it is missing."""
-
-    def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory of this name exists."""
-
-    def read(self, path: str) -> str:
-        """Return the text of a file."""
-
-    def create(self, path: str, text: str) -> bool:
-        """Create a file atomically, unless the name is taken.
-
-        Returns whether the file was created. Of several callers with the same name, one gets True.
-        Missing directories are created.
-        """
-
-    def move(self, source: str, target: str) -> None:
-        """Rename a file, replacing `target`; ignore a missing `source`."""
-
-    def move_new(self, source: str, target: str) -> bool:
-        """Rename a file, unless `target` exists or `source` is missing; tell whether it was."""
-
-    def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it exists."""
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
@@ -77,7 +45,7 @@ def _default_scheme(spark: SparkSession) -> str:
 
 
 class LocalFileSystem:
-    """The local disks of this machine, with all that is mounted there.
+    """The local disks of this machine, with all that is mounted there. Raises OSError.
 
     A path may begin with `file:`, which Spark needs if its default file system is another one.
     """
@@ -106,7 +74,11 @@ class LocalFileSystem:
         return _local(path).read_text(encoding="utf-8")
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically; see `FileSystem.create`."""
+        """Create a file atomically, unless the name is taken.
+
+        Returns whether the file was created. Of several callers with the same name, one gets True.
+        Missing directories are created.
+        """
         hidden = _local(_hidden(path))
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
@@ -119,13 +91,13 @@ class LocalFileSystem:
         return True
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file; see `FileSystem.move`."""
+        """Rename a file, replacing `target`; ignore a missing `source`."""
         _local(target).parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             _local(source).replace(_local(target))
 
     def move_new(self, source: str, target: str) -> bool:
-        """Rename a file; see `FileSystem.move_new`."""
+        """Rename a file, unless `target` exists or `source` is missing; tell whether it was."""
         _local(target).parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(_local(source), _local(target))
@@ -143,7 +115,7 @@ class LocalFileSystem:
 
 
 class HadoopFileSystem:
-    """The file systems that Spark knows, through its Java process.
+    """The file systems that Spark knows, through its Java process. Raises OSError, Spark's errors.
 
     `create` is only as atomic as the file system's rename: HDFS refuses a name that is taken,
     object stores check for it first and rename then.
@@ -187,7 +159,7 @@ class HadoopFileSystem:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically; see `FileSystem.create`."""
+        """Create a file atomically; see `LocalFileSystem.create`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
         stream = system.create(hidden, True)
@@ -202,7 +174,7 @@ class HadoopFileSystem:
         return done
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file; see `FileSystem.move`."""
+        """Rename a file; see `LocalFileSystem.move`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if system.exists(old):
@@ -213,7 +185,7 @@ class HadoopFileSystem:
                 raise OSError(f"{source}: cannot be renamed to {target}")
 
     def move_new(self, source: str, target: str) -> bool:
-        """Rename a file; see `FileSystem.move_new`."""
+        """Rename a file; see `LocalFileSystem.move_new`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if not system.exists(old) or system.exists(new):
@@ -229,6 +201,9 @@ class HadoopFileSystem:
     def _at(self, path: str) -> tuple[Any, Any]:
         at = self._jvm.org.apache.hadoop.fs.Path(path)
         return at.getFileSystem(self._conf), at
+
+
+FileSystem: TypeAlias = LocalFileSystem | HadoopFileSystem
 
 
 def _local(path: str) -> Path:

@@ -14,6 +14,7 @@ PROGRAM_NAME: Final = "purgatory_main.py"
 # This package, and what it imports besides PySpark and pyarrow, which the cluster has: all of it
 # pure Python. Of rich only what prints tables and progress is used, which imports no other package.
 _PACKAGES: Final = (
+    "_purgatory_cpython",
     "mq",
     "prometheus_client",
     "purgatory",

@@ -38,16 +38,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from purgatory.spark.errors import TableError
-from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
-from purgatory.trace import (
-    TraceError,
-    read_events,
-    read_extensions,
-    read_operations,
-    read_outcomes,
-    tables,
-)
+from purgatory.spark.tables.schema import schema_of
+from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
+from purgatory.trace.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,19 +53,7 @@ NAME: Final = "purgatory"
 _FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 
 
-class _Table:
-    """A table that can be read: its schema, time column, and how files of text are read."""
-
-    def __init__(self, schema: StructType, time_column: str, read: Any) -> None:
-        self.schema, self.time_column, self.read = schema, time_column, read
-
-
-_TABLES: Final = {
-    "outcomes": _Table(OUTCOMES, tables.OUTCOMES.time_column, read_outcomes),
-    "operations": _Table(OPERATIONS, tables.OPERATIONS.time_column, read_operations),
-    "events": _Table(EVENTS, tables.EVENTS.time_column, read_events),
-    "extensions": _Table(EXTENSIONS, tables.EXTENSIONS.time_column, read_extensions),
-}
+_TABLES: Final = {table.name: table for table in TABLES}
 
 
 def register(spark: SparkSession) -> None:
@@ -104,7 +86,7 @@ class JournalSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns of the table."""
-        return _TABLES[self._name].schema
+        return schema_of(_TABLES[self._name])
 
     def reader(self, schema: StructType) -> JournalReader:
         """Return a reader of some columns."""
@@ -152,17 +134,14 @@ class JournalReader(DataSourceReader):
     def _read_text(self, file: Any) -> Iterator[tuple[Any, ...]]:
         names = self._schema.names
         try:
-            with _TABLES[self._table].read(file) as rows:
+            with Reader(file, _TABLES[self._table]) as rows:
                 for row in rows:
                     values = row._asdict()
-                    yield tuple(_plain(values[name]) for name in names)
+                    if "keys" in values:
+                        values["keys"] = list(values["keys"])  # as Spark takes them
+                    yield tuple(values[name] for name in names)
         except TraceError as error:
             raise TableError(str(error)) from error
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as Spark takes it: keys as a list."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 _SCHEME: Final = re.compile(r"(\w[\w+.-]+):/+")

@@ -17,7 +17,7 @@ from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
 from purgatory.spark.tables.reader import read_events, read_extensions, read_operations
 from purgatory.spark.tables.row_checks import IS_GOOD, CheckedTable
-from purgatory.spark.tables.schema import COMPLETED, EXPIRED, FAILED
+from purgatory.trace.rows import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,8 @@ def resolve_files(
     count = 0
     if has_bad_rows:
         with wrapping_spark_errors("reading the tables"):
-            count = _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
+            count = rejected.count()
+            rejected.write.mode("append").parquet(f"{out}/{REJECTED_DIRECTORY}")
     completed, expired, failed = (counts.get(name, 0) for name in (COMPLETED, EXPIRED, FAILED))
     return ResolveSummary(completed, expired, count, failed)
 
@@ -109,17 +110,9 @@ def check_output_is_empty(spark: SparkSession, out: str) -> None:
         raise OutputExists(f"{out}: holds {len(found)} files; expected a new or empty directory")
 
 
-def _raise_if_rejected(rejected: DataFrame) -> int:
+def _raise_if_rejected(rejected: DataFrame) -> None:
     rows = rejected.limit(_MAX_SHOWN_ROWS + 1).collect()
     if rows:
         shown = "; ".join(f"{row.file}, {row.reason}" for row in rows[:_MAX_SHOWN_ROWS])
         more = "; there are more" if len(rows) > _MAX_SHOWN_ROWS else ""
         raise RejectedRows(f"{shown}{more}")
-    return 0
-
-
-def _write_rejected(rejected: DataFrame, path: str) -> int:
-    count = rejected.count()
-    if count:
-        rejected.write.mode("append").parquet(path)
-    return count

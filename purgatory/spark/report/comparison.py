@@ -20,7 +20,7 @@ _STANDARD_ERRORS: Final = 3
 _WAIT: Final = 1.25
 
 
-def compare(report: Report, earlier: Report) -> list[Change]:
+def compare_reports(report: Report, earlier: Report) -> list[Change]:
     """Pair the kinds of two reports, in the order of the later one."""
     now = {row.kind: row for row in report.summaries}
     before = {row.kind: row for row in earlier.summaries}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import StorageLevel
 
 from purgatory.spark.report import aggregates, curves, wheel_memory, wheel_tuning
-from purgatory.spark.report.comparison import compare
+from purgatory.spark.report.comparison import compare_reports
 from purgatory.spark.report.content import (
     Bin,
     Finding,
@@ -94,7 +94,7 @@ def make_report(
         report = _compute_report(outcomes, operations, options or ReportOptions(), progress)
     if against is None:
         return report
-    return replace(report, changes=tuple(compare(report, against)))
+    return replace(report, changes=tuple(compare_reports(report, against)))
 
 
 # The columns that a report needs.
@@ -171,10 +171,8 @@ def _wheels(
         return ()
     progress("wheels")
     longest_ms = histograms[aggregates.TIMEOUT][ALL_KINDS][-1].value
-    if exact:
-        return tuple(wheel_memory.compare_wheels_in_memory(outcomes, options.wheels, longest_ms))
-    rows = wheel_tuning.compare_wheels(outcomes, options.wheels, longest_ms).collect()
-    return tuple(WheelRow(*(row[name] for name in WheelRow._fields)) for row in rows)
+    compare = wheel_memory.compare_wheels_in_memory if exact else wheel_tuning.compare_wheels
+    return tuple(compare(outcomes, options.wheels, longest_ms))
 
 
 def _collect(counts: DataFrame) -> _Histograms:

@@ -9,6 +9,7 @@ the DataFrame may call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -40,23 +41,6 @@ class _Tasks(NamedTuple):
     due: _Longs
 
 
-class _Totals(NamedTuple):
-    """What a candidate's wheels do in all."""
-
-    levels: int = 0
-    occupied_ms: float = 0.0
-    cascades: int = 0
-    moves: int = 0
-    wakeups: int = 0
-
-
-class _Span(NamedTuple):
-    """The number of operations, and the time that they take."""
-
-    operations: int
-    span_ms: int
-
-
 def compare_wheels_in_memory(
     outcomes: DataFrame, candidates: Sequence[WheelSize], longest_ms: int
 ) -> list[WheelRow]:
@@ -66,33 +50,52 @@ def compare_wheels_in_memory(
     """
     check_candidates(candidates)
     last = F.greatest("at_ms", F.col("submitted_ms"))
-    row = outcomes.agg(F.count("*"), F.max(last) - F.min("submitted_ms")).collect()[0]
-    span = _Span(row[0], row[1] or 0)
+    operations, span_ms = outcomes.agg(
+        F.count("*"), F.coalesce(F.max(last) - F.min("submitted_ms"), F.lit(0))
+    ).collect()[0]
     table = wheel_tasks(outcomes).toArrow()
     columns = [table[name].combine_chunks() for name in ("submitted_ms", "deadline_ms", "end_ms")]
     longest_ms = min(longest_ms, MAX_WAIT_MS)
-    return [_row(wheel, columns, longest_ms, span) for wheel in sorted(candidates, key=_order)]
+    return [
+        _row(wheel, columns, longest_ms, operations, span_ms)
+        for wheel in sorted(candidates, key=attrgetter("tick_ms", "wheel_size"))
+    ]
 
 
-def _order(wheel: WheelSize) -> tuple[int, int]:
-    return wheel.tick_ms, wheel.wheel_size
-
-
-def _row(wheel: WheelSize, columns: list[_Longs], longest_ms: int, span: _Span) -> WheelRow:
+def _row(
+    wheel: WheelSize, columns: list[_Longs], longest_ms: int, operations: int, span_ms: int
+) -> WheelRow:
+    """Sum up the buckets of all levels."""
     submitted, deadline, end = columns
     tasks = _Tasks(submitted, deadline, end, _due_ms(deadline, wheel.tick_ms))
-    totals = _totals(wheel, tasks, longest_ms)
+    levels = cascades = moves = 0
+    occupied_ms = 0.0
+    instants = []
+    for level, buckets in enumerate(_buckets_of_levels(wheel, tasks, longest_ms)):
+        if not len(buckets):
+            continue
+        levels = level + 1
+        occupied = pc.subtract(buckets["leave_ms_max"], buckets["enter_ms_min"])
+        # As a float, because the sum over all buckets may exceed 64 bits.
+        occupied_ms += pc.sum(occupied.cast(pa.float64())).as_py()
+        stayed = pc.greater(buckets["stayed_sum"], 0)
+        instants += buckets[_BUCKET].filter(stayed).chunks
+        if level:
+            cascades += pc.sum(stayed).as_py()
+            moves += pc.sum(buckets["stayed_sum"]).as_py()
+    # Buckets of several levels that come due at once wake the reaper only once.
+    wakeups = pc.count_distinct(pa.chunked_array(instants, pa.int64())).as_py()
     late = pc.subtract(tasks.due, deadline).filter(pc.greater(end, tasks.due))
     return WheelRow(
         wheel.tick_ms,
         wheel.wheel_size,
-        totals.levels,
-        _quotient(totals.occupied_ms, span.span_ms),
-        totals.cascades,
-        _quotient(totals.cascades, span.operations),
-        _quotient(totals.moves, span.operations),
-        totals.wakeups,
-        _quotient(totals.wakeups * 1000, span.span_ms),
+        levels,
+        _quotient(occupied_ms, span_ms),
+        cascades,
+        _quotient(cascades, operations),
+        _quotient(moves, operations),
+        wakeups,
+        _quotient(wakeups * 1000, span_ms),
         pc.mean(late).as_py() or 0.0,
         pc.max(late).as_py() or 0,
     )
@@ -100,30 +103,6 @@ def _row(wheel: WheelSize, columns: list[_Longs], longest_ms: int, span: _Span) 
 
 def _quotient(number: float, by: int) -> float:
     return number / by if by > 0 else 0.0
-
-
-def _totals(wheel: WheelSize, tasks: _Tasks, longest_ms: int) -> _Totals:
-    """Sum up the buckets of all levels."""
-    totals, instants = _Totals(), []
-    for level, buckets in enumerate(_buckets_of_levels(wheel, tasks, longest_ms)):
-        if not len(buckets):
-            continue
-        occupied = pc.subtract(buckets["leave_ms_max"], buckets["enter_ms_min"])
-        stayed = pc.greater(buckets["stayed_sum"], 0)
-        instants.append(buckets[_BUCKET].filter(stayed))
-        totals = totals._replace(
-            levels=level + 1,
-            # As a float, because the sum over all buckets may exceed 64 bits.
-            occupied_ms=totals.occupied_ms + pc.sum(occupied.cast(pa.float64())).as_py(),
-        )
-        if level:
-            totals = totals._replace(
-                cascades=totals.cascades + pc.sum(stayed).as_py(),
-                moves=totals.moves + pc.sum(buckets["stayed_sum"]).as_py(),
-            )
-    # Buckets of several levels that come due at once wake the reaper only once.
-    chunks = [chunk for column in instants for chunk in column.chunks]
-    return totals._replace(wakeups=pc.count_distinct(pa.chunked_array(chunks, pa.int64())).as_py())
 
 
 def _buckets_of_levels(wheel: WheelSize, tasks: _Tasks, longest_ms: int) -> Iterator[pa.Table]:

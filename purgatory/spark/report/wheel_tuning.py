@@ -16,7 +16,7 @@ Assumptions: the timer is advanced at each submission, as the loop of a purgator
 millisecond completions come first, then due operations, then submissions; ticks are counted from
 the Unix epoch, where a running timer counts them from the start of its clock.
 
-Transformations without a session of their own: any thread that may use the DataFrame may call.
+Without a session of its own: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from purgatory.spark.report.content import WheelRow
 
 DEFAULT_TICKS_MS = (1, 10, 100, 1000)
 DEFAULT_WHEEL_SIZES = (20, 64, 512)
@@ -39,20 +41,6 @@ NEVER_MS = 2**63 - 1
 MAX_CANDIDATES = 100
 
 WHEEL_COLUMNS = ("tick_ms", "wheel_size")
-# The columns of `compare_wheels` besides the dimensions, in order.
-MEASURES = (
-    "operations",
-    "span_ms",
-    "levels",
-    "buckets",
-    "cascades",
-    "cascades_per_operation",
-    "moves_per_operation",
-    "wakeups",
-    "wakeups_per_second",
-    "lateness_ms",
-    "max_lateness_ms",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +79,12 @@ def check_candidates(candidates: Sequence[WheelSize]) -> None:
 
 def compare_wheels(
     outcomes: DataFrame, candidates: Sequence[WheelSize], longest_ms: int
-) -> DataFrame:
+) -> list[WheelRow]:
     """Compute what each candidate's wheels would have done.
 
-    A row for each, ordered by tick and size. `operations` and `span_ms`: number of operations, and
-    time from the first submission to the last outcome. `levels`: number of levels used. `buckets`:
-    average number of occupied buckets over that time, each from the arrival of its first operation
+    A row for each, ordered by tick and size. `levels`: number of levels used. `buckets`:
+    average number of occupied buckets from the
+    first submission to the last outcome, each from the arrival of its first operation
     to the departure of its last. `cascades`: buckets with operations that were moved to a lower
     level; `moves_per_operation` counts each of these operations. `wakeups`: times at which buckets
     came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick adds to an expiry, on
@@ -117,7 +105,8 @@ def compare_wheels(
         .join(F.broadcast(_lateness(tasks, candidates)), "tick_ms", "left")
         .na.fill(0)
     )
-    return _rates(table).select(*WHEEL_COLUMNS, *MEASURES).orderBy(*WHEEL_COLUMNS)
+    rows = _rates(table).select(*WheelRow._fields).orderBy(*WHEEL_COLUMNS).collect()
+    return [WheelRow(*row) for row in rows]
 
 
 def wheel_tasks(outcomes: DataFrame) -> DataFrame:

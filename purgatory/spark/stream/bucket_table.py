@@ -11,6 +11,7 @@ Used by one task within one micro-batch; `flush` writes what has changed.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 from zlib import crc32
 
@@ -34,31 +35,31 @@ class PackedMap(Protocol):
         """Remove a value."""
 
 
-class Codec(Protocol[_ValueT]):
-    """Turns the values of a table into JSON and back."""
-
-    def to_json(self, value: _ValueT) -> Any:
-        """Return what `json` writes."""
-
-    def from_json(self, value: Any) -> _ValueT:
-        """Return the value."""
-
-
 def key_hash(key: str) -> int:
     """Return a number of 32 bits for a key, the same in every process."""
     return crc32(key.encode())
 
 
 class BucketTable(Generic[_ValueT]):
-    """Values by key. The caller counts their `entries`; the table is sized by that."""
+    """Values by key. The caller counts their `entries`; the table is sized by that.
+
+    `to_json` and `from_json` turn a value into what `json` writes, and back; by default a value
+    stays as it is.
+    """
 
     def __init__(
-        self, store: PackedMap, codec: Codec[_ValueT], *, buckets: int = 1, entries: int = 0
+        self,
+        store: PackedMap,
+        to_json: Callable[[_ValueT], Any] = lambda value: value,
+        from_json: Callable[[Any], _ValueT] = lambda value: value,
+        *,
+        buckets: int = 1,
+        entries: int = 0,
     ) -> None:
         self.buckets = buckets
         self.entries = entries
         self._store = store
-        self._codec = codec
+        self._to_json, self._from_json = to_json, from_json
         self._loaded: dict[int, dict[str, _ValueT]] = {}
         self._changed: set[int] = set()
 
@@ -122,14 +123,14 @@ class BucketTable(Generic[_ValueT]):
         if found is None:
             packed = self._store.get(slot)
             rows = json.loads(packed) if packed else {}
-            found = {key: self._codec.from_json(value) for key, value in rows.items()}
+            found = {key: self._from_json(value) for key, value in rows.items()}
             self._loaded[slot] = found
         return found
 
     def _write(self, slot: int) -> None:
         bucket = self._loaded[slot]
         if bucket:
-            rows = {key: self._codec.to_json(value) for key, value in bucket.items()}
+            rows = {key: self._to_json(value) for key, value in bucket.items()}
             self._store.put(slot, pack(rows))
         else:
             self._store.remove(slot)

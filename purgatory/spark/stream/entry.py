@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from purgatory.trace.rows import INT64_MIN
+from purgatory.spark.stream.shard import TABLES
+from purgatory.trace.rows import COMPLETED, EXPIRED, FAILED, INT64_MIN
 
 _COUNTED: Final = (
-    *("operations", "extensions", "events", "completed", "failed", "expired"),
-    *("late_operations", "late_extensions", "late_events"),
-    *("rejected_operations", "rejected_extensions", "rejected_events"),
+    *(*TABLES, COMPLETED, FAILED, EXPIRED),
+    *(f"{fate}_{table}" for fate in ("late", "rejected") for table in TABLES),
 )
 
 

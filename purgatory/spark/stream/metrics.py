@@ -19,6 +19,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from purgatory.spark.stream.shard import TABLES
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -95,7 +97,7 @@ def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
     yield _counter(name, "operations", "Operations with an outcome", ended, ("outcome",))
     rows = {
         (table, fate): counts[prefix + table]
-        for table in ("operations", "extensions", "events")
+        for table in TABLES
         for fate, prefix in (("taken", ""), ("late", "late_"), ("rejected", "rejected_"))
     }
     yield _counter(name, "rows", "Rows of input", rows, ("table", "fate"))

@@ -14,43 +14,40 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION
+from purgatory.spark.stream.shard import TABLES
+from purgatory.spark.tables.schema import REJECTED as REJECTED_SCHEMA
+from purgatory.trace import tables
 
 if TYPE_CHECKING:
     from purgatory.spark.stream.tick_table import Row
 
 # A shard's packed rows: of a table, or `REJECTED`, and the newest time of the table.
-PACKED: Final = StructType(
-    [
-        StructField("shard", LongType()),
-        StructField("table", StringType()),
-        StructField("newest_ms", LongType()),
-        StructField("rows", BinaryType()),
-    ]
+PACKED: Final = (
+    StructType()
+    .add("shard", LongType())
+    .add("table", StringType())
+    .add("newest_ms", LongType())
+    .add("rows", BinaryType())
 )
 REJECTED: Final = "rejected"
 CLOSE: Final = "close"  # a row that closes all instants up to its `newest_ms`
 REACHED: Final = "reached_"  # with the name of a table: a row that only has its newest time
 
 SHARD: Final = "shard"  # the column of rows that are to be packed
-CODES: Final = {"operations": OPERATION, "extensions": EXTENSION, "events": EVENT}
 
-_COLUMNS: Final = {
-    "operations": ("time_ms", "file", "place", "op_id", "kind", "timeout_ms", "keys", "need"),
-    "extensions": ("time_ms", "file", "place", "op_id", "timeout_ms"),
-    "events": ("time_ms", "file", "place", "key", "hold_ms", "failed"),
-    REJECTED: ("table", "file", "reason", "row"),
+# The columns of each table besides its time, which a row begins with.
+OTHER_COLUMNS: Final = {
+    table.name: [name for name in table.names if name != table.time_column]
+    for table in (tables.OPERATIONS, tables.EXTENSIONS, tables.EVENTS)
 }
-_SCHEMA: Final = pa.schema(
-    [
-        ("shard", pa.int64()),
-        ("table", pa.string()),
-        ("newest_ms", pa.int64()),
-        ("rows", pa.binary()),
-    ]
-)
+_COLUMNS: Final = {
+    REJECTED: REJECTED_SCHEMA.names,
+    **{table: ["time_ms", "file", "place", *others] for table, others in OTHER_COLUMNS.items()},
+}
+_SCHEMA: Final = to_arrow_schema(PACKED)
 
 
 class Packed(NamedTuple):
@@ -104,7 +101,7 @@ class Packer:
                 yield from self._for_shards(good, table, newest_ms)
 
     def _for_shards(self, rows: pa.Table, table: str, newest_ms: int) -> Iterator[Packed]:
-        if table not in CODES:
+        if table not in TABLES:
             yield from (Packed(shard, table, newest_ms, None) for shard in self._shards)
             return
         whole = _dump(rows, table) if table == "events" else None
@@ -127,6 +124,6 @@ def unpack(table: str, packed: bytes) -> list[Row]:
     """Return the rows of a table as `shard` takes them; rejected rows as a list of columns."""
     rows = pa.ipc.open_stream(packed).read_all()
     columns: list[Any] = [rows[name].to_pylist() for name in _COLUMNS[table]]
-    if table in CODES:
-        columns.insert(1, [CODES[table]] * rows.num_rows)
+    if table in TABLES:
+        columns.insert(1, [TABLES.index(table)] * rows.num_rows)
     return [list(row) for row in zip(*columns, strict=True)]

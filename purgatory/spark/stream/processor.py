@@ -18,9 +18,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from purgatory.spark.stream import shard_state
-from purgatory.spark.stream.packing import CLOSE, REACHED, REJECTED, unpack
-from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
+from purgatory.spark.stream.packing import CLOSE, OTHER_COLUMNS, REACHED, REJECTED, unpack
+from purgatory.spark.stream.shard import TABLES, Shard, compute_closed_ms
 from purgatory.spark.stream.shard_state import ShardState
+from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
@@ -33,33 +34,13 @@ if TYPE_CHECKING:
 
 # A row of output. `output` says of what; `row` is a JSON object, unless it is an outcome.
 OUTPUT: Final = StructType(
-    [
-        StructField("output", StringType()),
-        StructField("op_id", StringType()),
-        StructField("kind", StringType()),
-        StructField("outcome", StringType()),
-        StructField("at_ms", LongType()),
-        StructField("by_key", StringType()),
-        StructField("submitted_ms", LongType()),
-        StructField("deadline_ms", LongType()),
-        StructField("waited_ms", LongType()),
-        StructField("row", StringType()),
-    ]
+    [StructField("output", StringType()), *schema.OUTCOMES, StructField("row", StringType())]
 )
 OUTCOMES: Final = "outcomes"
 FACTS: Final = "facts"  # where a shard stands, and how many rows of each output it has
 
 _NUMBER: Final = StructType([StructField("number", LongType())])
 _PACKED: Final = StructType([StructField("packed", BinaryType())])
-
-_OUTCOME_COLUMNS: Final = OUTPUT.names[1:-1]
-_TABLES: Final = {OPERATION: "operations", EXTENSION: "extensions", EVENT: "events"}
-_LATE_COLUMNS: Final = {
-    OPERATION: ("submitted_ms", "op_id", "kind", "timeout_ms", "keys", "need"),
-    EXTENSION: ("at_ms", "op_id", "timeout_ms"),
-    EVENT: ("at_ms", "key", "hold_ms", "failed"),
-}
-_REJECTED_COLUMNS: Final = ("table", "file", "reason", "row")
 
 
 class ShardProcessor(StatefulProcessor):
@@ -124,12 +105,12 @@ class _ShardBatch:
     def advance(self, tables: Sequence[str], watermark_ms: int) -> Iterator[pd.DataFrame]:
         """Close instants, and yield the rows of output."""
         state = self._state
-        taken = Counter(_TABLES[row[1]] for row in self._shard.taken)
+        taken = Counter(TABLES[row[1]] for row in self._shard.taken)
         reached_ms = compute_closed_ms(state.newest_ms, tables, watermark_ms, state.closed_ms)
         self._shard.advance(max(reached_ms, self._close_ms))
         outcomes = self._shard.outcomes
         if outcomes:
-            frame = pd.DataFrame(outcomes, columns=_OUTCOME_COLUMNS)
+            frame = pd.DataFrame(outcomes, columns=schema.OUTCOMES.names)
             yield frame.assign(output=OUTCOMES, row=None)[OUTPUT.names]
         rows = [*self._late_rows(), *self._rejected_rows()]
         written = Counter(output for output, _ in rows)
@@ -154,14 +135,15 @@ class _ShardBatch:
 
     def _late_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for row in self._shard.late:
-            code = row[1]
-            if self._is_first or code != EVENT:
-                values = dict(zip(_LATE_COLUMNS[code], (row[0], *row[4:]), strict=True))
-                yield f"late_{_TABLES[code]}", values | {"closed_ms": self._before_ms}
+            table = TABLES[row[1]]
+            if self._is_first or table != "events":
+                values = dict(zip(OTHER_COLUMNS[table], row[4:], strict=True))
+                time = "submitted_ms" if table == "operations" else "at_ms"
+                yield f"late_{table}", {time: row[0], **values, "closed_ms": self._before_ms}
 
     def _rejected_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for row in self._rejected:
-            yield REJECTED, dict(zip(_REJECTED_COLUMNS, row, strict=True))
+            yield REJECTED, dict(zip(schema.REJECTED.names, row, strict=True))
 
 
 @contextmanager
@@ -201,6 +183,6 @@ def _json_frame(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
     texts = [(output, json.dumps(row, ensure_ascii=False)) for output, row in rows]
     frame = pd.DataFrame(texts, columns=["output", "row"])
     numbers = {f.name: 0 if isinstance(f.dataType, LongType) else None for f in OUTPUT}
-    for name in _OUTCOME_COLUMNS:
+    for name in schema.OUTCOMES.names:
         frame[name] = numbers[name]
     return frame[OUTPUT.names]

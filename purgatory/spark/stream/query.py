@@ -46,9 +46,8 @@ from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
 from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
 from purgatory.spark.stream.processor import OUTPUT, ShardProcessor
 from purgatory.spark.stream.sources import JSON, control_rows
+from purgatory.spark.tables import schema
 from purgatory.spark.tables.row_checks import EVENTS_TABLE, EXTENSIONS_TABLE, OPERATIONS_TABLE
-from purgatory.spark.tables.schema import OUTCOMES as OUTCOMES_SCHEMA
-from purgatory.spark.tables.schema import REJECTED as REJECTED_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -231,10 +230,11 @@ class Stream:
         self._checkpoint.check_run()
         written = _sums(facts)
         self._raise_if_rejected(rows, written)
-        for output in written:
-            self._checkpoint.output.stage(*_output_rows(rows, output, written[output]))
+        for output, count in written.items():
+            chosen = _output_rows(rows, output)
+            self._checkpoint.output.stage(chosen, count, _DIRECTORIES[output])
         if self._topic is not None and written.get(processor.OUTCOMES):
-            self._topic.send(_outcome_rows(rows))
+            self._topic.send(_output_rows(rows, processor.OUTCOMES))
         self._checkpoint.output.publish(number, [_DIRECTORIES[output] for output in written])
         entry = CheckpointEntry.of_shards(number, facts) if facts else self.entry.at(number)
         self._checkpoint.commit(entry)
@@ -249,11 +249,18 @@ class Stream:
             raise RejectedRows(f"{row['file'] or row['table']}, {row['reason']}")
 
 
-# Where the outputs of `processor` go.
+# Where the outputs of `processor` go, and the rows of those that are JSON.
 _DIRECTORIES: Final = {
     processor.OUTCOMES: OUTCOMES,
     "rejected": REJECTED,
     **{f"late_{table.name}": f"{LATE}/{table.name}" for table in _TABLES},
+}
+_JSON_ROWS: Final = {
+    "rejected": schema.REJECTED,
+    **{
+        f"late_{table.name}": StructType([*table.schema, StructField("closed_ms", LongType())])
+        for table in _TABLES
+    },
 }
 
 
@@ -319,21 +326,9 @@ def _sums(facts: list[dict[str, Any]]) -> dict[str, int]:
     return {name: count for name, count in sums.items() if count}
 
 
-def _outcome_rows(rows: DataFrame) -> DataFrame:
-    lateness = F.lit(0).cast("bigint").alias("lateness_ms")
-    columns = [lateness if name == "lateness_ms" else name for name in OUTCOMES_SCHEMA.names]
-    return _of(rows, processor.OUTCOMES).select(*columns)
-
-
-def _output_rows(rows: DataFrame, output: str, count: int) -> tuple[DataFrame, int, str]:
-    """Return the rows of an output as they are written, their count, and the directory."""
-    if output == processor.OUTCOMES:
-        return _outcome_rows(rows), count, OUTCOMES
+def _output_rows(rows: DataFrame, output: str) -> DataFrame:
+    """Return the rows of an output as they are written."""
     chosen = _of(rows, output)
-    if output == "rejected":
-        schema = REJECTED_SCHEMA
-    else:
-        (table,) = (table for table in _TABLES if output == f"late_{table.name}")
-        schema = StructType([*table.schema, StructField("closed_ms", LongType())])
-    row = F.from_json("row", schema).alias("row")
-    return chosen.select(row).select("row.*"), count, _DIRECTORIES[output]
+    if output == processor.OUTCOMES:
+        return chosen.select(*schema.OUTCOMES.names)
+    return chosen.select(F.from_json("row", _JSON_ROWS[output]).alias("row")).select("row.*")

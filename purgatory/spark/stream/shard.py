@@ -15,15 +15,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.spark.stream.bucket_table import BucketTable, key_hash
-from purgatory.spark.stream.shard_state import INT64_MIN, ShardOperation, Watchers
+from purgatory.spark.stream.shard_state import ShardOperation, Watchers
+from purgatory.trace.rows import COMPLETED, EXPIRED, FAILED, INT64_MIN, OutcomeRow
 
 if TYPE_CHECKING:
     from purgatory.spark.stream.shard_state import ShardState
     from purgatory.spark.stream.tick_table import Row
-
-COMPLETED: Final = "completed"
-FAILED: Final = "failed"
-EXPIRED: Final = "expired"
 
 # Rows are lists: time, code, file, place in the file, and then
 #   OPERATION: op_id, kind, timeout_ms, keys, need
@@ -33,11 +30,10 @@ EXPIRED: Final = "expired"
 OPERATION: Final = 0
 EXTENSION: Final = 1
 EVENT: Final = 2
+# The tables of a trace by code.
+TABLES: Final = ("operations", "extensions", "events")
 
 _IN_ORDER: Final = itemgetter(0, 1, 2, 3)
-
-# op_id, kind, outcome, at_ms, by_key, submitted_ms, deadline_ms, waited_ms
-OutcomeRow = tuple[str, str, str, int, str | None, int, int, int]
 
 
 class Shard:
@@ -167,9 +163,8 @@ class Shard:
             self._forget_id(operation)
         o = operation
         waited_ms = at_ms - o.submitted_ms
-        self.outcomes.append(
-            (o.op_id, o.kind, outcome, at_ms, key, o.submitted_ms, o.deadline_ms, waited_ms)
-        )
+        times = (o.submitted_ms, o.deadline_ms, waited_ms, 0)
+        self.outcomes.append(OutcomeRow(o.op_id, o.kind, outcome, at_ms, key, *times))
 
     def _unwatch(self, operation: ShardOperation, key: str) -> None:
         bucket = self._watchers.edit(key)

@@ -22,12 +22,18 @@ from typing import Any, Final
 
 from purgatory.spark.stream.bucket_table import BucketTable, PackedMap, pack
 from purgatory.spark.stream.tick_table import TickTable
+from purgatory.trace.rows import INT64_MIN
 
 BUCKET_MAPS: Final = ("watchers", "ids", "holds")
 TICK_MAPS: Final = ("deadlines", "waiting")
 MAPS: Final = (*BUCKET_MAPS, *TICK_MAPS, *(f"{name}_pages" for name in TICK_MAPS), "facts")
 
 _OPERATION: Final = 0  # its code; see `shard`
+# The facts that are attributes.
+_FACTS: Final = (
+    *("closed_ms", "newest_ms", "alive", "counts", "last_deadline_ms"),
+    *("waiting_operations", "waiting_events"),
+)
 
 
 class ShardState:
@@ -53,16 +59,13 @@ class ShardState:
         self._numbers: int = facts.get("numbers", 0)
         sizes = facts.get("sizes", {})
         pages = facts.get("pages", {})
-        plain: PlainCodec = PlainCodec()
         codec = WatchersCodec()
         self.watchers: BucketTable[Watchers] = BucketTable(
-            store_of("watchers"), codec, **sizes.get("watchers", {})
+            store_of("watchers"), codec.to_json, codec.from_json, **sizes.get("watchers", {})
         )
-        self.ids: BucketTable[list[Any]] = BucketTable(
-            store_of("ids"), plain, **sizes.get("ids", {})
-        )
+        self.ids: BucketTable[list[Any]] = BucketTable(store_of("ids"), **sizes.get("ids", {}))
         self.holds: BucketTable[list[Any]] = BucketTable(
-            store_of("holds"), plain, **sizes.get("holds", {})
+            store_of("holds"), **sizes.get("holds", {})
         )
         self.deadlines, self.waiting = (
             TickTable(store_of(name), store_of(f"{name}_pages"), set(pages.get(name, ())))
@@ -102,37 +105,22 @@ class ShardState:
 
     def flush(self) -> None:
         """Write what has changed."""
-        tables: dict[str, BucketTable[Any]] = {
-            "watchers": self.watchers,
-            "ids": self.ids,
-            "holds": self.holds,
-        }
-        for table in tables.values():
-            table.flush()
-        self.deadlines.flush()
-        self.waiting.flush()
+        buckets: dict[str, BucketTable[Any]] = {name: getattr(self, name) for name in BUCKET_MAPS}
+        ticks: dict[str, TickTable] = {name: getattr(self, name) for name in TICK_MAPS}
+        for bucket_table in buckets.values():
+            bucket_table.flush()
+        for tick_table in ticks.values():
+            tick_table.flush()
         if not (self.alive or self.waiting_operations):
             self.last_deadline_ms = INT64_MIN
-        facts = {
-            name: getattr(self, name)
-            for name in (
-                *("closed_ms", "newest_ms", "alive", "counts", "last_deadline_ms"),
-                *("waiting_operations", "waiting_events"),
-            )
-        }
+        facts: dict[str, Any] = {name: getattr(self, name) for name in _FACTS}
         facts["numbers"] = self._numbers
         facts["sizes"] = {
             name: {"buckets": table.buckets, "entries": table.entries}
-            for name, table in tables.items()
+            for name, table in buckets.items()
         }
-        facts["pages"] = {
-            "deadlines": sorted(self.deadlines.pages),
-            "waiting": sorted(self.waiting.pages),
-        }
+        facts["pages"] = {name: sorted(table.pages) for name, table in ticks.items()}
         self._facts_store.put(0, pack(facts))
-
-
-INT64_MIN = -(2**63)
 
 
 @dataclass(slots=True)
@@ -183,15 +171,3 @@ class WatchersCodec:
         if len(operation.keys) > 1:
             self._known[operation.number] = operation
         return operation
-
-
-class PlainCodec:
-    """Packs values that are JSON already."""
-
-    def to_json(self, value: Any) -> Any:
-        """Return the value."""
-        return value
-
-    def from_json(self, value: Any) -> Any:
-        """Return the value."""
-        return value

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     IntegralType,
@@ -32,6 +32,7 @@ from purgatory.spark.tables.row_checks import (
     ParsedColumn,
     ParsedRows,
     TableSpec,
+    good_columns,
     parse_rows,
     rejection_reason,
     row_as_text,
@@ -147,23 +148,28 @@ def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
     reason = rejection_reason(table, parsed)
     flat = rows.select(
         F.lit(table.name).alias("table"),
-        *table.good_columns(columns),
+        *good_columns(table, columns),
         reason.alias("reason"),
         F.when(reason.isNotNull(), row_as_text(parsed)).alias("row"),
         F.col(FILE).alias("file"),
         F.col(PLACE).alias("place"),
     )
-    time = "submitted_ms" if table.schema is OPERATIONS else "at_ms"
-    there = {*flat.columns}
-    return flat.withColumn("time_ms", F.col(time)).select(
-        *(F.col(c.name) if c.name in there or c.name == "time_ms" else _nothing(c) for c in ROWS)
-    )
+    return _all_columns(flat.withColumn("time_ms", F.col(table.table.time_column)))
 
 
 def control_rows(control: ControlSource, spark: SparkSession) -> DataFrame:
     """Return the rows of the control source as `ROWS`."""
-    rows = control.rows(spark)
-    return rows.select(*(F.col(c.name) if c.name in rows.columns else _nothing(c) for c in ROWS))
+    return _all_columns(control.rows(spark))
+
+
+def _all_columns(rows: DataFrame) -> DataFrame:
+    """Return `ROWS`: null for the columns that `rows` lack."""
+    there = {*rows.columns}
+    columns = (
+        F.col(c.name) if c.name in there else F.lit(None).cast(c.dataType).alias(c.name)
+        for c in ROWS
+    )
+    return rows.select(*columns)
 
 
 def directory_source(
@@ -291,7 +297,3 @@ def _parsed_column(rows: DataFrame, column: StructField) -> ParsedColumn:
     if isinstance(rows.schema[column.name].dataType, VariantType):
         return json_column(column.name, column.dataType)
     return ParsedColumn(F.col(column.name), F.col(column.name).cast("string"))
-
-
-def _nothing(column: StructField) -> Column:
-    return F.lit(None).cast(column.dataType).alias(column.name)

@@ -7,10 +7,7 @@ work starts, and each row is either good or rejected with a reason. Any thread m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
-
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.filesystem import file_system_for
@@ -19,11 +16,17 @@ from purgatory.spark.tables.row_checks import (
     ParsedColumn,
     Rule,
     TableSpec,
-    is_kind_or_null,
-    is_non_empty_text,
+    integer_rules,
+    kind_rules,
+    text_rules,
 )
-from purgatory.spark.tables.schema import COMPLETED, OUTCOMES
+from purgatory.spark.tables.schema import OUTCOMES
+from purgatory.trace import tables
+from purgatory.trace.rows import COMPLETED
 from purgatory.trace.rows import OUTCOMES as OUTCOME_NAMES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # 73 million years from 1970: sums and differences of such times stay within 64 bits.
 FARTHEST_MS: Final = 2**61
@@ -97,43 +100,29 @@ def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
 
 def _outcome_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     outcome, by_key = columns["outcome"].value, columns["by_key"]
-    completed_by = (outcome == COMPLETED) & is_non_empty_text(by_key.value)
+    (is_key,) = text_rules("by_key", columns)
+    completed_by = (outcome == COMPLETED) & is_key.holds
     times = ("at_ms", "submitted_ms", "deadline_ms", "waited_ms", "lateness_ms")
+    waited, deadline = columns["waited_ms"].value, columns["deadline_ms"].value
     return [
-        Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit("non-empty UTF-8 text")),
-        Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
-        Rule(
-            "outcome",
-            outcome.isin(*OUTCOME_NAMES),
-            F.lit("completed, failed, expired or cancelled"),
-        ),
-        Rule(
-            "by_key", by_key.shown.isNull() | completed_by, F.lit("a key only if it is completed")
-        ),
-        *(
-            Rule(name, columns[name].value.isNotNull(), F.lit("an integer of 64 bits"))
-            for name in times
-        ),
+        *text_rules("op_id", columns),
+        *kind_rules("kind", columns),
+        Rule("outcome", outcome.isin(*OUTCOME_NAMES), "completed, failed, expired or cancelled"),
+        Rule("by_key", by_key.shown.isNull() | completed_by, "a key only if it is completed"),
+        *(rule for name in times for rule in integer_rules(name, columns)),
         *(_near_1970(name, columns) for name in ("at_ms", "submitted_ms")),
-        Rule("waited_ms", columns["waited_ms"].value.between(0, 2 * FARTHEST_MS), F.lit("a wait")),
+        Rule("waited_ms", waited.between(0, 2 * FARTHEST_MS), "a wait"),
         Rule(
             "deadline_ms",
-            columns["deadline_ms"].value >= columns["submitted_ms"].value,
-            F.lit("a time not before submitted_ms"),
+            deadline >= columns["submitted_ms"].value,
+            "a time not before submitted_ms",
         ),
     ]
 
 
 def _near_1970(name: str, columns: Mapping[str, ParsedColumn]) -> Rule:
     near = columns[name].value.between(-FARTHEST_MS, FARTHEST_MS)
-    return Rule(name, near, F.lit("a time within 2**61 ms of 1970"))
+    return Rule(name, near, "a time within 2**61 ms of 1970")
 
 
-def _outcome_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    kind = F.coalesce(columns["kind"].value, F.lit("")).alias("kind")
-    return [kind if name == "kind" else columns[name].value.alias(name) for name in OUTCOMES.names]
-
-
-OUTCOMES_TABLE: Final = TableSpec(
-    "outcomes", OUTCOMES, ("kind", "by_key"), _outcome_rules, _outcome_columns
-)
+OUTCOMES_TABLE: Final = TableSpec(tables.OUTCOMES, OUTCOMES, _outcome_rules)

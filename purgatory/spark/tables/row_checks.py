@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DecimalType,
+    IntegerType,
     IntegralType,
     LongType,
     NullType,
@@ -30,6 +31,10 @@ from pyspark.sql.types import (
 from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, SEQUENCE
 from purgatory.spark.tables.timestamps import is_time, ms_of_timestamp
+from purgatory.trace import tables
+
+if TYPE_CHECKING:
+    from purgatory.trace.tables import Table
 
 # Whether a row is good; a column of `CheckedTable.marked`.
 IS_GOOD: Final = "_is_good"
@@ -38,7 +43,8 @@ _MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 _DURATION: Final = f"{_INT64}, 0 or more"
-_DEADLINE: Final = "a deadline within 64 bits"
+# What null stands for.
+_DEFAULTS: Final[Mapping[str, object]] = {"kind": "", "need": 1, "hold_ms": 0, "failed": False}
 
 
 class CheckedTable(NamedTuple):
@@ -73,17 +79,20 @@ class Rule(NamedTuple):
 
     column: str
     holds: Column
-    expected: Column
+    expected: Column | str
 
 
 class TableSpec(NamedTuple):
-    """A kind of table: its schema, optional columns, and rules."""
+    """A table of a trace: its columns, their schema in Spark, and the rules of its rows."""
 
-    name: str
+    table: Table[Any]
     schema: StructType
-    optional: Sequence[str]
     rules: Callable[[Mapping[str, ParsedColumn]], list[Rule]]
-    good_columns: Callable[[Mapping[str, ParsedColumn]], list[Column]]
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+        return self.table.name
 
 
 class ParsedRows(NamedTuple):
@@ -138,7 +147,7 @@ def _check_in_sequence(table: TableSpec, rows: DataFrame) -> CheckedTable:
 def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
     """Split parsed rows into good and rejected ones."""
     is_good = _is_good(table, parsed)
-    columns = [*table.good_columns(parsed.columns), *parsed.extra, is_good.alias(IS_GOOD)]
+    columns = [*good_columns(table, parsed.columns), *parsed.extra, is_good.alias(IS_GOOD)]
     rejected = parsed.rows.where(~is_good).select(
         F.lit(table.name).alias("table"),
         parsed.file.alias("file"),
@@ -155,6 +164,22 @@ def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
 
 def _holds(rule: Rule) -> Column:
     return F.coalesce(rule.holds, F.lit(False))
+
+
+def good_columns(table: TableSpec, columns: Mapping[str, ParsedColumn]) -> list[Column]:
+    """Return the columns of the good rows.
+
+    Without the rare ones that the table lacks, so that `batch.resolve` may leave steps out.
+    """
+    there = [c.name for c in table.table.columns if columns[c.name].present or not c.rare]
+    return [_good_column(columns[name].value, table.schema[name]).alias(name) for name in there]
+
+
+def _good_column(value: Column, field: StructField) -> Column:
+    if field.name in _DEFAULTS:
+        value = F.coalesce(value, F.lit(_DEFAULTS[field.name]))
+    # Not a cast, which raises for the number of a row that is not good.
+    return value.try_cast("int") if isinstance(field.dataType, IntegerType) else value
 
 
 def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
@@ -186,7 +211,7 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
             else:
                 _check_type(field, found, where)
                 value = column.try_cast(_widest(field.dataType))
-            columns[field.name] = ParsedColumn(value, _text(column))
+            columns[field.name] = ParsedColumn(value, column.cast("string"))
         else:
             columns[field.name] = absent_column(field.dataType)
     none = F.lit(None).cast("string")
@@ -201,8 +226,7 @@ def absent_column(datatype: DataType) -> ParsedColumn:
 
 def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> None:
     """Raise `TableError`, beginning with `where`, if a column is missing or ambiguous."""
-    missing = [name for name in table.schema.names if name not in {*names, *table.optional}]
-    if missing:
+    if missing := table.table.missing_from(names):
         raise TableError(
             f"{where}not a table of {table.name}, it has no column {', '.join(missing)}"
         )
@@ -237,10 +261,6 @@ def _widest(datatype: DataType) -> DataType:
     return LongType() if isinstance(datatype, IntegralType) else datatype
 
 
-def _text(column: Column) -> Column:
-    return column.cast("string")
-
-
 def _reason(rule: Rule, column: ParsedColumn) -> Column:
     shown = F.when(
         F.length(column.shown) > _MAX_SHOWN,
@@ -248,116 +268,89 @@ def _reason(rule: Rule, column: ParsedColumn) -> Column:
     )
     value = F.coalesce(shown, column.shown)
     found = F.coalesce(F.concat(F.lit("'"), value, F.lit("'")), F.lit("nothing"))
-    return F.concat(F.lit(f"column {rule.column}: "), found, F.lit(", expected "), rule.expected)
+    return F.concat(
+        F.lit(f"column {rule.column}: "), found, F.lit(", expected "), F.lit(rule.expected)
+    )
 
 
-def is_non_empty_text(text: Column) -> Column:
-    """Tell whether a text is valid UTF-8 and not empty; null for null."""
-    return (F.length(text) > 0) & F.is_valid_utf8(text)
+def text_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    """Return the rules of an id or a key: it is valid UTF-8, and not empty."""
+    text = columns[name].value
+    return [Rule(name, (F.length(text) > 0) & F.is_valid_utf8(text), _NON_EMPTY_TEXT)]
 
 
-def is_kind_or_null(kind: ParsedColumn) -> Column:
-    """Tell whether a value is null or valid UTF-8 text."""
-    return kind.shown.isNull() | F.is_valid_utf8(kind.value)
+def kind_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    """Return the rules of a kind: it is null, or valid UTF-8."""
+    kind = columns[name]
+    return [Rule(name, kind.shown.isNull() | F.is_valid_utf8(kind.value), "UTF-8 text")]
 
 
-def _operation_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    submitted, timeout = columns["submitted_ms"].value, columns["timeout_ms"].value
-    keys, need = columns["keys"].value, columns["need"]
-    distinct = F.size(F.array_distinct(keys))
+def integer_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    """Return the rules of an integer of 64 bits."""
+    return [Rule(name, columns[name].value.isNotNull(), _INT64)]
+
+
+def _timeout_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    start = columns["submitted_ms" if "submitted_ms" in columns else "at_ms"].value
+    timeout = columns[name].value
+    return [
+        Rule(name, timeout >= 0, _DURATION),
+        Rule(name, F.try_add(start, timeout).isNotNull(), "a deadline within 64 bits"),
+    ]
+
+
+def _key_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    keys = columns[name].value
+    # Without `forall`, which Spark does not compile. A comma between keys keeps the bytes of two of
+    # them from being valid together.
+    are_texts = ~F.array_contains(keys, "") & F.is_valid_utf8(F.concat_ws(",", keys))
+    return [
+        Rule(name, F.size(keys) > 0, "a list of at least one key"),
+        Rule(name, are_texts, f"every key to be {_NON_EMPTY_TEXT}"),
+    ]
+
+
+def _need_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    need, distinct = columns[name], F.size(F.array_distinct(columns["keys"].value))
     # Almost every operation needs one key, and there always is one.
     is_need = (need.value == 1) | need.shown.isNull() | need.value.between(1, distinct)
+    limits = (F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys"))
+    return [Rule(name, is_need, F.concat(*limits))]
+
+
+def _hold_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    hold = columns[name]
+    end = F.try_add(columns["at_ms"].value, hold.value)
     return [
-        Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit(_NON_EMPTY_TEXT)),
-        Rule("kind", is_kind_or_null(columns["kind"]), F.lit("UTF-8 text")),
-        Rule("submitted_ms", submitted.isNotNull(), F.lit(_INT64)),
-        *_timeout_rules(submitted, timeout),
-        Rule("keys", F.size(keys) > 0, F.lit("a list of at least one key")),
-        Rule("keys", _are_keys(keys), F.lit(f"every key to be {_NON_EMPTY_TEXT}")),
-        Rule(
-            "need",
-            is_need,
-            F.concat(
-                F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys")
-            ),
-        ),
+        Rule(name, hold.shown.isNull() | (hold.value >= 0), _DURATION),
+        Rule(name, hold.shown.isNull() | end.isNotNull(), "an end of the hold within 64 bits"),
     ]
 
 
-def _timeout_rules(start: Column, timeout: Column) -> list[Rule]:
-    is_in_range = F.try_add(start, timeout).isNotNull()
-    return [
-        Rule("timeout_ms", timeout >= 0, F.lit(_DURATION)),
-        Rule("timeout_ms", is_in_range, F.lit(_DEADLINE)),
-    ]
+def _truth_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    truth = columns[name]
+    return [Rule(name, truth.shown.isNull() | truth.value.isNotNull(), "true or false")]
 
 
-def _are_keys(keys: Column) -> Column:
-    """Tell whether each key is valid UTF-8 and not empty; null if one is null.
-
-    Without `forall`, which Spark does not compile. A comma between keys keeps the bytes of two of
-    them from being valid together.
-    """
-    return ~F.array_contains(keys, "") & F.is_valid_utf8(F.concat_ws(",", keys))
-
-
-def _operation_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    return [
-        columns["op_id"].value.alias("op_id"),
-        F.coalesce(columns["kind"].value, F.lit("")).alias("kind"),
-        columns["submitted_ms"].value.alias("submitted_ms"),
-        columns["timeout_ms"].value.alias("timeout_ms"),
-        columns["keys"].value.alias("keys"),
-        # Not a cast, which raises for the number of a row that is not good.
-        F.coalesce(columns["need"].value, F.lit(1)).try_cast("int").alias("need"),
-    ]
+_RULES: Final = {
+    "op_id": text_rules,
+    "key": text_rules,
+    "kind": kind_rules,
+    "submitted_ms": integer_rules,
+    "at_ms": integer_rules,
+    "timeout_ms": _timeout_rules,
+    "keys": _key_rules,
+    "need": _need_rules,
+    "hold_ms": _hold_rules,
+    "failed": _truth_rules,
+}
 
 
-def _event_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    at, hold, failed = columns["at_ms"].value, columns["hold_ms"], columns["failed"]
-    end = F.try_add(at, hold.value)
-    return [
-        Rule("key", is_non_empty_text(columns["key"].value), F.lit(_NON_EMPTY_TEXT)),
-        Rule("at_ms", at.isNotNull(), F.lit(_INT64)),
-        Rule("hold_ms", hold.shown.isNull() | (hold.value >= 0), F.lit(_DURATION)),
-        Rule(
-            "hold_ms",
-            hold.shown.isNull() | end.isNotNull(),
-            F.lit("an end of the hold within 64 bits"),
-        ),
-        Rule("failed", failed.shown.isNull() | failed.value.isNotNull(), F.lit("true or false")),
-    ]
+def _rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    """Return the rules of all columns; a row is rejected for the first one that it breaks."""
+    return [rule for name in columns for rule in _RULES[name](name, columns)]
 
 
-def _event_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    """Return the columns that the table has, so that `batch.resolve` may leave steps out."""
-    defaults = {"hold_ms": F.lit(0).cast("bigint"), "failed": F.lit(False)}
-    values = {name: columns[name].value for name in EVENTS.names if columns[name].present}
-    return [
-        (F.coalesce(value, defaults[name]) if name in defaults else value).alias(name)
-        for name, value in values.items()
-    ]
-
-
-def _extension_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    at = columns["at_ms"].value
-    return [
-        Rule("op_id", is_non_empty_text(columns["op_id"].value), F.lit(_NON_EMPTY_TEXT)),
-        Rule("at_ms", at.isNotNull(), F.lit(_INT64)),
-        *_timeout_rules(at, columns["timeout_ms"].value),
-    ]
-
-
-def _extension_columns(columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    return [columns[name].value.alias(name) for name in EXTENSIONS.names]
-
-
-OPERATIONS_TABLE: Final = TableSpec(
-    "operations", OPERATIONS, ("kind", "need"), _operation_rules, _operation_columns
-)
-EVENTS_TABLE: Final = TableSpec(
-    "events", EVENTS, ("hold_ms", "failed"), _event_rules, _event_columns
-)
-EXTENSIONS_TABLE: Final = TableSpec(
-    "extensions", EXTENSIONS, (), _extension_rules, _extension_columns
-)
+OPERATIONS_TABLE: Final = TableSpec(tables.OPERATIONS, OPERATIONS, _rules)
+EVENTS_TABLE: Final = TableSpec(tables.EVENTS, EVENTS, _rules)
+EXTENSIONS_TABLE: Final = TableSpec(tables.EXTENSIONS, EXTENSIONS, _rules)

@@ -1,77 +1,56 @@
 """The tables of a trace and of their outcomes as Spark schemas. Constants.
 
-`row_checks` checks the rows of any DataFrame by the rules of these tables.
+`purgatory.trace.tables` defines the columns; `row_checks` checks the rows of any DataFrame by the
+rules of these tables.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
 )
 
-_TEXTS: Final = ArrayType(StringType())
+from purgatory.trace import tables
+from purgatory.trace.tables import ColumnType
 
-OPERATIONS: Final = StructType(
-    [
-        StructField("op_id", StringType()),
-        StructField("kind", StringType()),
-        StructField("submitted_ms", LongType()),
-        StructField("timeout_ms", LongType()),
-        StructField("keys", _TEXTS),
-        StructField("need", IntegerType()),
-    ]
-)
-EVENTS: Final = StructType(
-    [
-        StructField("key", StringType()),
-        StructField("at_ms", LongType()),
-        StructField("hold_ms", LongType()),
-        StructField("failed", BooleanType()),
-    ]
-)
-EXTENSIONS: Final = StructType(
-    [
-        StructField("op_id", StringType()),
-        StructField("at_ms", LongType()),
-        StructField("timeout_ms", LongType()),
-    ]
-)
-OUTCOMES: Final = StructType(
-    [
-        StructField("op_id", StringType()),
-        StructField("kind", StringType()),
-        StructField("outcome", StringType()),
-        StructField("at_ms", LongType()),
-        StructField("by_key", StringType()),
-        StructField("submitted_ms", LongType()),
-        StructField("deadline_ms", LongType()),
-        StructField("waited_ms", LongType()),
-        StructField("lateness_ms", LongType()),
-    ]
-)
+if TYPE_CHECKING:
+    from purgatory.trace.tables import Table
+
+_TYPES: Final[dict[ColumnType, DataType]] = {
+    ColumnType.TEXT: StringType(),
+    ColumnType.TEXTS: ArrayType(StringType()),
+    ColumnType.INT32: IntegerType(),
+    ColumnType.INT64: LongType(),
+    ColumnType.BOOL: BooleanType(),
+}
+
+
+def schema_of(table: Table[Any]) -> StructType:
+    """Return the schema of a table of a trace."""
+    schema = StructType()
+    for column in table.columns:
+        schema.add(column.name, _TYPES[column.type])
+    return schema
+
+
+OPERATIONS: Final = schema_of(tables.OPERATIONS)
+EVENTS: Final = schema_of(tables.EVENTS)
+EXTENSIONS: Final = schema_of(tables.EXTENSIONS)
+OUTCOMES: Final = schema_of(tables.OUTCOMES)
 # A row that breaks a rule: its table, its file (null if it came from none), the reason, and the row
 # itself as JSON or, if it could not be parsed, as text.
-REJECTED: Final = StructType(
-    [
-        StructField("table", StringType()),
-        StructField("file", StringType()),
-        StructField("reason", StringType()),
-        StructField("row", StringType()),
-    ]
-)
+REJECTED: Final = StructType()
+for _name in ("table", "file", "reason", "row"):
+    REJECTED.add(_name, StringType())
 
 # An optional column of events and extensions, int64, that orders those of one instant; see
 # `batch.resolve`.
 SEQUENCE: Final = "seq"
-
-COMPLETED: Final = "completed"
-FAILED: Final = "failed"
-EXPIRED: Final = "expired"

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
 from purgatory.spark.errors import TableError
+from purgatory.trace.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-TIME_COLUMNS: Final = ("submitted_ms", "at_ms")
+TIME_COLUMNS: Final = sorted({c.name for table in TABLES for c in table.columns if c.is_time})
 
 _US_PER_MS: Final = 1000
 _NS_PER_MS: Final = 1_000_000

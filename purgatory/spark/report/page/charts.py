@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from purgatory.spark.report import formatting, tables
+from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILES
 from purgatory.spark.report.page.plot import (
     Plot,
@@ -68,7 +69,7 @@ class Chart(NamedTuple):
 
 def numbered_kinds(report: Report) -> dict[Kind, int]:
     """Return the kinds to show and their numbers: all together, then each; with one, only that."""
-    kinds = {row.kind: number for number, row in enumerate(report.summaries)}
+    kinds = {row.kind: n for n, row in enumerate(report.summaries)}
     return {kind: n for kind, n in kinds.items() if len(kinds) > 2 or not kind.total}
 
 
@@ -89,14 +90,10 @@ def outcome_legend(outcomes: Iterable[str]) -> list[LegendEntry]:
     return [LegendEntry(outcome, outcome) for outcome in outcomes]
 
 
-def row_names(labels: Iterable[str], *, narrow: bool) -> list[str]:
-    """Shorten names to what an axis has room for."""
-    return [formatting.name(label, 16 if narrow else 32) for label in labels]
-
-
-def rows_height(rows: Sequence[object]) -> int:
-    """Return the height of a chart with a row for each of `rows`."""
-    return 60 + _ROW * len(rows)
+def _plot_of_rows(labels: Iterable[str], x: Scale, *, narrow: bool) -> Plot:
+    """Make a plot with a row for each label, shortened to what the axis has room for."""
+    shown = [formatting.name(label, 16 if narrow else 32) for label in labels]
+    return Plot(narrow, 60 + _ROW * len(shown), x, name_scale(shown), down=True)
 
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -104,7 +101,7 @@ _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def ends_over_time(report: Report) -> Chart:
     """Draw the number of operations that ended over time, by outcome."""
-    width = report.bin_ms
+    width, long = report.bin_ms, duration(report.bin_ms)
     counts = _counts_by_bin(report)
     highest = max(map(sum, counts.values()))
     present = [o for n, o in enumerate(OUTCOMES) if any(row[n] for row in counts.values())]
@@ -115,20 +112,19 @@ def ends_over_time(report: Report) -> Chart:
             floor = 0
             for outcome, count in zip(OUTCOMES, row, strict=True):
                 if count:
-                    tip = f"{formatting.utc_time(start, width)}: {count:,} {outcome}"
+                    tip = f"{utc_time(start, width)}: {count:,} {outcome}"
                     plot.box((start, start + width), (floor, floor + count), outcome, tip)
                     floor += count
         return plot
 
     peak = max(counts, key=lambda start: sum(counts[start]))
     alternative = (
-        f"Bars, {formatting.duration(width)} each, of operations that ended. Most, {highest:,}, in "
-        f"the {formatting.duration(width)} from {formatting.utc_time(peak, width)} UTC."
+        f"Bars, {long} each, of operations that ended. Most, {highest:,}, in the {long} from "
+        f"{utc_time(peak, width)} UTC."
     )
-    title = f"Ends over time, each bar {formatting.duration(width)}"
-    data = tables.Figure(
-        "ends", ("start_ms", *OUTCOMES), [(at, *row) for at, row in counts.items()]
-    )
+    title = f"Ends over time, each bar {long}"
+    rows = [(at, *row) for at, row in counts.items()]
+    data = tables.Figure("ends", ("start_ms", *OUTCOMES), rows)
     return Chart(title, draw(paint), alternative, data, outcome_legend(present))
 
 
@@ -143,7 +139,7 @@ def _counts_by_bin(report: Report) -> dict[int, tuple[int, ...]]:
 
 def _plot_over_time(report: Report, highest: int, what: str, *, narrow: bool) -> Plot:
     edges = (report.bins[0].start_ms, report.bins[-1].start_ms + report.bin_ms)
-    head = f"{what} per {formatting.duration(report.bin_ms)}"
+    head = f"{what} per {duration(report.bin_ms)}"
     x, y = time_scale(edges, narrow=narrow), count_scale(highest)
     return Plot(narrow, 280, x, y, heads=("", head))
 
@@ -174,62 +170,33 @@ def outcome_shares(report: Report) -> Chart:
     rows = [row for row in report.summaries if row.kind in numbered_kinds(report)][:MAX_BARS]
 
     def paint(narrow: bool) -> Plot:
-        labels = row_names((str(row.kind) for row in rows), narrow=narrow)
-        plot = Plot(narrow, rows_height(rows), percent_scale(), name_scale(labels), down=True)
+        kinds = (str(row.kind) for row in rows)
+        plot = _plot_of_rows(kinds, percent_scale(), narrow=narrow)
         for place, row in enumerate(rows):
             left = 0.0
             for outcome in OUTCOMES:
-                share = getattr(row, outcome) / row.operations
-                if share:
-                    tip = f"{row.kind}: {formatting.share(share)} {outcome}"
-                    x, y = (left, left + 100 * share), (place - 0.35, place + 0.35)
-                    plot.box(x, y, outcome, tip)
-                    left += 100 * share
+                part = getattr(row, outcome) / row.operations
+                if part:
+                    x, y = (left, left + 100 * part), (place - 0.35, place + 0.35)
+                    plot.box(x, y, outcome, f"{row.kind}: {share(part)} {outcome}")
+                    left += 100 * part
         return plot
 
-    said = (f"{row.kind} {formatting.share(row.completed / row.operations)}" for row in rows)
+    said = (f"{row.kind} {share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
     legend = outcome_legend(o for o in OUTCOMES if any(getattr(row, o) for row in rows))
     return Chart("Outcomes by kind", draw(paint), alternative, tables.kinds(report), legend)
 
 
-def submissions_by_hour(report: Report) -> Chart:
-    """Draw how many operations were submitted in each hour of the week."""
-    busiest = max(report.week, key=lambda row: row.operations)
-    said = f"Most, {busiest.operations:,}, on {_hour(busiest)}."
-    return _heat_map(
-        report,
-        "Operations submitted, by hour of the week (UTC)",
-        lambda row: row.operations,
-        formatting.number,
-        said,
-    )
-
-
-def expired_by_hour(report: Report) -> Chart:
-    """Draw which share of the operations submitted in each hour of the week expired."""
-    worst = max(report.week, key=_expired_share)
-    said = f"Most, {formatting.share(_expired_share(worst))}, on {_hour(worst)}."
-    title = "Share that expired, by hour of the week of the submission (UTC)"
-    return _heat_map(report, title, _expired_share, formatting.share, said)
-
-
-def _expired_share(row: WeekHour) -> float:
-    return row.expired / row.operations
-
-
-def _hour(row: WeekHour) -> str:
-    return f"{_DAYS[row.weekday]} {row.hour:02d}:00"
-
-
-def _heat_map(
+def by_hour_of_week(
     report: Report,
     title: str,
     value: Callable[[WeekHour], float],
     shown: Callable[[float], str],
-    said: str,
 ) -> Chart:
-    highest = max(map(value, report.week)) or 1
+    """Draw a field for each hour of the week in which operations were submitted."""
+    most = max(report.week, key=value)
+    highest = value(most) or 1
 
     def paint(narrow: bool) -> Plot:
         hours = Scale(0, 24, [(h, f"{h:02d}") for h in range(0, 24, 6 if narrow else 2)])
@@ -243,8 +210,15 @@ def _heat_map(
         return plot
 
     legend = [LegendEntry("heat", f"up to {shown(highest)}; lighter is less")]
-    alternative = f"A field for each hour of the week, darker for more. {said}"
+    alternative = (
+        "A field for each hour of the week, darker for more. "
+        f"Most, {shown(value(most))}, on {_hour(most)}."
+    )
     return Chart(title, draw(paint), alternative, tables.week(report), legend)
+
+
+def _hour(row: WeekHour) -> str:
+    return f"{_DAYS[row.weekday]} {row.hour:02d}:00"
 
 
 def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:
@@ -253,9 +227,8 @@ def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:
     highest = max(max(row.watched or 0, row.completed) for row in keys)
 
     def paint(narrow: bool) -> Plot:
-        labels = row_names((row.key for row in keys), narrow=narrow)
         x = count_scale(highest * 1.2, 2 if narrow else 4)
-        plot = Plot(narrow, rows_height(keys), x, name_scale(labels), down=True)
+        plot = _plot_of_rows((row.key for row in keys), x, narrow=narrow)
         for place, row in enumerate(keys):
             tip = _key_in_words(row)
             if watched:
@@ -286,18 +259,16 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
     ticks = sorted({row.tick_ms for row in rows})
 
     def paint(narrow: bool) -> Plot:
-        x = Scale(
-            -0.3, len(ticks) - 0.7, [(n, formatting.duration(t)) for n, t in enumerate(ticks)]
-        )
+        x = Scale(-0.3, len(ticks) - 0.7, [(n, duration(t)) for n, t in enumerate(ticks)])
         y = rate_scale([row.wakeups_per_second for row in rows])
         plot = Plot(narrow, 260, x, y, heads=("tick", "wake-ups a second"))
-        for number, size in enumerate(sizes):
+        for n, size in enumerate(sizes):
             of_size = [row for row in rows if row.wheel_size == size]
             places = [(ticks.index(row.tick_ms), rate(row.wakeups_per_second)) for row in of_size]
-            plot.line(places, kind_css(number))
+            plot.line(places, kind_css(n))
             for row, place in zip(of_size, places, strict=True):
-                css = "chosen" if row == chosen else kind_css(number)
-                tip = f"size {size}: {formatting.number(row.wakeups_per_second)} a second"
+                css = "chosen" if row == chosen else kind_css(n)
+                tip = f"size {size}: {number(row.wakeups_per_second)} a second"
                 plot.dot(*place, css, tip)
         return plot
 
@@ -305,10 +276,10 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
     legend.append(LegendEntry("chosen", "recommended"))
     calm = min(rows, key=lambda row: row.wakeups_per_second)
     alternative = (
-        f"A line a wheel size. Fewest wake-ups: {formatting.number(calm.wakeups_per_second)} a "
-        f"second at a tick of {formatting.duration(calm.tick_ms)} and size {calm.wheel_size}. "
-        f"Recommended: {formatting.number(chosen.wakeups_per_second)} at "
-        f"{formatting.duration(chosen.tick_ms)} and size {chosen.wheel_size}."
+        f"A line a wheel size. Fewest wake-ups: {number(calm.wakeups_per_second)} a "
+        f"second at a tick of {duration(calm.tick_ms)} and size {calm.wheel_size}. "
+        f"Recommended: {number(chosen.wakeups_per_second)} at "
+        f"{duration(chosen.tick_ms)} and size {chosen.wheel_size}."
     )
     return Chart("Wake-ups", draw(paint), alternative, tables.wheels(report), legend)
 
@@ -327,40 +298,32 @@ def timeout_choice(report: Report, kind: Kind) -> Chart:
     def paint(narrow: bool) -> Plot:
         marks = _marks(summary, points, proposed, narrow=narrow)
         drawn = [*_seen(curve), *(value for value, _, _ in marks)]
-        plot = Plot(
-            narrow,
-            330,
-            duration_scale(drawn, narrow=narrow),
-            percent_scale(),
-            heads=_HEADS,
-            top=_label_lines(marks),
-        )
+        x, lines = duration_scale(drawn, narrow=narrow), min(4, len(marks))
+        plot = Plot(narrow, 330, x, percent_scale(), heads=_HEADS, top=lines)
         plot.line(_still_waiting(curve), "c1", steps=True)
         plot.markers(marks)
         return plot
 
-    said = [
-        f"{formatting.share(p.share)} within {formatting.duration(p.timeout_ms)}" for p in points
-    ]
-    now = formatting.duration(summary.timeouts_ms[1])
+    said = dict.fromkeys(map(_reached, points))
+    now = duration(summary.timeouts_ms[1])
     alternative = (
         f"A falling curve of the operations of {kind} that still wait. Completed: "
-        f"{', '.join(dict.fromkeys(said)) or 'none'}. The timeout now: {now}, which completes "
-        f"{formatting.share(summary.now.share)}."
+        f"{', '.join(said) or 'none'}. The timeout now: {now}, which completes "
+        f"{share(summary.now.share)}."
     )
-    title = f"Timeouts for {kind}"
+    is_uniform = summary.timeouts_ms[0] == summary.timeouts_ms[2]
     legend = [
         LegendEntry("c1", "still waiting (estimate)"),
-        LegendEntry("now", "timeout now" if _uniform(summary) else "median timeout now"),
+        LegendEntry("now", "timeout now" if is_uniform else "median timeout now"),
         LegendEntry("candidate", "shortest timeout for a share of completions"),
         *([LegendEntry("proposed", "proposed")] if proposed else []),
     ]
     data = tables.curves(report, kind)
-    return Chart(title, draw(paint), alternative, data, legend)
+    return Chart(f"Timeouts for {kind}", draw(paint), alternative, data, legend)
 
 
-def _uniform(summary: KindSummary) -> bool:
-    return summary.timeouts_ms[0] == summary.timeouts_ms[2]
+def _reached(point: CurvePoint) -> str:
+    return f"{share(point.share)} within {duration(point.timeout_ms)}"
 
 
 def _marks(
@@ -369,19 +332,15 @@ def _marks(
     """Return the vertical lines of a choice: each timeout once, with what it costs."""
     marks = {}
     for point in points:
-        cost = "" if narrow else f", wait {formatting.duration(point.mean_wait_ms)}"
-        label = f"{formatting.share(point.share)}: {formatting.duration(point.timeout_ms)}{cost}"
+        cost = "" if narrow else f", wait {duration(point.mean_wait_ms)}"
+        label = f"{share(point.share)}: {duration(point.timeout_ms)}{cost}"
         marks[point.timeout_ms] = (label, "candidate")
     if proposed is not None:
-        label = f"proposed: {formatting.duration(proposed.timeout_ms)}"
+        label = f"proposed: {duration(proposed.timeout_ms)}"
         marks[proposed.timeout_ms] = (label, "proposed")
     now = summary.timeouts_ms[1]
-    marks[now] = (f"now: {formatting.duration(now)}", "now")
+    marks[now] = (f"now: {duration(now)}", "now")
     return [(value, *mark) for value, mark in marks.items()]
-
-
-def _label_lines(marks: Sequence[object]) -> int:
-    return min(4, len(marks))
 
 
 def survival(report: Report) -> Chart:
@@ -397,22 +356,16 @@ def survival(report: Report) -> Chart:
             plot.line(_still_waiting(curve), kind_css(kinds[kind]), steps=True)
         for kind, _, point in report.suggestions:
             if point is not None and kind in kinds:
-                reached, within = (
-                    formatting.share(point.share),
-                    formatting.duration(point.timeout_ms),
-                )
-                place = point.timeout_ms, 100 * (1 - point.share)
-                plot.dot(*place, kind_css(kinds[kind]), f"{kind}: {reached} within {within}")
+                css, tip = kind_css(kinds[kind]), f"{kind}: {_reached(point)}"
+                plot.dot(point.timeout_ms, 100 * (1 - point.share), css, tip)
         return plot
 
     said = (
-        f"of {kind} {formatting.share(1 - curve[-1].share)} after "
-        f"{formatting.duration(curve[-1].timeout_ms)}"
+        f"of {kind} {share(1 - curve[-1].share)} after {duration(curve[-1].timeout_ms)}"
         for kind, curve in [*curves.items()][: SHOWN_LINES + 1]
     )
-    alternative = (
-        f"Falling curves of the operations that still wait, at their ends: {', '.join(said)}."
-    )
+    ends = ", ".join(said)
+    alternative = f"Falling curves of the operations that still wait, at their ends: {ends}."
     title = "Still waiting after a time, by kind"
     return Chart(title, draw(paint), alternative, tables.curves(report), kind_legend(kinds))
 
@@ -435,20 +388,16 @@ def quantiles(
 
     def paint(narrow: bool) -> Plot:
         x = duration_scale([v for row in rows for v in values(row)], narrow=narrow)
-        labels = row_names((str(row.kind) for row in rows), narrow=narrow)
-        plot = Plot(narrow, rows_height(rows), x, name_scale(labels), down=True)
+        plot = _plot_of_rows((str(row.kind) for row in rows), x, narrow=narrow)
         for place, row in enumerate(rows):
             plot.line([(values(row)[0], place), (values(row)[-1], place)], "range")
-            for number, (name, value) in enumerate(zip(_NAMES, values(row), strict=True)):
-                tip = f"{row.kind}: {name} {formatting.duration(value)}"
-                plot.dot(value, place, f"c{number}", tip)
+            for n, (name, value) in enumerate(zip(_NAMES, values(row), strict=True)):
+                plot.dot(value, place, f"c{n}", f"{row.kind}: {name} {duration(value)}")
         return plot
 
-    alternative = f"{'; '.join(_quantiles_in_words(row.kind, values(row)) for row in rows[:5])}."
+    said = []
+    for row in rows[:5]:
+        pairs = zip(_NAMES, map(duration, values(row)), strict=True)
+        said.append(f"{row.kind} {', '.join(f'{name} {value}' for name, value in pairs)}")
     legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(_NAMES)]
-    return Chart(title, draw(paint), alternative, tables.kinds(report), legend)
-
-
-def _quantiles_in_words(kind: Kind, values: Sequence[int]) -> str:
-    pairs = zip(_NAMES, map(formatting.duration, values), strict=True)
-    return f"{kind} {', '.join(f'{name} {value}' for name, value in pairs)}"
+    return Chart(title, draw(paint), f"{'; '.join(said)}.", tables.kinds(report), legend)

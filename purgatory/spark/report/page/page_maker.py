@@ -177,10 +177,16 @@ def _waits(report: Report) -> str:
 def _week(report: Report) -> str:
     if len(report.week) < _MIN_HOURS:
         return ""
-    parts = [figure(charts.submissions_by_hour(report))]
+    title = "Operations submitted, by hour of the week (UTC)"
+    shown = [charts.by_hour_of_week(report, title, lambda row: row.operations, formatting.number)]
     if any(row.expired for row in report.week):
-        parts.append(figure(charts.expired_by_hour(report)))
-    return section("Hours of the week", parts)
+        title = "Share that expired, by hour of the week of the submission (UTC)"
+        shown.append(
+            charts.by_hour_of_week(
+                report, title, lambda row: row.expired / row.operations, formatting.share
+            )
+        )
+    return section("Hours of the week", map(figure, shown))
 
 
 def _hot_keys(report: Report) -> str:

@@ -1,6 +1,6 @@
 """What changed against an earlier period."""
 
-from purgatory.spark.report.comparison import changes_in_words, compare
+from purgatory.spark.report.comparison import changes_in_words, compare_reports
 from purgatory.spark.report.content import Kind
 from purgatory.spark.report.histograms import ALL_KINDS
 from tests.testing.journals import make_outcome, report_of
@@ -13,7 +13,7 @@ def period(waits, kind="a"):
 
 def said(now, earlier):
     """Return the changes in words."""
-    return changes_in_words(compare(report_of(now), report_of(earlier)))
+    return changes_in_words(compare_reports(report_of(now), report_of(earlier)))
 
 
 def test_more_expire_and_are_slower():
@@ -43,7 +43,7 @@ def test_kinds_come_and_go():
 
 def test_pairs_of_both_periods():
     """Each kind has its summary in both periods, and its waits."""
-    changes = compare(report_of(period([10, 20])), report_of(period([30], "b")))
+    changes = compare_reports(report_of(period([10, 20])), report_of(period([30], "b")))
     assert [change.kind for change in changes] == [ALL_KINDS, Kind(False, "a"), Kind(False, "b")]
     assert changes[0].waits_ms == (10, 20)
     assert changes[0].earlier_waits_ms == (30, 30)

@@ -23,9 +23,7 @@ from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 @pytest.fixture(params=["in Spark", "in memory"])
 def compared(request):
     """Return a function that compares wheels, as a list of rows."""
-    if request.param == "in memory":
-        return compare_wheels_in_memory
-    return lambda *arguments: compare_wheels(*arguments).collect()
+    return compare_wheels_in_memory if request.param == "in memory" else compare_wheels
 
 
 def random_rows(seed: int) -> list[Outcome]:

@@ -10,8 +10,8 @@ import pytest
 
 from purgatory.spark.stream import bucket_table
 from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
-from purgatory.spark.stream.shard_state import INT64_MIN, MAPS, ShardState
-from purgatory.trace import Outcome
+from purgatory.spark.stream.shard_state import MAPS, ShardState
+from purgatory.trace.rows import INT64_MIN
 from tests.testing.traces import expected, joined_full, random_full_traces
 
 COUNT = int(os.environ.get("FULL_TRACES", "40"))
@@ -65,7 +65,7 @@ def run(trace, rng, *, jitter_ms, batches):
         at_end = number == batches
         shard.advance(2**40 if at_end else max(state.closed_ms, newest_ms - jitter_ms - 1))
         state.flush()
-        found += [Outcome(*row, 0) for row in shard.outcomes]
+        found += shard.outcomes
     assert not any(rows for name, rows in stores.items() if name != "facts")
     return sorted(found, key=repr)
 
