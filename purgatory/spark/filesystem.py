@@ -29,7 +29,8 @@ def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
     Spark resolves the returned path to the same file, whatever the default file system is.
     """
     parts = urlsplit(path)
-    default = _default_scheme(spark)
+    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    default = urlsplit(str(configuration.get("fs.defaultFS", "file:///"))).scheme or _LOCAL
     scheme = parts.scheme if parts.scheme and "/" in path else default
     if scheme == _LOCAL:
         local = unquote(parts.path) if parts.scheme == _LOCAL else path
@@ -37,11 +38,6 @@ def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
         return LocalFileSystem(), absolute if default == _LOCAL else f"{_LOCAL}:{absolute}"
     files = HadoopFileSystem(spark)
     return files, path.rstrip("/") if parts.scheme == scheme else files.qualified(path)
-
-
-def _default_scheme(spark: SparkSession) -> str:
-    configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    return urlsplit(str(configuration.get("fs.defaultFS", "file:///"))).scheme or _LOCAL
 
 
 class LocalFileSystem:

@@ -93,16 +93,10 @@ def _defect(home: Path) -> str | None:
     """Say why Spark cannot use a Java; None if it probably can."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
-    version = _version(home)
-    if version is not None and version < MIN_VERSION:
-        return f"is version {version}"
+    version = _VERSION.search(_release_file(home))
+    if version is not None and int(version[1]) < MIN_VERSION:
+        return f"is version {version[1]}"
     return None
-
-
-def _version(home: Path) -> int | None:
-    """Return the major version; None if the Java does not say."""
-    match = _VERSION.search(_release_file(home))
-    return int(match[1]) if match else None
 
 
 def _release_file(home: Path) -> str:

@@ -176,20 +176,16 @@ def _start(conf: SparkConf) -> SparkSession:
     try:
         # In a session of its own: a signal to this process's group, such as SIGTERM, would end
         # Java before this process can stop its query. Java ends when its stdin does.
-        options = {"stderr": stderr.write_end(), "start_new_session": True}
+        options = {"stderr": stderr.writer, "start_new_session": True}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
         # Otherwise it writes a trace when Java is killed, beside the error that is raised.
-        context._accumulatorServer.handle_error = _ignore  # type: ignore[method-assign, assignment]
+        context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         return SparkSession.builder.getOrCreate()
     except SPARK_ERRORS as error:
         raise SessionFailed(f"Spark did not start: {stderr.collected() or error}") from error
     finally:
         stderr.stop_collecting()
-
-
-def _ignore(*_: object) -> None:
-    """Do nothing."""
 
 
 class _StderrRelay:
@@ -202,16 +198,12 @@ class _StderrRelay:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._collected: list[str] | None = []
-        reader, self._writer = os.pipe()
+        reader, self.writer = os.pipe()  # the Java process writes to it
         # A daemon, as the pipe stays open until the Java process ends, which is after this one.
         self._thread = threading.Thread(
             target=self._pass_on, args=(reader,), name="spark-stderr", daemon=True
         )
         self._thread.start()
-
-    def write_end(self) -> int:
-        """Return the file descriptor that the Java process writes to."""
-        return self._writer
 
     def collected(self) -> str:
         """Return the output of a Java process that has ended, in one line."""
@@ -232,7 +224,7 @@ class _StderrRelay:
 
         The reader would otherwise never see the end of file.
         """
-        writer, self._writer = self._writer, -1
+        writer, self.writer = self.writer, -1
         if writer >= 0:
             os.close(writer)
 

@@ -45,13 +45,19 @@ def first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
     """
     rows = _event_rows(events)
     timeline = _operation_rows(watches).unionByName(rows, allowMissingColumns=True)
+    at = F.when(F.col(SEQ).isNotNull(), F.col(_TIME))  # null in the rows of operations
+    # Backwards, because Spark computes only a frame of all rows so far in one pass. At one instant
+    # events come before operations, and the first of the events comes last.
+    backwards = _so_far(F.desc(_TIME), F.desc_nulls_last(SEQ))
     found = [
-        _nearest(value).over(_backwards()).alias(name)
-        for name, value in _values_of_events().items()
+        F.last(value, ignorenulls=True).over(backwards).alias(name)
+        for name, value in {AT: at, SEQ: F.col(SEQ), HAS_FAILED: F.col(HAS_FAILED)}.items()
         if name in (AT, *rows.columns)
     ]
     if _HOLD in rows.columns:
-        found.append(F.max(_HOLD).over(_forwards()).alias(_HOLD))
+        # At one instant operations come first: what comes then is no earlier event.
+        forwards = _so_far(F.asc(_TIME), F.asc_nulls_first(SEQ))
+        found.append(F.max(_HOLD).over(forwards).alias(_HOLD))
     firsts = timeline.select("key", _OPERATION, *found).where(F.col(_OPERATION).isNotNull())
     firsts = firsts.select("*", f"{_OPERATION}.*").drop(_OPERATION)
     if _HOLD in rows.columns:
@@ -81,7 +87,7 @@ def _event_rows(events: DataFrame) -> DataFrame:
 def _optional_columns(events: DataFrame, seq: Column) -> list[Column]:
     hold_ms = F.coalesce("hold_ms", F.lit(0)) if "hold_ms" in events.columns else F.lit(0)
     failed = F.coalesce("failed", F.lit(False)) if "failed" in events.columns else F.lit(False)
-    # The complement, as `_forwards` is for the largest one: of one instant the longest hold, and
+    # The complement, because the largest one counts: of one instant the longest hold, and
     # of equal ones the first.
     hold = F.struct(
         "at_ms", (F.col("at_ms") + hold_ms).alias("until_ms"), F.bitwise_not(seq).alias("order")
@@ -104,27 +110,6 @@ def _with_held_events(firsts: DataFrame) -> DataFrame:
 
 def _hash_of_key() -> Column:
     return F.xxhash64("key").alias(_HASH)
-
-
-def _values_of_events() -> dict[str, Column]:
-    """Return what operations take from an event; null in their own rows."""
-    at = F.when(F.col(SEQ).isNotNull(), F.col(_TIME))
-    return {AT: at, SEQ: F.col(SEQ), HAS_FAILED: F.col(HAS_FAILED)}
-
-
-def _nearest(value: Column) -> Column:
-    return F.last(value, ignorenulls=True)
-
-
-def _backwards() -> WindowSpec:
-    # Backwards, because Spark computes only a frame of all rows so far in one pass. At one instant
-    # events come before operations, and the first of the events comes last.
-    return _so_far(F.desc(_TIME), F.desc_nulls_last(SEQ))
-
-
-def _forwards() -> WindowSpec:
-    # At one instant operations come first: what comes then is no earlier event.
-    return _so_far(F.asc(_TIME), F.asc_nulls_first(SEQ))
 
 
 def _so_far(*order: Column) -> WindowSpec:

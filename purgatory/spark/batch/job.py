@@ -15,8 +15,14 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
-from purgatory.spark.tables.reader import read_events, read_extensions, read_operations
-from purgatory.spark.tables.row_checks import IS_GOOD, CheckedTable
+from purgatory.spark.tables.reader import read_table
+from purgatory.spark.tables.row_checks import (
+    EVENTS_TABLE,
+    EXTENSIONS_TABLE,
+    IS_GOOD,
+    OPERATIONS_TABLE,
+    CheckedTable,
+)
 from purgatory.trace.rows import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
@@ -61,9 +67,12 @@ def resolve_files(
     rejected row, make it read them again.
     """
     check_output_is_empty(spark, out)
-    tables = [read_operations(spark, operations), read_events(spark, events)]
+    tables = [
+        read_table(spark, operations, OPERATIONS_TABLE),
+        read_table(spark, events, EVENTS_TABLE),
+    ]
     if extensions is not None:
-        tables.append(read_extensions(spark, extensions))
+        tables.append(read_table(spark, extensions, EXTENSIONS_TABLE))
     rejected = reduce(DataFrame.union, (table.rejected for table in tables))
     if strict:
         with wrapping_spark_errors("reading the tables"):

@@ -45,13 +45,18 @@ def resolve(
     """
     watches = _watch_rows(operations)
     if extensions is not None:
-        watches = with_extensions(watches, extensions)
-    deciding = _deciding_rows(first_events(_exploded(watches), events))
+        watches = _with_extensions(watches, extensions)
+    # A row for each operation and distinct watch key. Every operation has a key. For `explode`,
+    # Spark would check that first, and for the check compute the distinct keys twice more.
+    watches = watches.withColumn("key", F.explode_outer("key"))
+    deciding = _deciding_rows(first_events(watches, events))
     return deciding.select(*_outcome_columns(deciding, extended=extensions is not None))
 
 
 def _watch_rows(operations: DataFrame) -> DataFrame:
     """Make a row for each operation, with its distinct watch keys."""
+    # `array_distinct` makes a hash set, which most operations do not need.
+    keys = F.when(F.size("keys") == 1, F.col("keys")).otherwise(F.array_distinct("keys"))
     return operations.select(
         "op_id",
         "kind",
@@ -62,20 +67,8 @@ def _watch_rows(operations: DataFrame) -> DataFrame:
         # outcome, so they need not be distinguished. A number for each row would not do: it
         # changes when Spark repeats a task after a failure.
         F.xxhash64(*OPERATIONS.names).alias("_digest"),
-        _distinct_keys().alias("key"),
+        keys.alias("key"),
     )
-
-
-def _distinct_keys() -> Column:
-    # `array_distinct` makes a hash set, which most operations do not need.
-    return F.when(F.size("keys") == 1, F.col("keys")).otherwise(F.array_distinct("keys"))
-
-
-def _exploded(watches: DataFrame) -> DataFrame:
-    """Make a row for each operation and distinct watch key."""
-    # Every operation has a key. For `explode`, Spark would check that first, and for the check
-    # compute the distinct keys twice more.
-    return watches.withColumn("key", F.explode_outer("key"))
 
 
 def _deciding_rows(firsts: DataFrame) -> DataFrame:
@@ -106,7 +99,7 @@ def _outcome_columns(deciding: DataFrame, *, extended: bool) -> list[Column]:
         "outcome": F.when(ended & has_failed, FAILED).when(ended, COMPLETED).otherwise(EXPIRED),
         "at_ms": at_ms,
         "by_key": F.when(ended & ~has_failed, F.col("key")),
-        "deadline_ms": deadline_at(at_ms) if extended else F.col("deadline_ms"),
+        "deadline_ms": _deadline_at(at_ms) if extended else F.col("deadline_ms"),
         "waited_ms": at_ms - F.col("submitted_ms"),
         "lateness_ms": F.lit(0).cast("bigint"),
     }
@@ -114,23 +107,23 @@ def _outcome_columns(deciding: DataFrame, *, extended: bool) -> list[Column]:
 
 
 # The deadline by the timeout of the submission, and the extensions since then.
-EXTENDED: Final = ("_first_deadline_ms", "_extensions")
+_EXTENDED: Final = ("_first_deadline_ms", "_extensions")
 
 
-def with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
-    """Add the columns `EXTENDED` to operations, and set `deadline_ms` to the last deadline."""
-    first, given = map(F.col, EXTENDED)
+def _with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
+    """Add the columns `_EXTENDED` to operations, and set `deadline_ms` to the last deadline."""
+    first, given = map(F.col, _EXTENDED)
     since = F.filter(
         F.coalesce(given, F.array()), lambda one: one["at_ms"] >= F.col("submitted_ms")
     )
-    rows = operations.withColumnRenamed("deadline_ms", EXTENDED[0])
-    rows = rows.join(_by_operation(extensions), "op_id", "left").withColumn(EXTENDED[1], since)
+    rows = operations.withColumnRenamed("deadline_ms", _EXTENDED[0])
+    rows = rows.join(_by_operation(extensions), "op_id", "left").withColumn(_EXTENDED[1], since)
     return rows.withColumn("deadline_ms", _last_deadline(first, given))
 
 
-def deadline_at(time_ms: Column) -> Column:
+def _deadline_at(time_ms: Column) -> Column:
     """Return the deadline in force when an operation ends."""
-    first, given = map(F.col, EXTENDED)
+    first, given = map(F.col, _EXTENDED)
     return _last_deadline(first, F.filter(given, lambda one: one["at_ms"] <= time_ms))
 
 
@@ -139,7 +132,7 @@ def _by_operation(extensions: DataFrame) -> DataFrame:
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in extensions.columns else F.lit(0)
     deadline = F.col("at_ms") + F.col("timeout_ms")
     one = F.struct("at_ms", seq.alias("seq"), deadline.alias("deadline_ms"))
-    return extensions.groupBy("op_id").agg(F.sort_array(F.collect_list(one)).alias(EXTENDED[1]))
+    return extensions.groupBy("op_id").agg(F.sort_array(F.collect_list(one)).alias(_EXTENDED[1]))
 
 
 def _last_deadline(first: Column, extensions: Column) -> Column:

@@ -116,16 +116,21 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -
     those watched most; without operations, those that completed most. Keys that are used only once
     are left out.
     """
-    unwatched = F.lit(None if operations is None else 0).cast("long")
-    uses = _completing_keys(outcomes, watched=unwatched)
+    one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
+    unknown = F.lit(None).cast("long")
+    uses = outcomes.where(F.col("by_key").isNotNull()).select(
+        "kind",
+        F.col("by_key").alias("key"),
+        (unknown if operations is None else none).alias("watched"),
+        one.alias("completed"),
+    )
     if operations is not None:
-        uses = _watched_keys(operations).unionByName(uses)
-    of_kinds = uses.groupBy("kind", "key").agg(
-        F.sum("watched").alias("watched"), F.sum("completed").alias("completed")
-    )
-    in_total = of_kinds.groupBy("key").agg(
-        F.sum("watched").alias("watched"), F.sum("completed").alias("completed")
-    )
+        key = F.explode(F.array_distinct("keys")).alias("key")
+        watched = operations.select("kind", key, one.alias("watched"), none.alias("completed"))
+        uses = watched.unionByName(uses)
+    sums = [F.sum(name).alias(name) for name in ("watched", "completed")]
+    of_kinds = uses.groupBy("kind", "key").agg(*sums)
+    in_total = of_kinds.groupBy("key").agg(*sums)
     labelled = of_kinds.select(F.lit(False).alias("total"), "*").unionByName(
         in_total.select(F.lit(True).alias("total"), F.lit(None).cast("string").alias("kind"), "*")
     )
@@ -137,19 +142,4 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -
         .withColumn("rank", rank)
         .where(F.col("rank") <= max_keys)
         .orderBy(F.desc("total"), "kind", "rank")
-    )
-
-
-def _watched_keys(operations: DataFrame) -> DataFrame:
-    key = F.explode(F.array_distinct("keys"))
-    one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
-    return operations.select(
-        "kind", key.alias("key"), one.alias("watched"), none.alias("completed")
-    )
-
-
-def _completing_keys(outcomes: DataFrame, watched: Column) -> DataFrame:
-    one = F.lit(1).cast("long")
-    return outcomes.where(F.col("by_key").isNotNull()).select(
-        "kind", F.col("by_key").alias("key"), watched.alias("watched"), one.alias("completed")
     )

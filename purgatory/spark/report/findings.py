@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from purgatory.spark.report import formatting
 from purgatory.spark.report.content import Action, Finding
 from purgatory.spark.report.curves import Curve, shortest_timeout
-from purgatory.spark.report.wheel_choice import choose_wheel
+from purgatory.spark.report.wheel_tuning import choose_wheel
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import CurvePoint, KindSummary, Report

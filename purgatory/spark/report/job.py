@@ -158,7 +158,9 @@ def report_journal(
         page.write(make_page(report, path, notes))
     if data is not None:
         data.write(report)
-    _print(report, console, [*notes, *(f"-> {out}" for out in (page, data) if out is not None)])
+    print_report(report, console)
+    for note in [*notes, *(f"-> {out}" for out in (page, data) if out is not None)]:
+        console.print(note, markup=False, highlight=False)
     return report
 
 
@@ -180,12 +182,6 @@ def _report(
             journal.outcomes, journal.operations, options, progress, against=earlier
         )
     return report, _notes(journal, rejections)
-
-
-def _print(report: Report, console: Console, notes: Sequence[str]) -> None:
-    print_report(report, console)
-    for note in notes:
-        console.print(note, markup=False, highlight=False)
 
 
 def _notes(journal: JournalTables, rejections: Rejections) -> list[str]:

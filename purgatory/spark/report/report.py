@@ -40,7 +40,7 @@ from purgatory.spark.report.histograms import (
 from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 # Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000
@@ -149,9 +149,13 @@ def _compute_report(
         summaries=summaries,
         findings=_findings(summaries, kind_curves, histograms[aggregates.WAIT]),
         bins=_bins(histograms[aggregates.END]),
-        week=_week(histograms[aggregates.WEEK_HOUR][ALL_KINDS]),
+        week=tuple(
+            WeekHour(*divmod(row.value, 24), row.ended, row.expired)
+            for row in histograms[aggregates.WEEK_HOUR][ALL_KINDS]
+        ),
         hot_keys=tuple(
-            HotKey(_kind(row), row["key"], row["watched"], row["completed"]) for row in hot_keys
+            HotKey(Kind(row.total, row.kind), row.key, row.watched, row.completed)
+            for row in hot_keys
         ),
         suggestions=tuple(_suggestions(kind_curves, options.shares)),
         curves={kind: curves.thin_curve(curve) for kind, curve in kind_curves.items()},
@@ -192,10 +196,6 @@ def _in_order(of_kinds: dict[Kind, list[ValueCount]]) -> dict[Kind, Histogram]:
         return -sum(row.ended for row in of_kinds[kind]), kind.name or ""
 
     return with_total({kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)})
-
-
-def _kind(row: Row) -> Kind:
-    return Kind(row["total"], row["kind"])
 
 
 def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: bool) -> KindSummary:
@@ -240,10 +240,6 @@ def _findings(
 def _bins(ends: Mapping[Kind, Histogram]) -> tuple[Bin, ...]:
     rows = [Bin(kind, *row) for kind, of in ends.items() if not kind.total for row in of]
     return tuple(sorted(rows, key=attrgetter("start_ms")))
-
-
-def _week(hours: Histogram) -> tuple[WeekHour, ...]:
-    return tuple(WeekHour(*divmod(row.value, 24), row.ended, row.expired) for row in hours)
 
 
 def _suggestions(

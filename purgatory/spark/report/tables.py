@@ -106,11 +106,9 @@ def change_cells(change: Change) -> list[str]:
         [share(row and row.completed / row.operations) for row in periods],
         *([duration(of[place]) for of in waits] for place in (0, 1)),
     ]
-    return [str(change.kind), *(_pair(*pair) for pair in pairs)]
-
-
-def _pair(earlier: str, now: str) -> str:
-    return now if earlier == now else f"{earlier} \N{RIGHTWARDS ARROW} {now}"
+    arrow = " \N{RIGHTWARDS ARROW} "
+    # One figure if both are the same.
+    return [str(change.kind), *(arrow.join(dict.fromkeys(pair)) for pair in pairs)]
 
 
 def wheel_cells(row: WheelRow, *, chosen: bool = False) -> list[str]:
@@ -154,9 +152,9 @@ def _labelled(name: str, fields: Sequence[str], rows: Iterable[tuple[Any, ...]])
 
 
 def _label(kind: Kind) -> tuple[int, str]:
-    return int(
-        kind.total
-    ), "" if kind.total else "(other kinds)" if kind.name is None else kind.name
+    if kind.total:
+        return 1, ""
+    return 0, "(other kinds)" if kind.name is None else kind.name
 
 
 def all_figures(report: Report) -> list[Figure]:

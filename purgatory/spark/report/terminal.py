@@ -22,7 +22,7 @@ from purgatory.spark.report.tables import (
     wheel_cells,
     without_empty_columns,
 )
-from purgatory.spark.report.wheel_choice import choose_wheel
+from purgatory.spark.report.wheel_tuning import choose_wheel
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,21 +9,26 @@ the DataFrame may call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from purgatory.spark.report.content import WheelRow
 from purgatory.spark.report.wheel_tuning import (
     MAX_WAIT_MS,
+    Span,
     WheelSize,
+    WheelTotals,
     check_candidates,
+    span_of,
+    wheel_row,
     wheel_tasks,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from purgatory.spark.report.content import WheelRow
 
 # A column of int64, or of bool; pyarrow has no type hints.
 _Longs: TypeAlias = Any
@@ -49,25 +54,23 @@ def compare_wheels_in_memory(
     Takes a few hundred bytes of memory for each outcome.
     """
     check_candidates(candidates)
-    last = F.greatest("at_ms", F.col("submitted_ms"))
-    operations, span_ms = outcomes.agg(
-        F.count("*"), F.coalesce(F.max(last) - F.min("submitted_ms"), F.lit(0))
-    ).collect()[0]
     table = wheel_tasks(outcomes).toArrow()
     columns = [table[name].combine_chunks() for name in ("submitted_ms", "deadline_ms", "end_ms")]
     longest_ms = min(longest_ms, MAX_WAIT_MS)
-    return [
-        _row(wheel, columns, longest_ms, operations, span_ms)
-        for wheel in sorted(candidates, key=attrgetter("tick_ms", "wheel_size"))
-    ]
+    span = span_of(outcomes)
+    return [_row(wheel, columns, longest_ms, span) for wheel in sorted(candidates)]
 
 
-def _row(
-    wheel: WheelSize, columns: list[_Longs], longest_ms: int, operations: int, span_ms: int
-) -> WheelRow:
-    """Sum up the buckets of all levels."""
+def _row(wheel: WheelSize, columns: list[_Longs], longest_ms: int, span: Span) -> WheelRow:
     submitted, deadline, end = columns
     tasks = _Tasks(submitted, deadline, end, _due_ms(deadline, wheel.tick_ms))
+    late = pc.subtract(tasks.due, deadline).filter(pc.greater(end, tasks.due))
+    late_ms = (pc.mean(late).as_py() or 0.0, pc.max(late).as_py() or 0)
+    return wheel_row(wheel, _totals(wheel, tasks, longest_ms), late_ms, span)
+
+
+def _totals(wheel: WheelSize, tasks: _Tasks, longest_ms: int) -> WheelTotals:
+    """Sum up the buckets of all levels."""
     levels = cascades = moves = 0
     occupied_ms = 0.0
     instants = []
@@ -85,24 +88,7 @@ def _row(
             moves += pc.sum(buckets["stayed_sum"]).as_py()
     # Buckets of several levels that come due at once wake the reaper only once.
     wakeups = pc.count_distinct(pa.chunked_array(instants, pa.int64())).as_py()
-    late = pc.subtract(tasks.due, deadline).filter(pc.greater(end, tasks.due))
-    return WheelRow(
-        wheel.tick_ms,
-        wheel.wheel_size,
-        levels,
-        _quotient(occupied_ms, span_ms),
-        cascades,
-        _quotient(cascades, operations),
-        _quotient(moves, operations),
-        wakeups,
-        _quotient(wakeups * 1000, span_ms),
-        pc.mean(late).as_py() or 0.0,
-        pc.max(late).as_py() or 0,
-    )
-
-
-def _quotient(number: float, by: int) -> float:
-    return number / by if by > 0 else 0.0
+    return WheelTotals(levels, occupied_ms, cascades, moves, wakeups)
 
 
 def _buckets_of_levels(wheel: WheelSize, tasks: _Tasks, longest_ms: int) -> Iterator[pa.Table]:

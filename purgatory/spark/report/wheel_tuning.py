@@ -1,4 +1,4 @@
-"""Wheel tuning: what other timing wheels would have done with the same deadlines.
+"""Wheel tuning: what other timing wheels would have done with the same deadlines; which to use.
 
 DataFrame arithmetic that follows the placement rules of `timingwheel`, without running it:
 
@@ -16,17 +16,23 @@ Assumptions: the timer is advanced at each submission, as the loop of a purgator
 millisecond completions come first, then due operations, then submissions; ticks are counted from
 the Unix epoch, where a running timer counts them from the start of its clock.
 
+`choose_wheel` takes, of the wheels that make an expiry late by at most a percent of the median
+timeout, the one that wakes least, then the one that moves fewest operations. It must beat the
+default clearly, and the default must have work to save; else the default stays.
+
 Without a session of its own: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from itertools import product
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from purgatory.spark.report import formatting
 from purgatory.spark.report.content import WheelRow
 
 DEFAULT_TICKS_MS = (1, 10, 100, 1000)
@@ -43,16 +49,11 @@ MAX_CANDIDATES = 100
 WHEEL_COLUMNS = ("tick_ms", "wheel_size")
 
 
-@dataclass(frozen=True, slots=True)
-class WheelSize:
+class WheelSize(NamedTuple):
     """Dimensions of a wheel: ms per tick and slots per level."""
 
     tick_ms: int
     wheel_size: int
-
-    def __post_init__(self) -> None:
-        _check_range("tick_ms", self.tick_ms, 1, MAX_TICK_MS)
-        _check_range("wheel_size", self.wheel_size, 2, MAX_WHEEL_SIZE)
 
     def slot_widths(self, longest_ms: int) -> list[int]:
         """Return the ms per slot of each level, for waits up to `longest_ms`."""
@@ -67,8 +68,11 @@ def wheel_sizes(
     ticks_ms: Iterable[int] = DEFAULT_TICKS_MS, sizes: Iterable[int] = DEFAULT_WHEEL_SIZES
 ) -> list[WheelSize]:
     """Combine each tick with each size, in order. Raises ValueError."""
-    all_sizes = sorted(set(sizes))
-    return [WheelSize(tick_ms, size) for tick_ms in sorted(set(ticks_ms)) for size in all_sizes]
+    wheels = sorted(WheelSize(*pair) for pair in {*product(ticks_ms, sizes)})
+    for wheel in wheels:
+        _check_range("tick_ms", wheel.tick_ms, 1, MAX_TICK_MS)
+        _check_range("wheel_size", wheel.wheel_size, 2, MAX_WHEEL_SIZE)
+    return wheels
 
 
 def check_candidates(candidates: Sequence[WheelSize]) -> None:
@@ -94,19 +98,61 @@ def compare_wheels(
     yet count. Raises what `check_candidates` raises.
     """
     check_candidates(candidates)
-    tasks = wheel_tasks(outcomes)
+    tasks, span = wheel_tasks(outcomes), span_of(outcomes)
     visits = bucket_visits(tasks, candidates, min(longest_ms, MAX_WAIT_MS))
-    wheels = _constants([(c.tick_ms, c.wheel_size) for c in candidates], WHEEL_COLUMNS)
-    table = (
-        _span(outcomes)
-        .select("*", F.explode(wheels).alias("wheel"))
-        .select("*", "wheel.*")
-        .join(F.broadcast(wheel_totals(visits)), [*WHEEL_COLUMNS], "left")
-        .join(F.broadcast(_lateness(tasks, candidates)), "tick_ms", "left")
-        .na.fill(0)
+    totals = {row[:2]: WheelTotals(*row[2:]) for row in wheel_totals(visits).collect()}
+    late = {tick_ms: rest for tick_ms, *rest in _lateness(tasks, candidates).collect()}
+    return [
+        wheel_row(wheel, totals.get(wheel, WheelTotals()), late.get(wheel.tick_ms, (0.0, 0)), span)
+        for wheel in sorted(candidates)
+    ]
+
+
+class Span(NamedTuple):
+    """The number of operations, and the time from the first submission to the last outcome."""
+
+    operations: int
+    span_ms: int
+
+
+def span_of(outcomes: DataFrame) -> Span:
+    """Count operations, and measure the time that they take."""
+    last = F.max(F.greatest("at_ms", F.col("submitted_ms")))
+    operations, span_ms = outcomes.agg(F.count("*"), last - F.min("submitted_ms")).collect()[0]
+    return Span(operations, span_ms or 0)
+
+
+class WheelTotals(NamedTuple):
+    """What a candidate's wheels do in all."""
+
+    levels: int = 0
+    occupied_ms: float = 0.0
+    cascades: int = 0
+    moves: int = 0
+    wakeups: int = 0
+
+
+def wheel_row(
+    wheel: WheelSize, totals: WheelTotals, late_ms: Sequence[float], span: Span
+) -> WheelRow:
+    """Make the row of a candidate; `late_ms`: the average and the most."""
+    return WheelRow(
+        wheel.tick_ms,
+        wheel.wheel_size,
+        totals.levels,
+        _quotient(totals.occupied_ms, span.span_ms),
+        totals.cascades,
+        _quotient(totals.cascades, span.operations),
+        _quotient(totals.moves, span.operations),
+        totals.wakeups,
+        _quotient(totals.wakeups * 1000, span.span_ms),
+        late_ms[0],
+        int(late_ms[1]),
     )
-    rows = _rates(table).select(*WheelRow._fields).orderBy(*WHEEL_COLUMNS).collect()
-    return [WheelRow(*row) for row in rows]
+
+
+def _quotient(number: float, by: int) -> float:
+    return number / by if by > 0 else 0.0
 
 
 def wheel_tasks(outcomes: DataFrame) -> DataFrame:
@@ -182,13 +228,6 @@ def wheel_totals(visits: DataFrame) -> DataFrame:
     )
 
 
-def _span(outcomes: DataFrame) -> DataFrame:
-    last = F.max(F.greatest("at_ms", F.col("submitted_ms")))
-    return outcomes.agg(
-        F.count("*").alias("operations"), (last - F.min("submitted_ms")).alias("span_ms")
-    )
-
-
 def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
     ticks = _constants(sorted({(c.tick_ms,) for c in candidates}), ("tick_ms",))
     due = _due_tick_ms(F.col("deadline_ms"), F.col("tick_ms"))
@@ -200,21 +239,6 @@ def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
         .groupBy("tick_ms")
         .agg(F.avg(late).alias("lateness_ms"), F.max(late).alias("max_lateness_ms"))
     )
-
-
-def _rates(table: DataFrame) -> DataFrame:
-    """Add the columns that are quotients; 0 if the divisor is 0."""
-    quotients = {
-        "buckets": F.col("occupied_ms") / _null_if_zero("span_ms"),
-        "cascades_per_operation": F.col("cascades") / _null_if_zero("operations"),
-        "moves_per_operation": F.col("moves") / _null_if_zero("operations"),
-        "wakeups_per_second": F.col("wakeups") * 1000 / _null_if_zero("span_ms"),
-    }
-    return table.withColumns({k: F.coalesce(v, F.lit(0.0)) for k, v in quotients.items()})
-
-
-def _null_if_zero(name: str) -> Column:
-    return F.when(F.col(name) > 0, F.col(name))
 
 
 def _levels(candidates: Sequence[WheelSize], longest_ms: int) -> Column:
@@ -251,3 +275,89 @@ def _slot_start(time: Column, width: Column) -> Column:
 def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise ValueError(f"{name} is {value!r}; expected {least} to {most}")
+
+
+DEFAULT_TICK_MS: Final = 1
+DEFAULT_WHEEL_SIZE: Final = 20
+# Part of the median timeout by which an expiry may be late.
+_MAX_LATE: Final = 0.01
+# A wheel with at most this part of the default's work is worth a change; works that differ by less
+# than a tenth count as equal.
+_WORTH: Final = 0.8
+# Wake-ups a second that are not worth saving: each takes about 50 us.
+_IDLE: Final = 1.0
+_NEAR: Final = 1.1
+
+
+class WheelChoice(NamedTuple):
+    """A wheel to use and the reason. `call`: how a program makes it."""
+
+    row: WheelRow
+    is_default: bool
+    call: str
+    why: str
+
+
+def choose_wheel(rows: Sequence[WheelRow], median_timeout_ms: int) -> WheelChoice:
+    """Choose one of `rows` for operations with this median timeout."""
+    default = next(filter(_is_default, rows), None)
+    allowed_ms = max(DEFAULT_TICK_MS, _MAX_LATE * median_timeout_ms)
+    finest = min(row.tick_ms for row in rows)
+    fit = [row for row in rows if row.tick_ms <= allowed_ms or row.tick_ms == finest]
+    wakeups = min(row.wakeups_per_second for row in fit)
+    calm = [row for row in fit if row.wakeups_per_second <= wakeups * _NEAR]
+    moves = min(row.moves_per_operation for row in calm)
+    still = [row for row in calm if row.moves_per_operation <= moves * _NEAR]
+    best = min(still, key=lambda row: (row.tick_ms, row.wheel_size))
+    if default is not None and not _is_worth_it(best, default):
+        best = default
+    return WheelChoice(best, _is_default(best), _call(best), _why(best, default, median_timeout_ms))
+
+
+def _is_default(row: WheelRow) -> bool:
+    return (row.tick_ms, row.wheel_size) == (DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE)
+
+
+def _is_worth_it(row: WheelRow, default: WheelRow) -> bool:
+    if default.wakeups_per_second < _IDLE:
+        return False
+    return (
+        row.wakeups_per_second < _WORTH * default.wakeups_per_second
+        or row.moves_per_operation < _WORTH * default.moves_per_operation
+    )
+
+
+def _call(row: WheelRow) -> str:
+    return f"Timer(tick_ms={row.tick_ms}, wheel_size={row.wheel_size})"
+
+
+def _why(row: WheelRow, default: WheelRow | None, median_timeout_ms: int) -> str:
+    if row is default and row.wakeups_per_second < _IDLE:
+        return f"The default has little to do, with {_wakeups(row)} a second: leave it."
+    if row is default:
+        return (
+            "The default is as good as any of these: no other wheel saves a fifth of its "
+            f"{_wakeups(row)} a second, or of its {_moves(row)} an operation, without making an "
+            "expiry late by more than a percent of the median timeout."
+        )
+    against = "" if default is None else f", not {formatting.number(default.wakeups_per_second)}"
+    moved = "" if default is None else f", not {formatting.number(default.moves_per_operation)}"
+    return (
+        f"{_wakeups(row)} a second{against}; {_moves(row)} an operation{moved}. An expiry is at "
+        f"most {formatting.duration(row.max_lateness_ms)} late"
+        f"{_part_of(row.max_lateness_ms, median_timeout_ms)}."
+    )
+
+
+def _part_of(late_ms: int, timeout_ms: int) -> str:
+    if not (late_ms and timeout_ms):
+        return ""
+    return f", {formatting.share(late_ms / timeout_ms)} of the median timeout"
+
+
+def _wakeups(row: WheelRow) -> str:
+    return f"{formatting.number(row.wakeups_per_second)} wake-ups"
+
+
+def _moves(row: WheelRow) -> str:
+    return f"{formatting.number(row.moves_per_operation)} moves"

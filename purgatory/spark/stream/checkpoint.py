@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from purgatory.spark.errors import CheckpointMismatch, SparkError
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from purgatory.spark.filesystem import FileSystem
 
 FORMAT: Final = 2
+
+_RecordT = TypeVar("_RecordT")
 
 _SETTINGS: Final = "stream.json"
 # Their `create` is no atomic step, so two runs could both believe to be the last one.
@@ -164,12 +166,20 @@ def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
 
 def read_last_entry(file_system: FileSystem, path: str) -> CheckpointEntry:
     """Return where the stream of a checkpoint stands."""
-    names = _numbers(file_system, f"{path}/progress")
+    last = read_last(file_system, f"{path}/progress", CheckpointEntry)
+    return CheckpointEntry() if last is None else last[1]
+
+
+def read_last(
+    file_system: FileSystem, directory: str, record: Callable[..., _RecordT]
+) -> tuple[int, _RecordT] | None:
+    """Return the last of the numbered records in a directory, and its number; None without one."""
+    names = _numbers(file_system, directory)
     if not names:
-        return CheckpointEntry()
-    last = f"{path}/progress/{names[-1]}"
+        return None
+    last = f"{directory}/{names[-1]}"
     try:
-        return CheckpointEntry(**read_json_object(file_system, last))
+        return int(names[-1]), record(**read_json_object(file_system, last))
     except TypeError as error:
         raise CheckpointMismatch(f"{last}: damaged: {error}") from None
 

@@ -11,13 +11,17 @@ Each file appears there whole, by one rename. So a reader that lists the archive
 no outcome twice. A merge has four steps, and a process may end before and after each:
 
 1. write the merged file into the staging directory;
-2. add the merge to the log of the checkpoint (`MergeLog`);
+2. add the merge to the log, `merges/` of the checkpoint, in the order of the decisions;
 3. rename the merged file to its name in the archive, unless that exists;
 4. if that exists, delete the files that were merged.
 
 The next process begins with steps 3 and 4 of the last merge in the log, and then clears the staging
 directory. A merge whose file is neither staged nor in the archive counts for nothing: its rows are
 still in the output. So it goes for a process that another one overtook; it raises at step 4.
+
+A checkpoint is on a file system that creates a file or refuses to, so of two processes one gets a
+number in the log. Records stay: without them a process that slept for long could take a number
+again.
 
 Any thread may call, one at a time; any number of processes.
 """
@@ -30,16 +34,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from purgatory.spark.errors import CheckpointMismatch, SparkError, wrapping_spark_errors
+from purgatory.spark.errors import SparkError, wrapping_spark_errors
 from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.session import temporary_settings
-from purgatory.spark.stream.checkpoint import read_last_entry, read_settings
-from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of, read_json_object
+from purgatory.spark.stream.checkpoint import read_last, read_last_entry, read_settings
+from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from purgatory.spark.filesystem import FileSystem
 
 
 # Writes one Parquet file from several, into a directory.
@@ -67,7 +69,7 @@ class Archive:
         if settings is None:
             raise SparkError(f"{path}: no checkpoint")
         self._last_batch = read_last_entry(files, path).batch
-        self._log = MergeLog(files, f"{path}/merges")
+        self._log_files, self._log = files, f"{path}/merges"
         self._output = StreamOutput(*file_system_for(spark, settings["out"]))
         self._archive_files, self.path = file_system_for(spark, archive)
         self._claim(settings["id"], path)
@@ -78,16 +80,19 @@ class Archive:
         Returns what was merged. A micro-batch of more stays one file. Raises `SparkError` if
         another process merges the same output; what is not merged then, stays where it is.
         """
-        number, last = self._log.last()
-        if last is not None:
-            self._finish(last)
+        number = -1
+        if (last := read_last(self._log_files, self._log, Merge)) is not None:
+            number, merge = last
+            self._finish(merge)
         self._archive_files.delete(f"{self.path}/{STAGING}")
         done = []
         for output in self._output.outputs():
             for names in _groups(self._committed(output), max_bytes):
                 merge = self._stage(output, names)
                 number += 1
-                self._log.add(number, merge)
+                record = f"{self._log}/{number:09}"
+                if not self._log_files.create(record, json.dumps(asdict(merge))):
+                    raise self._overtaken()
                 if not self._finish(merge):
                     raise self._overtaken()
                 done.append(merge)
@@ -175,32 +180,3 @@ class Merge:
     files: int
     staged: str
     target: str
-
-
-class MergeLog:
-    """The merges of an archive in the order in which they were decided: `path` of the checkpoint.
-
-    A checkpoint is on a file system that creates a file or refuses to, so of two processes one gets
-    a number. Records stay: without them a process that slept for long could take a number again.
-    """
-
-    def __init__(self, file_system: FileSystem, path: str) -> None:
-        self._file_system = file_system
-        self._path = path
-
-    def last(self) -> tuple[int, Merge | None]:
-        """Return the last number and its merge; -1 and None if there is none."""
-        names = [name for name in self._file_system.names(self._path) if name.isdigit()]
-        if not names:
-            return -1, None
-        path = f"{self._path}/{names[-1]}"
-        try:
-            return int(names[-1]), Merge(**read_json_object(self._file_system, path))
-        except TypeError as error:
-            raise CheckpointMismatch(f"{path}: damaged: {error}") from None
-
-    def add(self, number: int, merge: Merge) -> None:
-        """Decide on a merge; `SparkError` if another process has taken the number."""
-        text = json.dumps(asdict(merge))
-        if not self._file_system.create(f"{self._path}/{number:09}", text):
-            raise SparkError(f"{self._path}: another process merges this output, too")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.filesystem import file_system_for
-from purgatory.spark.tables.reader import read_operations, read_table
+from purgatory.spark.tables.reader import read_table
 from purgatory.spark.tables.row_checks import (
+    OPERATIONS_TABLE,
     ParsedColumn,
     Rule,
     TableSpec,
@@ -58,7 +59,7 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
     outcomes = read_table(spark, outcomes_path or path, OUTCOMES_TABLE)
     if operations_path is None:
         return JournalTables(path, outcomes.good, None, outcomes.rejected)
-    operations = read_operations(spark, operations_path)
+    operations = read_table(spark, operations_path, OPERATIONS_TABLE)
     rejected = outcomes.rejected.union(operations.rejected)
     return JournalTables(path, outcomes.good, operations.good, rejected)
 

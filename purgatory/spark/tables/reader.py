@@ -1,10 +1,9 @@
 """Reads files and directories of a trace as checked DataFrames.
 
-`read_operations`, `read_events` and `read_extensions` take what `purgatory.trace` takes: Parquet,
-CSV and JSON lines, by suffix, and directories of them; also paths that Spark knows (`hdfs:`,
-`s3a:`, globs). The call itself reads names, schemas, headers and Parquet footers, so that an
-unreadable file is reported before work starts; rows are read when the DataFrame is used. Any thread
-may call.
+`read_table` takes what `purgatory.trace` takes: Parquet, CSV and JSON lines, by suffix, and
+directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). The call itself reads
+names, schemas, headers and Parquet footers, so that an unreadable file is reported before work
+starts; rows are read when the DataFrame is used. Any thread may call.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
     EXTENSIONS_TABLE,
-    OPERATIONS_TABLE,
     CheckedTable,
     ParsedColumn,
     ParsedRows,
@@ -85,29 +83,8 @@ _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"
 class TraceFiles(NamedTuple):
     """The files of a path: suffixes by format, and all names in order."""
 
-    path: str
     suffixes: Mapping[str, Sequence[str]]
     names: Sequence[str]
-
-
-def read_operations(spark: SparkSession, path: str) -> CheckedTable:
-    """Read a table of operations; see `read_events`."""
-    return read_table(spark, path, OPERATIONS_TABLE)
-
-
-def read_events(spark: SparkSession, path: str) -> CheckedTable:
-    """Read a table of key events, as good and rejected rows.
-
-    `path` is a file or a directory. Good rows have an additional column `seq`: the order of the
-    rows in the file, and of files by their names. Raises `TableError` for a path that is missing,
-    unreadable or of no known format, and for a column that is missing or of a wrong type.
-    """
-    return read_table(spark, path, EVENTS_TABLE)
-
-
-def read_extensions(spark: SparkSession, path: str) -> CheckedTable:
-    """Read a table of extensions, with a column `seq`; see `read_events`."""
-    return read_table(spark, path, EXTENSIONS_TABLE)
 
 
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
@@ -121,22 +98,28 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
     except AnalysisException as error:
         missing = error.getCondition() == "PATH_NOT_FOUND"
         raise TableError(f"{path}: {'not found' if missing else error_message(error)}") from error
-    names = sorted(map(_plain_name, found), key=unquote)
+    # A local file without its scheme.
+    names = sorted((re.sub("^file:/+", "/", uri) for uri in found), key=unquote)
     suffixes: dict[str, set[str]] = {}
-    for name in names:
-        if match := _format_of(name):
-            suffixes.setdefault(match[0], set()).add(match[1])
-    if not suffixes:
+    ours = {name: match for name in names if (match := _format_of(name))}
+    for kind, suffix in ours.values():
+        suffixes.setdefault(kind, set()).add(suffix)
+    if not ours:
         known = ", ".join(_FORMATS)
         raise TableError(
             f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
         )
-    ours = [name for name in names if _format_of(name)]
-    return TraceFiles(path, {kind: sorted(found) for kind, found in suffixes.items()}, ours)
+    return TraceFiles({kind: sorted(found) for kind, found in suffixes.items()}, list(ours))
 
 
 def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable:
-    """Read a table of any kind; see `read_events`."""
+    """Read a table as good and rejected rows.
+
+    `path` is a file or a directory. Good rows of events and extensions have an additional column
+    `seq`: the order of the rows in the file, and of files by their names. Raises `TableError` for a
+    path that is missing, unreadable or of no known format, and for a column that is missing or of a
+    wrong type.
+    """
     files = find_files(spark, path)
     parts = []
     for kind, suffixes in files.suffixes.items():
@@ -351,11 +334,6 @@ def _format_of(name: str) -> tuple[str, str] | None:
     if match is None or kind is None or (match[2] and kind == "parquet"):
         return None
     return kind, match[0]
-
-
-def _plain_name(uri: str) -> str:
-    """Return a file's name, a local one without its scheme."""
-    return re.sub("^file:/+", "/", uri)
 
 
 def local_table(

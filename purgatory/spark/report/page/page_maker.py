@@ -37,10 +37,10 @@ from purgatory.spark.report.tables import (
     wheel_cells,
     without_empty_columns,
 )
-from purgatory.spark.report.wheel_choice import choose_wheel
+from purgatory.spark.report.wheel_tuning import choose_wheel
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.content import Change, HotKey, Report
+    from purgatory.spark.report.content import Report
 
 # At most so many kinds have a drawing of the timeouts to choose from.
 _MAX_CHOICES: Final = 3
@@ -99,7 +99,9 @@ def _changes(report: Report) -> str:
         return ""
     said = changes_in_words(list(report.changes))
     heads = ["kind", *("operations", "completed", "half within", "99 % within")]
-    rows = [change_cells(change) for change in _merged(report.changes)]
+    # With one kind, the row of all kinds says the same.
+    several = len(report.changes) > 2
+    rows = [change_cells(row) for row in report.changes if several or not row.kind.total]
     title = "Earlier \N{RIGHTWARDS ARROW} now"
     return section(
         "What changed",
@@ -110,11 +112,6 @@ def _changes(report: Report) -> str:
             table(title, heads, rows, tables.changes(report)),
         ],
     )
-
-
-def _merged(rows: Sequence[Change]) -> Sequence[Change]:
-    """Leave out the row of all kinds if there is only one kind."""
-    return [row for row in rows if len(rows) > 2 or not row.kind.total]
 
 
 def _timeouts(report: Report) -> str:
@@ -196,15 +193,16 @@ def _hot_keys(report: Report) -> str:
     parts = [figure(charts.hot_keys(report, total))]
     kinds = [kind for kind in numbered_kinds(report) if not kind.total]
     if len(kinds) > 1:
-        of_kinds = [row for kind in kinds for row in report.hot_keys if row.kind == kind]
+        rows = [
+            [str(kind), *key_cells(row)]
+            for kind in kinds
+            for row in report.hot_keys
+            if row.kind == kind
+        ]
         title = "Hottest keys by kind"
         heads = ["kind", "key", "operations that watch it", "completed by it"]
-        parts.append(details(title, table(title, heads, map(_key_of_kind, of_kinds))))
+        parts.append(details(title, table(title, heads, rows)))
     return section("Hot keys", parts)
-
-
-def _key_of_kind(row: HotKey) -> list[str]:
-    return [str(row.kind), *key_cells(row)]
 
 
 def _wheels(report: Report) -> str:

@@ -169,7 +169,10 @@ class Plot:
             x = self.x(value)
             self.add(element("path", d=f"M{x:.1f},{self.top:.1f}V{self.bottom:.1f}", class_="grid"))
             for number, part in enumerate(label.split("\n"), 1):
-                self.text(x, self.bottom + number * _LINE, part, self._alignment(x, part))
+                # In the middle, unless it would leave the drawing.
+                is_outside = x + text_width(part) / 2 > self._size[0]
+                css = "end" if is_outside else "middle"
+                self.text(x, self.bottom + number * _LINE, part, css)
         for value, label in self._y.ticks:
             y = self.y(value)
             if not self._down:
@@ -184,10 +187,6 @@ class Plot:
         axes = "".join(plot[before:])
         del plot[before:]
         return axes
-
-    def _alignment(self, x: float, label: str) -> str:
-        """Align a tick's name in the middle, unless it would leave the drawing."""
-        return "end" if x + text_width(label) / 2 > self._size[0] else "middle"
 
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -216,11 +215,10 @@ class Scale(NamedTuple):
 
     def place(self, value: float) -> float:
         """Return where a value is, 0 to 1; values outside are moved to the ends."""
-        low, high, at = map(self._position, (self.low, self.high, value))
+        low, high, at = self.low, self.high, value
+        if self.log:
+            low, high, at = (log10(1 + place) for place in (low, high, at))
         return min(1.0, max(0.0, (at - low) / ((high - low) or 1)))
-
-    def _position(self, value: float) -> float:
-        return log10(1 + value) if self.log else value
 
 
 def name_scale(labels: Sequence[str]) -> Scale:

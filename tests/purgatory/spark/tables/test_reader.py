@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
-from purgatory.spark.tables.reader import find_files, local_table, read_events, read_operations
+from purgatory.spark.tables.reader import find_files, local_table, read_table
+from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
 from purgatory.spark.tables.schema import OPERATIONS
 from purgatory.trace import SkippedRows
 from purgatory.trace import read_events as read_events_in_process
@@ -131,7 +132,7 @@ def test_the_same_events_are_good_as_in_process(spark, tmp_path, name, text):
     path = write(tmp_path / name, text)
     skipped = SkippedRows()
     wanted = list(read_events_in_process(path, on_bad=skipped))
-    checked = read_events(spark, path)
+    checked = read_table(spark, path, EVENTS_TABLE)
     good = checked.good.orderBy("seq").drop("seq")
     assert [row[: len(good.columns)] for row in wanted] == values(good)
     rejected = checked.rejected.collect()
@@ -147,7 +148,7 @@ def test_the_same_operations_are_good_as_in_process(spark, tmp_path, name, text)
     path = write(tmp_path / name, text)
     skipped = SkippedRows()
     wanted = list(read_operations_in_process(path, on_bad=skipped))
-    checked = read_operations(spark, path)
+    checked = read_table(spark, path, OPERATIONS_TABLE)
     got = [(*row[:4], tuple(row[4]), row[5]) for row in values(checked.good)]
     assert sorted(wanted) == sorted(got)
     assert skipped.count == checked.rejected.count()
@@ -156,7 +157,7 @@ def test_the_same_operations_are_good_as_in_process(spark, tmp_path, name, text)
 def test_a_rejected_row_is_shown_in_its_original_form(spark, tmp_path):
     """A rejected row is shown as JSON, or as text if it could not be parsed."""
     path = write(tmp_path / "a b+c%20é.jsonl", '{"key":5,"at_ms":[2]}\nnonsense\n')
-    rejected = read_events(spark, path).rejected.collect()
+    rejected = read_table(spark, path, EVENTS_TABLE).rejected.collect()
     assert [(row.file, row.row) for row in rejected] == [
         (path, '{"key":5,"at_ms":[2]}'),
         (path, "nonsense"),
@@ -174,7 +175,7 @@ def test_a_directory_of_all_formats(spark, tmp_path):
     write(tmp_path / "4.CSV.gz", EVENTS_CSV)
     write(tmp_path / "_notes.csv", "nonsense")
     write(tmp_path / "README.md", "nonsense")
-    checked = read_events(spark, str(tmp_path))
+    checked = read_table(spark, str(tmp_path), EVENTS_TABLE)
     assert "".join(row.key for row in checked.good.orderBy("seq").collect()) == "cdefabab"
     assert checked.rejected.isEmpty()
 
@@ -191,7 +192,7 @@ def test_rows_of_a_split_file_keep_their_order(spark, tmp_path):
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
-        good = read_events(spark, str(tmp_path)).good
+        good = read_table(spark, str(tmp_path), EVENTS_TABLE).good
         assert good.rdd.getNumPartitions() > 3
         assert [f"k{n}" for n in range(4000)] == [row.key for row in good.orderBy("seq").collect()]
     finally:
@@ -206,7 +207,7 @@ def test_a_column_that_only_some_parquet_files_have_is_not_lost(spark, tmp_path)
     two = spark.createDataFrame([("b", 1, 1, ["x", "y"], 2)], f"{columns}, need int")
     for name, frame in (("1", one), ("2", two)):
         frame.toPandas().to_parquet(tmp_path / f"{name}.parquet")
-    good = read_operations(spark, str(tmp_path)).good
+    good = read_table(spark, str(tmp_path), OPERATIONS_TABLE).good
     assert dict(values(good.select("op_id", "need"))) == {"a": 1, "b": 2}
 
 
@@ -214,7 +215,9 @@ def test_a_directory_that_spark_wrote(spark, tmp_path):
     """A directory partitioned by a column of the table is read."""
     frame = spark.createDataFrame([("a", 1), ("b", 2)], "key string, at_ms long")
     frame.write.partitionBy("at_ms").parquet(f"{tmp_path}/out")
-    assert sorted(values(read_events(spark, f"{tmp_path}/out").good.select("key", "at_ms"))) == [
+    assert sorted(
+        values(read_table(spark, f"{tmp_path}/out", EVENTS_TABLE).good.select("key", "at_ms"))
+    ) == [
         ("a", 1),
         ("b", 2),
     ]
@@ -243,7 +246,7 @@ def test_what_cannot_be_read_is_named_at_once(spark, tmp_path):
     """The call that opens a bad file raises, before any job over its rows."""
     for name, message in bad_files(tmp_path).items():
         with pytest.raises(TableError) as raised:
-            read_events(spark, f"{tmp_path}/{name}")
+            read_table(spark, f"{tmp_path}/{name}", EVENTS_TABLE)
         assert str(raised.value).startswith(f"{tmp_path}/{name}: ")
         assert message in str(raised.value)
         assert "\n" not in str(raised.value)
@@ -254,7 +257,7 @@ def test_wrong_types_of_parquet_are_named_at_once(spark, tmp_path):
     frame = spark.createDataFrame([("a", 1.5)], "key string, at_ms double")
     frame.toPandas().to_parquet(tmp_path / "e.parquet")
     with pytest.raises(TableError, match=r"e.parquet: column at_ms holds double, expected bigint"):
-        read_events(spark, f"{tmp_path}/e.parquet")
+        read_table(spark, f"{tmp_path}/e.parquet", EVENTS_TABLE)
 
 
 def test_parquet_files_of_different_types_are_refused(spark, tmp_path):
@@ -263,14 +266,14 @@ def test_parquet_files_of_different_types_are_refused(spark, tmp_path):
         frame = spark.createDataFrame([("a", None)], f"key string, at_ms {kind}").coalesce(1)
         frame.write.parquet(f"{tmp_path}/e/n={name}")
     with pytest.raises(TableError, match=r"BIGINT.*STRING|STRING.*BIGINT"):
-        read_events(spark, f"{tmp_path}/e")
+        read_table(spark, f"{tmp_path}/e", EVENTS_TABLE)
 
 
 def test_csv_files_with_different_headers_are_refused(spark, tmp_path):
     """Files with different headers are refused, as their columns would be mixed up."""
     write(tmp_path / "1.csv", EVENTS_CSV)
     write(tmp_path / "2.csv", "at_ms,key\n1,a\n")
-    checked = read_events(spark, str(tmp_path))
+    checked = read_table(spark, str(tmp_path), EVENTS_TABLE)
     with pytest.raises(SparkError, match=r"2\.csv.*header does not conform"):
         with wrapping_spark_errors("reading"):
             checked.rejected.count()
@@ -285,7 +288,7 @@ def test_a_damaged_file_stops_the_reading(spark, tmp_path, ignore):
     try:
         with pytest.raises(SparkError, match=r"^reading: .*e\.csv\.gz") as raised:
             with wrapping_spark_errors("reading"):
-                read_events(spark, f"{tmp_path}/e.csv.gz").rejected.count()
+                read_table(spark, f"{tmp_path}/e.csv.gz", EVENTS_TABLE).rejected.count()
         assert "\n" not in str(raised.value)
     finally:
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
@@ -322,7 +325,7 @@ def test_times_of_parquet_may_be_timestamps(lenient, tmp_path, unit, zone):
     (tmp_path / "a b%20c").mkdir()
     path = str(tmp_path / "a b%20c" / "e.parquet")
     pq.write_table(pa.table(table), path)
-    found = {row.key: row.at_ms for row in read_events(lenient, path).good.collect()}
+    found = {row.key: row.at_ms for row in read_table(lenient, path, EVENTS_TABLE).good.collect()}
     assert found == {row.key: row.at_ms for row in read_events_in_process(path)}
 
 
@@ -330,7 +333,7 @@ def test_an_unused_column_of_nanoseconds_is_ignored(lenient, tmp_path):
     """As any other column is."""
     seen = pa.array([1], pa.timestamp("ns"))
     pq.write_table(pa.table({"key": ["a"], "at_ms": [7], "seen": seen}), tmp_path / "e.parquet")
-    (row,) = read_events(lenient, str(tmp_path / "e.parquet")).good.collect()
+    (row,) = read_table(lenient, str(tmp_path / "e.parquet"), EVENTS_TABLE).good.collect()
     assert row.at_ms == 7
 
 
@@ -338,7 +341,7 @@ def test_an_empty_parquet_file_is_named_in_one_line(spark, tmp_path):
     """It has not even a footer."""
     (tmp_path / "e.parquet").touch()
     with pytest.raises(TableError, match=r"e\.parquet: an empty file is no Parquet") as caught:
-        read_events(spark, str(tmp_path / "e.parquet"))
+        read_table(spark, str(tmp_path / "e.parquet"), EVENTS_TABLE)
     assert "\n" not in str(caught.value)
 
 
