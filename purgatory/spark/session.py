@@ -103,7 +103,8 @@ def local_session(
     overrides them. Raises `JavaNotFound` or `SessionFailed`. A Java process that this process has
     started earlier is used again, with the memory that it has.
     """
-    settings = _settings(cores or _usable_cores(), memory or _quarter_of_memory())
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    settings = _settings(cores or usable or 1, memory or _quarter_of_memory())
     spark_conf = SparkConf(loadDefaults=False).setAll([*(settings | dict(conf or {})).items()])
     with _spark_environment():
         if SparkContext._gateway is not None:  # no public way to ask
@@ -256,10 +257,6 @@ def _spark_environment() -> Iterator[None]:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _quarter_of_memory() -> str:

@@ -82,8 +82,7 @@ def resolve_files(
     count = 0
     if has_bad_rows:
         with wrapping_spark_errors("reading the tables"):
-            count = rejected.count()
-            rejected.write.mode("append").parquet(f"{out}/{REJECTED_DIRECTORY}")
+            count = _write_rejected(rejected, f"{out}/{REJECTED_DIRECTORY}")
     completed, expired, failed = (counts.get(name, 0) for name in (COMPLETED, EXPIRED, FAILED))
     return ResolveSummary(completed, expired, count, failed)
 
@@ -125,3 +124,8 @@ def _raise_if_rejected(rejected: DataFrame) -> None:
         shown = "; ".join(f"{row.file}, {row.reason}" for row in rows[:_MAX_SHOWN_ROWS])
         more = "; there are more" if len(rows) > _MAX_SHOWN_ROWS else ""
         raise RejectedRows(f"{shown}{more}")
+
+
+def _write_rejected(rejected: DataFrame, path: str) -> int:
+    rejected.write.mode("append").parquet(path)
+    return rejected.count()

@@ -44,17 +44,19 @@ def without_empty_columns(
     return kept, kept_rows
 
 
-def summary_heads() -> list[str]:
-    """Return the heads of `summary_cells`."""
-    return [
+def summary_table(
+    rows: Iterable[KindSummary],
+) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    """Return heads and cells: counts, shares, waits of completed operations, and lateness."""
+    heads = [
         *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),
         *(f"wait p{100 * q:g}" for q in QUANTILES),
         f"late p{100 * QUANTILES[-1]:g}",
     ]
+    return without_empty_columns(heads, map(_summary_cells, rows))
 
 
-def summary_cells(row: KindSummary) -> list[str]:
-    """Return a kind's counts, shares, waits of completed operations, and lateness."""
+def _summary_cells(row: KindSummary) -> list[str]:
     unended = NOTHING if row.submitted is None else count(max(0, row.submitted - row.operations))
     shares = (row.completed, row.failed, row.expired, row.cancelled)
     waits = row.completed_waited_ms or (None,) * len(QUANTILES)
@@ -68,21 +70,20 @@ def summary_cells(row: KindSummary) -> list[str]:
     ]
 
 
-def timeout_heads(report: Report) -> list[str]:
-    """Return the heads of `timeout_cells`."""
-    return ["kind", "now", *map(share, _wanted(report))]
+def timeout_table(
+    report: Report, kinds: Iterable[Kind]
+) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
+    """Return heads and cells: the median timeout, and the shortest for the wanted shares."""
+    wanted = sorted({row.wanted for row in report.suggestions})
+    rows = [_timeout_cells(report, kind, wanted) for kind in kinds]
+    return ["kind", "now", *map(share, wanted)], rows
 
 
-def _wanted(report: Report) -> list[float]:
-    return sorted({row.wanted for row in report.suggestions})
-
-
-def timeout_cells(report: Report, kind: Kind) -> list[str]:
-    """Return a kind's median timeout and the shortest ones for the wanted shares, with waits."""
+def _timeout_cells(report: Report, kind: Kind, wanted: Sequence[float]) -> list[str]:
     summary = next(row for row in report.summaries if row.kind == kind)
     points = {row.wanted: row.point for row in report.suggestions if row.kind == kind}
     now = f"{duration(summary.timeouts_ms[1])}\nwait {duration(summary.now.mean_wait_ms)}"
-    return [str(kind), now, *(_timeout(points.get(wanted)) for wanted in _wanted(report))]
+    return [str(kind), now, *(_timeout(points.get(part)) for part in wanted)]
 
 
 def _timeout(point: CurvePoint | None) -> str:

@@ -17,8 +17,7 @@ from purgatory.spark.report.comparison import changes_in_words
 from purgatory.spark.report.findings import Advice, all_advice, headline
 from purgatory.spark.report.tables import (
     key_cells,
-    summary_cells,
-    summary_heads,
+    summary_table,
     wheel_cells,
     without_empty_columns,
 )
@@ -44,8 +43,7 @@ def print_report(report: Report, console: Console) -> None:
         _print_advice(console, "What changed" if said else "Nothing changed notably.", said)
     one_kind = len(report.summaries) == 2
     summaries = [row for row in report.summaries if not (one_kind and row.kind.total)]
-    rows = [summary_cells(row) for row in summaries]
-    _print(console, "Operations", *without_empty_columns(summary_heads(), rows))
+    _print(console, "Operations", *summary_table(summaries))
     _print(console, "Timeouts suggested", _TIMEOUT_HEADS, _timeouts(report))
     if keys := [row for row in report.hot_keys if row.kind.total][:_MAX_KEYS]:
         _print(console, "Hottest keys", ["key", "watched by", "completed"], map(key_cells, keys))

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import MapState
 
 TARGET: Final = 128
 _SMALL: Final = TARGET // 8  # merge below
@@ -22,17 +25,24 @@ _MAX_MERGES: Final = 64  # at a time
 _ValueT = TypeVar("_ValueT")
 
 
-class PackedMap(Protocol):
-    """A map in the state store, of packed values by number."""
+class PackedMap:
+    """A map in Spark's state store, of packed values by number."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
 
     def get(self, number: int) -> bytes | None:
         """Return a value; None if there is none."""
+        found = self._state.getValue((number,))
+        return None if found is None else found[0]
 
     def put(self, number: int, value: bytes) -> None:
         """Write a value."""
+        self._state.updateValue((number,), (value,))
 
     def remove(self, number: int) -> None:
         """Remove a value."""
+        self._state.removeKey((number,))
 
 
 def key_hash(key: str) -> int:

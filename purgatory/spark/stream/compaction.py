@@ -87,7 +87,10 @@ class Archive:
         self._archive_files.delete(f"{self.path}/{STAGING}")
         done = []
         for output in self._output.outputs():
-            for names in _groups(self._committed(output), max_bytes):
+            sizes = self._output.parts(output)
+            # No run will replace these.
+            committed = {n: size for n, size in sizes.items() if batch_of(n) <= self._last_batch}
+            for names in _groups(committed, max_bytes):
                 merge = self._stage(output, names)
                 number += 1
                 record = f"{self._log}/{number:09}"
@@ -106,11 +109,6 @@ class Archive:
         archive = StreamOutput(self._archive_files, self.path)
         archive.check_owner(stream_id, checkpoint, is_new=True)
         archive.claim(stream_id)
-
-    def _committed(self, output: str) -> dict[str, int]:
-        """Return the files that no run will replace, in bytes."""
-        sizes = self._output.parts(output)
-        return {name: size for name, size in sizes.items() if batch_of(name) <= self._last_batch}
 
     def _stage(self, output: str, names: Sequence[str]) -> Merge:
         """Write one file from several; they are in the order of their micro-batches."""

@@ -63,13 +63,11 @@ class ControlSource:
         micro-batch that is repeated reads its files again, and passes over those that are gone.
         """
         for name in self._file_system.names(self.path):
-            path = f"{self.path}/{name}"
-            if name.endswith(_SUFFIX) and self._is_applied(path, entry):
-                self._file_system.delete(path)
-
-    def _is_applied(self, path: str, entry: CheckpointEntry) -> bool:
-        rows = map(json.loads, self._file_system.read(path).splitlines())
-        return all(row["time_ms"] <= _reached_ms(row["table"], entry) for row in rows)
+            if name.endswith(_SUFFIX):
+                path = f"{self.path}/{name}"
+                rows = map(json.loads, self._file_system.read(path).splitlines())
+                if all(row["time_ms"] <= _reached_ms(row["table"], entry) for row in rows):
+                    self._file_system.delete(path)
 
 
 def _reached_ms(table: str, entry: CheckpointEntry) -> int:

@@ -11,7 +11,7 @@ only references to immutable objects, so no lock is needed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from purgatory.spark.stream.shard import TABLES
+from purgatory.trace.rows import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-    from purgatory.spark.stream.entry import CheckpointEntry
     from purgatory.spark.stream.query import Stream
 
 _PREFIX = "purgatory_stream_"
@@ -74,56 +74,41 @@ class StreamMetrics(StreamingQueryListener, Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Return the current metrics."""
-        entry, progress, name = self._stream.entry, self._progress, self._stream.name
-        yield _gauge(name, "running", "1 while the query runs", int(self._running))
-        yield from _checkpoint_metrics(name, entry)
-        yield from _spark_metrics(name, progress)
+        entry, progress, counts = self._stream.entry, self._progress, self._stream.entry.counts
+        last = progress.batchDuration / 1000 if progress else 0.0
+        speed = progress.processedRowsPerSecond if progress else 0.0
+        kept = "Events and extensions of instants that are not closed yet"
+        for metric, text, value in (
+            ("running", "1 while the query runs", int(self._running)),
+            ("operations_pending", "Pending operations", entry.pending),
+            ("events_kept", kept, entry.kept),
+            ("event_time_seconds", "The last closed instant, Unix time", entry.closed_ms / 1000),
+            ("batch_seconds", "Duration of the last micro-batch", last),
+            ("rows_per_second", "Rows per second in the last micro-batch", speed),
+        ):
+            yield self._metric(GaugeMetricFamily, metric, text, (), {(): value})
+        batches = {(): entry.batch + 1}
+        yield self._metric(CounterMetricFamily, "batches", "Micro-batches committed", (), batches)
+        ended = {(outcome,): counts[outcome] for outcome in (COMPLETED, FAILED, EXPIRED)}
+        text = "Operations with an outcome"
+        yield self._metric(CounterMetricFamily, "operations", text, ("outcome",), ended)
+        rows = {
+            (table, fate): counts[prefix + table]
+            for table in TABLES
+            for fate, prefix in (("taken", ""), ("late", "late_"), ("rejected", "rejected_"))
+        }
+        yield self._metric(CounterMetricFamily, "rows", "Rows of input", ("table", "fate"), rows)
 
-
-def _checkpoint_metrics(name: str, entry: CheckpointEntry) -> Iterator[Metric]:
-    yield _gauge(name, "operations_pending", "Pending operations", entry.pending)
-    yield _gauge(
-        name, "events_kept", "Events and extensions of instants that are not closed yet", entry.kept
-    )
-    yield _gauge(
-        name,
-        "event_time_seconds",
-        "The last closed instant, Unix time",
-        entry.closed_ms / 1000,
-    )
-    yield _counter(name, "batches", "Micro-batches committed", {(): entry.batch + 1}, ())
-    counts = entry.counts
-    ended = {(outcome,): counts[outcome] for outcome in ("completed", "failed", "expired")}
-    yield _counter(name, "operations", "Operations with an outcome", ended, ("outcome",))
-    rows = {
-        (table, fate): counts[prefix + table]
-        for table in TABLES
-        for fate, prefix in (("taken", ""), ("late", "late_"), ("rejected", "rejected_"))
-    }
-    yield _counter(name, "rows", "Rows of input", rows, ("table", "fate"))
-
-
-def _spark_metrics(name: str, progress: StreamingQueryProgress | None) -> Iterator[Metric]:
-    last = progress.batchDuration / 1000 if progress else 0.0
-    yield _gauge(name, "batch_seconds", "Duration of the last micro-batch", last)
-    speed = progress.processedRowsPerSecond if progress else 0.0
-    yield _gauge(name, "rows_per_second", "Rows per second in the last micro-batch", speed)
-
-
-def _gauge(name: str, metric: str, text: str, value: float) -> Metric:
-    family = GaugeMetricFamily(_PREFIX + metric, text, labels=["name"])
-    family.add_metric([name], value)
-    return family
-
-
-def _counter(
-    name: str,
-    metric: str,
-    text: str,
-    values: dict[Any, int],
-    labels: tuple[str, ...],
-) -> Metric:
-    family = CounterMetricFamily(_PREFIX + metric, text, labels=["name", *labels])
-    for key, value in values.items():
-        family.add_metric([name, *key], value)
-    return family
+    def _metric(
+        self,
+        kind: type[GaugeMetricFamily | CounterMetricFamily],
+        metric: str,
+        text: str,
+        labels: Sequence[str],
+        values: Mapping[Any, float],
+    ) -> Metric:
+        """Make a metric with a value for each combination of labels."""
+        family = kind(_PREFIX + metric, text, labels=["name", *labels])
+        for key, value in values.items():
+            family.add_metric([self._stream.name, *key], value)
+        return family

@@ -65,7 +65,8 @@ class StreamOutput:
         """
         names = [name for name in self._file_system.names(self.path) if not name.startswith(".")]
         if _MARKER in names:
-            if self._owner() != stream_id:
+            marker = read_json_object(self._file_system, f"{self.path}/{_MARKER}")
+            if marker.get("stream") != stream_id:
                 raise CheckpointMismatch(
                     f"{self.path}: holds the output of another checkpoint than {checkpoint}; "
                     "appended to it, outcomes would be there twice"
@@ -119,10 +120,6 @@ class StreamOutput:
 
     def _staged(self, path: str) -> list[str]:
         return [name for name in self._file_system.names(path) if name.startswith(_PART)]
-
-    def _owner(self) -> object:
-        path = f"{self.path}/{_MARKER}"
-        return read_json_object(self._file_system, path).get("stream")
 
 
 def batch_of(name: str) -> int:

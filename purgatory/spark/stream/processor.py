@@ -18,6 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from purgatory.spark.stream import shard_state
+from purgatory.spark.stream.bucket_table import PackedMap
 from purgatory.spark.stream.packing import CLOSE, OTHER_COLUMNS, REACHED, REJECTED, unpack
 from purgatory.spark.stream.shard import TABLES, Shard, compute_closed_ms
 from purgatory.spark.stream.shard_state import ShardState
@@ -25,7 +26,6 @@ from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import (
-        MapState,
         StatefulProcessorHandle,
         TimerValues,
     )
@@ -66,7 +66,8 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Advance one shard by the packed rows of a micro-batch."""
         with _without_garbage_collection():
-            state = ShardState(self._store_of, extensible="extensions" in self._tables)
+            stores = {name: PackedMap(state) for name, state in self._maps.items()}
+            state = ShardState(stores, extensible="extensions" in self._tables)
             batch = _ShardBatch(state, is_first=key[0] == self._first_shard)
             for frame in rows:
                 for row in frame.itertuples(index=False):
@@ -76,9 +77,6 @@ class ShardProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Do nothing: the maps are Spark's."""
-
-    def _store_of(self, name: str) -> _StateMap:
-        return _StateMap(self._maps[name])
 
 
 class _ShardBatch:
@@ -100,7 +98,9 @@ class _ShardBatch:
         else:
             if packed:
                 self._shard.take(unpack(table, packed))
-            self._reach(table.removeprefix(REACHED), int(newest_ms))
+            if newest_ms > self._before_ms:  # late rows never advance it
+                newest, table = self._state.newest_ms, table.removeprefix(REACHED)
+                newest[table] = max(newest.get(table, int(newest_ms)), int(newest_ms))
 
     def advance(self, tables: Sequence[str], watermark_ms: int) -> Iterator[pd.DataFrame]:
         """Close instants, and yield the rows of output."""
@@ -112,17 +112,12 @@ class _ShardBatch:
         if outcomes:
             frame = pd.DataFrame(outcomes, columns=schema.OUTCOMES.names)
             yield frame.assign(output=OUTCOMES, row=None)[OUTPUT.names]
-        rows = [*self._late_rows(), *self._rejected_rows()]
+        rejected = [dict(zip(schema.REJECTED.names, row, strict=True)) for row in self._rejected]
+        rows = [*self._late_rows(), *((REJECTED, row) for row in rejected)]
         written = Counter(output for output, _ in rows)
         self._count(taken, Counter(row[2] for row in outcomes), written.copy())
         written[OUTCOMES] = len(outcomes)
         yield _json_frame([*rows, (FACTS, state.facts() | {"written": written})])
-
-    def _reach(self, table: str, newest_ms: int) -> None:
-        """Note the newest time of a table; late rows never advance it."""
-        if newest_ms > self._before_ms:
-            newest = self._state.newest_ms
-            newest[table] = max(newest.get(table, newest_ms), newest_ms)
 
     def _count(self, taken: Counter[str], ended: Counter[str], written: Counter[str]) -> None:
         if not self._is_first:
@@ -141,10 +136,6 @@ class _ShardBatch:
                 time = "submitted_ms" if table == "operations" else "at_ms"
                 yield f"late_{table}", {time: row[0], **values, "closed_ms": self._before_ms}
 
-    def _rejected_rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for row in self._rejected:
-            yield REJECTED, dict(zip(schema.REJECTED.names, row, strict=True))
-
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
@@ -156,26 +147,6 @@ def _without_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-class _StateMap:
-    """A map of the state store; see `bucket_table.PackedMap`."""
-
-    def __init__(self, state: MapState) -> None:
-        self._state = state
-
-    def get(self, number: int) -> bytes | None:
-        """Return a value; None if there is none."""
-        found = self._state.getValue((number,))
-        return None if found is None else found[0]
-
-    def put(self, number: int, value: bytes) -> None:
-        """Write a value."""
-        self._state.updateValue((number,), (value,))
-
-    def remove(self, number: int) -> None:
-        """Remove a value."""
-        self._state.removeKey((number,))
 
 
 def _json_frame(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:

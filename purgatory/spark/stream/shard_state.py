@@ -16,7 +16,7 @@ Used by one task within one micro-batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,14 +39,14 @@ _FACTS: Final = (
 class ShardState:
     """The state of one shard, as of the end of the last micro-batch until it is changed.
 
-    `store_of` returns a map of the state store by its name in `MAPS`. `closed_ms`: the last closed
+    `stores`: the maps of the state store by their names in `MAPS`. `closed_ms`: the last closed
     instant. `newest_ms`: the newest time of each source. `alive`: pending operations. `counts`:
     rows by fate since the stream began. `last_deadline_ms`: no pending operation has a later one.
     """
 
-    def __init__(self, store_of: Callable[[str], PackedMap], *, extensible: bool) -> None:
+    def __init__(self, stores: Mapping[str, PackedMap], *, extensible: bool) -> None:
         self.extensible = extensible
-        self._facts_store = store_of("facts")
+        self._facts_store = stores["facts"]
         packed = self._facts_store.get(0)
         facts: dict[str, Any] = json.loads(packed) if packed else {}
         self.closed_ms: int = facts.get("closed_ms", INT64_MIN)
@@ -61,14 +61,12 @@ class ShardState:
         pages = facts.get("pages", {})
         codec = WatchersCodec()
         self.watchers: BucketTable[Watchers] = BucketTable(
-            store_of("watchers"), codec.to_json, codec.from_json, **sizes.get("watchers", {})
+            stores["watchers"], codec.to_json, codec.from_json, **sizes.get("watchers", {})
         )
-        self.ids: BucketTable[list[Any]] = BucketTable(store_of("ids"), **sizes.get("ids", {}))
-        self.holds: BucketTable[list[Any]] = BucketTable(
-            store_of("holds"), **sizes.get("holds", {})
-        )
+        self.ids: BucketTable[list[Any]] = BucketTable(stores["ids"], **sizes.get("ids", {}))
+        self.holds: BucketTable[list[Any]] = BucketTable(stores["holds"], **sizes.get("holds", {}))
         self.deadlines, self.waiting = (
-            TickTable(store_of(name), store_of(f"{name}_pages"), set(pages.get(name, ())))
+            TickTable(stores[name], stores[f"{name}_pages"], set(pages.get(name, ())))
             for name in TICK_MAPS
         )
 

@@ -143,7 +143,14 @@ class Source:
 
 def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
     """Check rows with `FILE`, `PLACE` and `MALFORMED`; return `ROWS`."""
-    columns = {column.name: _parsed_column(rows, column) for column in table.schema}
+    columns = {}
+    for column in table.schema:
+        found = F.col(column.name)
+        columns[column.name] = (
+            json_column(column.name, column.dataType)
+            if isinstance(rows.schema[column.name].dataType, VariantType)
+            else ParsedColumn(found, found.cast("string"))
+        )
     parsed = ParsedRows(rows, columns, F.col(FILE), F.col(MALFORMED))
     reason = rejection_reason(table, parsed)
     flat = rows.select(
@@ -291,9 +298,3 @@ def _requested_schema(format: str, table: TableSpec) -> StructType:  # noqa: A00
         datatype = LongType() if isinstance(column.dataType, IntegralType) else column.dataType
         columns.append(StructField(column.name, datatype if format == PARQUET else VariantType()))
     return StructType([*columns, StructField(MALFORMED, StringType())])
-
-
-def _parsed_column(rows: DataFrame, column: StructField) -> ParsedColumn:
-    if isinstance(rows.schema[column.name].dataType, VariantType):
-        return json_column(column.name, column.dataType)
-    return ParsedColumn(F.col(column.name), F.col(column.name).cast("string"))

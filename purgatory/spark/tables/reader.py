@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -131,13 +131,12 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
         if table in _IN_SEQUENCE:
             parsed = _with_sequence(spark, files, parsed)
         parts.append(check_rows(table, parsed))
-    return reduce(_union, parts)
-
-
-def _union(one: CheckedTable, other: CheckedTable) -> CheckedTable:
     # By name: only some files of events may have its optional columns.
-    marked = one.marked.unionByName(other.marked, allowMissingColumns=True)
-    return CheckedTable(marked, one.rejected.union(other.rejected))
+    union = partial(DataFrame.unionByName, allowMissingColumns=True)
+    return CheckedTable(
+        reduce(union, (part.marked for part in parts)),
+        reduce(DataFrame.union, (part.rejected for part in parts)),
+    )
 
 
 def _parse_parquet(

@@ -30,12 +30,9 @@ from purgatory.spark.report.page.html import (
 from purgatory.spark.report.tables import (
     change_cells,
     key_cells,
-    summary_cells,
-    summary_heads,
-    timeout_cells,
-    timeout_heads,
+    summary_table,
+    timeout_table,
     wheel_cells,
-    without_empty_columns,
 )
 from purgatory.spark.report.wheel_tuning import choose_wheel
 
@@ -130,9 +127,8 @@ def _timeouts(report: Report) -> str:
     ]
     if len(kinds) > 1:
         parts.append(figure(charts.survival(report)))
-    rows = [timeout_cells(report, kind) for kind in kinds]
     title = "Shortest timeout for a share of completions, and the average wait with it"
-    parts.append(table(title, timeout_heads(report), rows, tables.timeouts(report)))
+    parts.append(table(title, *timeout_table(report, kinds), tables.timeouts(report)))
     parts.append(
         paragraph(
             "Not seen: no outcome tells of a timeout long enough. In brackets: how "
@@ -146,8 +142,7 @@ def _timeouts(report: Report) -> str:
 
 def _ends(report: Report) -> str:
     kinds = numbered_kinds(report)
-    rows = [summary_cells(row) for row in report.summaries if row.kind in kinds]
-    heads, cells = without_empty_columns(summary_heads(), rows)
+    heads, cells = summary_table(row for row in report.summaries if row.kind in kinds)
     parts = [figure(charts.ends_over_time(report))]
     if len(kinds) > 1:
         parts.insert(0, figure(charts.outcome_shares(report)))

@@ -56,7 +56,7 @@ def run(trace, rng, *, jitter_ms, batches):
     size = max(1, -(-len(rows) // batches))
     found, newest_ms = [], INT64_MIN
     for number in range(batches + 1):
-        state = ShardState(stores.__getitem__, extensible=True)
+        state = ShardState(stores, extensible=True)
         shard = Shard(state)
         part = rows[number * size : (number + 1) * size]
         shard.take(part)
@@ -90,7 +90,7 @@ def test_a_small_batch_writes_what_it_changes():
     stores = {name: MemoryStore() for name in MAPS}
 
     def batch(rows, closed_ms):
-        state = ShardState(stores.__getitem__, extensible=False)
+        state = ShardState(stores, extensible=False)
         shard = Shard(state)
         shard.take(rows)
         shard.advance(closed_ms)
