@@ -25,6 +25,7 @@ from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import prepare_task
+from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
 from timingwheel.timer_core import (
     TimerCore,
     add_task,
@@ -37,6 +38,8 @@ from timingwheel.timer_core import (
 __all__ = [
     "ATOMIC_SECTIONS",
     "COMPILED",
+    "DEFAULT_TICK_MS",
+    "DEFAULT_WHEEL_SIZE",
     "LOCKED_SECTIONS",
     "MAX_WORKERS",
     "NS_PER_MS",

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
+from math import ceil
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -34,6 +35,8 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.report import formatting
 from purgatory.spark.report.content import WheelRow
+from timingwheel.lowlevel import DEFAULT_TICK_MS as TIMER_TICK_MS
+from timingwheel.lowlevel import DEFAULT_WHEEL_SIZE
 
 DEFAULT_TICKS_MS = (1, 10, 100, 1000)
 DEFAULT_WHEEL_SIZES = (20, 64, 512)
@@ -277,8 +280,8 @@ def _check_range(name: str, value: int, least: int, most: int) -> None:
         raise ValueError(f"{name} is {value!r}; expected {least} to {most}")
 
 
-DEFAULT_TICK_MS: Final = 1
-DEFAULT_WHEEL_SIZE: Final = 20
+# The tick of a Timer's default, in the whole milliseconds that a journal knows.
+DEFAULT_TICK_MS: Final = ceil(TIMER_TICK_MS)
 # Part of the median timeout by which an expiry may be late.
 _MAX_LATE: Final = 0.01
 # A wheel with at most this part of the default's work is worth a change; works that differ by less

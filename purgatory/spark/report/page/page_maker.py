@@ -34,7 +34,8 @@ from purgatory.spark.report.tables import (
     timeout_table,
     wheel_cells,
 )
-from purgatory.spark.report.wheel_tuning import choose_wheel
+from purgatory.spark.report.wheel_tuning import DEFAULT_TICK_MS, choose_wheel
+from timingwheel.lowlevel import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import Report
@@ -224,7 +225,8 @@ def _wheels(report: Report) -> str:
                 "takes more memory. Cascades are buckets whose operations are placed again, moves "
                 "those operations; lateness is what rounding up to the tick adds to an expiry. "
                 "Recommended is, of those that are at most a percent of the median timeout late, "
-                "the one that wakes least; the default (1 ms, 20 slots) unless that saves a fifth."
+                "the one that wakes least; the default "
+                f"({DEFAULT_TICK_MS} ms, {DEFAULT_WHEEL_SIZE} slots) unless that saves a fifth."
             ),
             figure(charts.wheels(report, choice.row)),
             table("Wheels", heads, rows, tables.wheels(report)),
