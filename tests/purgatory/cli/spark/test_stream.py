@@ -1,10 +1,8 @@
 """`purgatory spark run`, its progress and its metrics."""
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from purgatory.cli.entry_point import main
-from purgatory.spark.stream.metrics import StreamMetrics
 from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
@@ -72,34 +70,6 @@ def test_a_wrong_option_is_named(arguments, capsys, wrong):
     """The option is refused before Spark is started."""
     assert main([*arguments, *wrong]) == 2
     assert wrong[0] in capsys.readouterr().err
-
-
-def test_metrics_show_the_checkpoint_and_what_spark_says(spark, feed):
-    """They count rows and outcomes; the listener has the duration of the last batch."""
-    feed.put("operations", [Operation("c", "", 60, 9, ("k",))])
-    stream = feed.stream(spark, name="one", watermark_ms=0, files_a_batch=2)
-    metrics = StreamMetrics(stream)
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    spark.streams.addListener(metrics)
-    try:
-        stream.run(once=True)
-        assert metrics.ended.wait(60)
-    finally:
-        spark.streams.removeListener(metrics)
-
-    def value(name, **labels):
-        return registry.get_sample_value(f"purgatory_stream_{name}", {"name": "one", **labels})
-
-    assert value("operations_total", outcome="completed") == 1
-    assert value("operations_total", outcome="expired") == 1
-    assert value("operations_pending") == 1
-    assert value("rows_total", table="events", fate="taken") == 2
-    assert value("rows_total", table="events", fate="late") == 0
-    assert value("batches_total") == 1
-    assert value("event_time_seconds") == 0.049
-    assert value("batch_seconds") > 0
-    assert value("running") == 0
 
 
 def test_extensions_held_and_failed_events(spark, feed, arguments, capsys):

@@ -123,13 +123,3 @@ def test_bad_options(bad, named):
     """An impossible option raises before any work."""
     with pytest.raises(ValueError, match=named):
         ReportOptions(**bad)
-
-
-def test_kinds_have_names():
-    """Every kind has a name to show, also the empty one."""
-    assert [str(k) for k in (ALL, OTHERS, Kind(False, ""), Kind(False, "a"))] == [
-        "all kinds",
-        "other kinds",
-        "(no kind)",
-        "a",
-    ]

@@ -24,8 +24,8 @@ from purgatory.spark.tables.row_checks import (
     check_extensions,
     check_operations,
 )
-from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, REJECTED
-from purgatory.trace import Extension, KeyEvent, Operation, Outcome
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, REJECTED
+from purgatory.trace import Operation
 from purgatory.trace.errors import BadValue
 from purgatory.trace.rows import INT64_MAX, INT64_MIN
 from purgatory.trace.validation import checked_operation
@@ -74,13 +74,6 @@ def changed(column, value):
     """Return a good row with one bad value."""
     row = dict(zip(LOOSE.names, GOOD, strict=True)) | {column: value}
     return tuple(list(v) if isinstance(v, tuple) else v for v in row.values())
-
-
-def test_the_schemas_are_those_of_a_trace():
-    """Names and their order are those of the rows of a trace."""
-    rows = {Operation: OPERATIONS, KeyEvent: EVENTS, Extension: EXTENSIONS, Outcome: OUTCOMES}
-    for row, schema in rows.items():
-        assert list(row._fields) == schema.names
 
 
 def test_every_broken_rule_of_operations_is_reported(spark):

@@ -1,0 +1,43 @@
+"""A report in the terminal."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from purgatory.spark.report.content import Kind
+from purgatory.spark.report.terminal import print_report
+from tests.testing.reports import ALL, report, summary
+
+
+def test_terminal_shows_names_as_they_are():
+    """Brackets in a name are no markup; the tables have a row for each kind, tick and size."""
+    out = StringIO()
+    print_report(report("[bold]", "b"), Console(file=out, width=200))
+    text = out.getvalue()
+    assert "[bold]" in text
+    assert "not seen" in text
+    assert text.count("10\N{NO-BREAK SPACE}ms") >= 2
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_terminal_of_eighty_columns_cuts_no_figure(busy):
+    """Names are folded instead; columns of zeros only are left out."""
+    names = ("a name of so many words that it needs lines of its own", "b")
+    kinds = [ALL, *(Kind(False, name) for name in names)]
+    waits = (9_180_000, 20_700_000, 23_760_000, 38_520_000)
+    late = (1_234 if busy else 0,) * len(waits)
+    rows = tuple(
+        summary(k)._replace(
+            submitted=328_521, operations=328_521, completed=249_716, failed=0, expired=78_805,
+            cancelled=5 * busy, completed_waited_ms=waits, lateness_ms=late,
+        )
+        for k in kinds
+    )  # fmt: skip
+    out = StringIO()
+    print_report(report("b", "c", summaries=rows, findings=()), Console(file=out, width=80))
+    text = out.getvalue()
+    for figure in ("328,521", "76 %", "24 %", "2.55 h", "5.75 h", "6.6 h", "10.7 h"):
+        assert text.count(figure) == len(kinds)
+    assert text.count("1.23 s") == len(kinds) * busy
+    assert ("cancelled" in text) == busy
