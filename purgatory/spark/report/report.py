@@ -1,6 +1,6 @@
 """Computes the report of a journal, as rows that fit into memory.
 
-`make_report` runs four Spark jobs, which reduce the journal to counts, and computes the rest from
+`make_report` runs a few Spark jobs, which reduce the journal to counts, and computes the rest from
 these counts; `page` and `terminal` show the `Report`. Any thread may call, but a session makes one
 report at a time. A `Report` is immutable.
 """
