@@ -5,7 +5,7 @@ from math import ceil, copysign, floor, log10
 
 from purgatory.spark.report import formatting
 from purgatory.spark.report.page.charts import Chart, LegendEntry, kind_css
-from purgatory.spark.report.page.plot import Plot, Scale, count_scale, draw, percent_scale
+from purgatory.spark.report.page.plot import PERCENTS, Plot, Scale, count_scale, draw
 
 NAMES = {
     "timingwheel": "timingwheel",
@@ -63,7 +63,7 @@ def lateness(by_peer: Mapping[str, Sequence[float]]) -> Chart:
         shown = [tick for tick in LATE_TICKS if least <= tick <= most]
         ticks = [(_signed_log(tick), time(tick)) for tick in shown]
         x = Scale(_signed_log(least), _signed_log(most), ticks)
-        plot = Plot(narrow, 360, x, percent_scale(), heads=("late by at most", "timers"))
+        plot = Plot(narrow, 360, x, PERCENTS, heads=("late by at most", "timers"))
         for peer, curve in by_peer.items():
             shares = [100 * place / (len(curve) - 1) for place in range(len(curve))]
             plot.line(zip(map(_signed_log, curve), shares, strict=True), STYLES[peer])

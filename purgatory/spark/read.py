@@ -41,7 +41,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,9 @@ NAME: Final = "purgatory"
 _FILTERS_SETTING: Final = "spark.sql.python.filterPushdown.enabled"
 
 
-_TABLES: Final = {table.name: table for table in (OUTCOMES, OPERATIONS, EVENTS, EXTENSIONS)}
+_TABLES: Final[dict[str, Table[Any]]] = {
+    table.name: table for table in (OUTCOMES, OPERATIONS, EVENTS, EXTENSIONS)
+}
 
 
 def register(spark: SparkSession) -> None:

@@ -12,13 +12,13 @@ from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILES
 from purgatory.spark.report.page.plot import (
+    PERCENTS,
     Plot,
     Scale,
     count_scale,
     draw,
     duration_scale,
     name_scale,
-    percent_scale,
     rate,
     rate_scale,
     time_scale,
@@ -171,7 +171,7 @@ def outcome_shares(report: Report) -> Chart:
 
     def paint(narrow: bool) -> Plot:
         kinds = (str(row.kind) for row in rows)
-        plot = _plot_of_rows(kinds, percent_scale(), narrow=narrow)
+        plot = _plot_of_rows(kinds, PERCENTS, narrow=narrow)
         for place, row in enumerate(rows):
             left = 0.0
             for outcome in OUTCOMES:
@@ -299,7 +299,7 @@ def timeout_choice(report: Report, kind: Kind) -> Chart:
         marks = _marks(summary, points, proposed, narrow=narrow)
         drawn = [*_seen(curve), *(value for value, _, _ in marks)]
         x, lines = duration_scale(drawn, narrow=narrow), min(4, len(marks))
-        plot = Plot(narrow, 330, x, percent_scale(), heads=_HEADS, top=lines)
+        plot = Plot(narrow, 330, x, PERCENTS, heads=_HEADS, top=lines)
         plot.line(_still_waiting(curve), "c1", steps=True)
         plot.markers(marks)
         return plot
@@ -351,7 +351,7 @@ def survival(report: Report) -> Chart:
     def paint(narrow: bool) -> Plot:
         drawn = [wait for curve in curves.values() for wait in _seen(curve)]
         x = duration_scale(drawn, narrow=narrow)
-        plot = Plot(narrow, 320, x, percent_scale(), heads=_HEADS)
+        plot = Plot(narrow, 320, x, PERCENTS, heads=_HEADS)
         for kind, curve in curves.items():
             plot.line(_still_waiting(curve), kind_css(kinds[kind]), steps=True)
         for kind, _, point in report.suggestions:

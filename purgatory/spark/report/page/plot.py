@@ -86,6 +86,7 @@ class Plot:
         self.top = 8.0 + _LINE * (top + bool(heads[1]))
         self.bottom = float(height - 8 - _LINE * (lines + bool(heads[0])))
         self._parts: list[str] = []
+        self._add_axes()
 
     def x(self, value: float) -> float:
         """Return the horizontal position of a value."""
@@ -96,10 +97,6 @@ class Plot:
         place = self._y.place(value)
         return self.top + (place if self._down else 1 - place) * (self.bottom - self.top)
 
-    def add(self, *elements: str) -> None:
-        """Add elements above those before."""
-        self._parts += elements
-
     def line(self, points: Iterable[tuple[float, float]], css: str, *, steps: bool = False) -> None:
         """Add a line through points, or steps that change at each point."""
         places = [(self.x(x), self.y(y)) for x, y in points]
@@ -108,13 +105,15 @@ class Plot:
         (first_x, first_y), *rest = places
         turn = "H{x:.1f}V{y:.1f}" if steps else "L{x:.1f},{y:.1f}"
         path = "".join(turn.format(x=x, y=y) for x, y in rest)
-        self.add(element("path", d=f"M{first_x:.1f},{first_y:.1f}{path}", class_=f"line {css}"))
+        self._path(f"M{first_x:.1f},{first_y:.1f}{path}", f"line {css}")
+
+    def _path(self, path: str, css: str) -> None:
+        self._parts.append(element("path", d=path, class_=css))
 
     def dot(self, x: float, y: float, css: str, tip: str = "") -> None:
         """Add a dot with a text that a pointer shows."""
-        self.add(
-            element("circle", title(tip), cx=self.x(x), cy=self.y(y), r=4.5, class_=f"dot {css}")
-        )
+        place = {"cx": self.x(x), "cy": self.y(y), "r": 4.5}
+        self._parts.append(element("circle", title(tip), **place, class_=f"dot {css}"))
 
     def box(
         self,
@@ -128,11 +127,12 @@ class Plot:
         left, right = sorted(map(self.x, x))
         top, bottom = sorted(map(self.y, y))
         size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
-        self.add(element("rect", title(tip) if tip else "", **size, class_=f"box {css}", **more))
+        shown = title(tip) if tip else ""
+        self._parts.append(element("rect", shown, **size, class_=f"box {css}", **more))
 
     def text(self, x: float, y: float, text: str, css: str = "") -> None:
         """Add a text at a position in pixels; class `end` or `middle` aligns it."""
-        self.add(element("text", _escaped(text) or " ", x=x, y=y, class_=css))
+        self._parts.append(element("text", _escaped(text) or " ", x=x, y=y, class_=css))
 
     def markers(self, marks: Sequence[tuple[float, str, str]]) -> None:
         """Add vertical lines with labels above the plot: value, label, class.
@@ -146,28 +146,21 @@ class Plot:
             line = next((n for n, end in enumerate(ends) if left > end + 6), len(ends))
             ends[line : line + 1] = [left + width]
             y = 12 + _LINE * line
-            self.add(element("path", d=f"M{x:.1f},{y + 4:.1f}V{self.bottom:.1f}", class_=css))
+            self._path(f"M{x:.1f},{y + 4:.1f}V{self.bottom:.1f}", css)
             self.text(left + width / 2, y, label, f"middle {css}")
 
     def svg(self, css: str) -> str:
         """Return the plot as an element that screen readers skip."""
         width, height = self._size
-        inside = self._axes() + "".join(self._parts)
-        return element(
-            "svg",
-            inside,
-            class_=css,
-            viewBox=f"0 0 {width} {height}",
-            aria_hidden="true",
-            focusable="false",
-        )
+        hidden = {"aria_hidden": "true", "focusable": "false"}
+        box = f"0 0 {width} {height}"
+        return element("svg", "".join(self._parts), class_=css, viewBox=box, **hidden)
 
-    def _axes(self) -> str:
+    def _add_axes(self) -> None:
         """Draw grid lines, the names of ticks, and the titles of axes."""
-        plot, before = self._parts, len(self._parts)
         for value, label in self._x.ticks:
             x = self.x(value)
-            self.add(element("path", d=f"M{x:.1f},{self.top:.1f}V{self.bottom:.1f}", class_="grid"))
+            self._path(f"M{x:.1f},{self.top:.1f}V{self.bottom:.1f}", "grid")
             for number, part in enumerate(label.split("\n"), 1):
                 # In the middle, unless it would leave the drawing.
                 is_outside = x + text_width(part) / 2 > self._size[0]
@@ -176,17 +169,13 @@ class Plot:
         for value, label in self._y.ticks:
             y = self.y(value)
             if not self._down:
-                path = f"M{self.left:.1f},{y:.1f}H{self.right:.1f}"
-                self.add(element("path", d=path, class_="grid"))
+                self._path(f"M{self.left:.1f},{y:.1f}H{self.right:.1f}", "grid")
             self.text(self.left - 6, y + 4, label, "end")
         if self._heads[0]:
             middle = (self.left + self.right) / 2
             self.text(middle, self._size[1] - 6, self._heads[0], "middle soft")
         if self._heads[1]:
             self.text(4, self.top - 8, self._heads[1], "soft")
-        axes = "".join(plot[before:])
-        del plot[before:]
-        return axes
 
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -221,6 +210,9 @@ class Scale(NamedTuple):
         return min(1.0, max(0.0, (at - low) / ((high - low) or 1)))
 
 
+PERCENTS: Final = Scale(0, 100, [(n, f"{n} %") for n in range(0, 101, 25)])
+
+
 def name_scale(labels: Sequence[str]) -> Scale:
     """Give each name a row of its own."""
     return Scale(-0.5, len(labels) - 0.5, [*enumerate(labels)])
@@ -247,11 +239,6 @@ def rate(value: float) -> float:
     return log10(value) if value > 0 else -99.0
 
 
-def percent_scale() -> Scale:
-    """Show percents from 0 to 100."""
-    return Scale(0, 100, [(n, f"{n} %") for n in range(0, 101, 25)])
-
-
 def time_scale(edges: Sequence[int], *, narrow: bool) -> Scale:
     """Show times from the first to the last of `edges`, Unix ms, with ticks at round ones.
 
@@ -274,19 +261,18 @@ def duration_scale(values: Iterable[float], *, narrow: bool) -> Scale:
     high = present[-1] or 1.0
     low = next((value for value in present if value), high)
     if high < _SPANS_DECADES * low:
-        return _linear(high, narrow=narrow)
+        step = bin_width_ms(ceil(high), 4 if narrow else 6)
+        return Scale(0, high * 1.08, _duration_ticks(range(0, ceil(high) + 1, step)))
     # Down to 0 only if what is there is small; else the smallest value is at the left.
     low = 0 if low <= 2 else low
     inside = [tick for tick in _ROUND if low <= tick <= high * 1.05]
     most = 4 if narrow else 8
     ticks = inside[:: -(-len(inside) // most)]
-    return Scale(low, high * 1.15, [(n, formatting.duration(n) if n else "0") for n in ticks], True)
+    return Scale(low, high * 1.15, _duration_ticks(ticks), log=True)
 
 
-def _linear(high: float, *, narrow: bool) -> Scale:
-    step = bin_width_ms(ceil(high), 4 if narrow else 6)
-    ticks = range(0, ceil(high) + 1, step)
-    return Scale(0, high * 1.08, [(n, formatting.duration(n) if n else "0") for n in ticks])
+def _duration_ticks(ticks: Iterable[float]) -> list[tuple[float, str]]:
+    return [(tick, formatting.duration(tick) if tick else "0") for tick in ticks]
 
 
 def _round_step(step: float) -> float:
