@@ -25,7 +25,6 @@ from purgatory.service.server.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from purgatory.service.config import Config
 
@@ -40,19 +39,17 @@ class ServiceDaemon:
         self._config = config
         self._closing = False
         self._http: WebServer | None = None
-        authenticator = authenticator_for(config)
-        registry = CollectorRegistry()
+        self._authenticator = authenticator_for(config)
         self._sink = _journal(config)
         self.server: Server = Server(
             config,
-            registry=registry,
+            registry=CollectorRegistry(),
             sink=self._sink,
-            secure=authenticator,
+            secure=self._authenticator,
             owns_process=True,
         )
-        self._authenticator = authenticator
-        if authenticator is not None:
-            self.server.on_reload(authenticator.reload)
+        if self._authenticator is not None:
+            self.server.on_reload(self._authenticator.reload)
 
     @property
     def url(self) -> str:
@@ -128,12 +125,7 @@ class ServiceDaemon:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

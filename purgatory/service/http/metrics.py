@@ -8,12 +8,11 @@ from dataclasses import fields
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
-    InfoMetricFamily,
     Metric,
 )
 from prometheus_client.registry import Collector
@@ -97,19 +96,11 @@ class JournalCollector(Collector):
 
 def register_process_metrics(registry: CollectorRegistry) -> None:
     """Have a registry show `purgatory_build_info`, `process_...` and `python_info`."""
-    registry.register(_BuildCollector())
+    build = {
+        "version": package_version(),
+        "protocol": str(VERSION),
+        "python": platform.python_version(),
+    }
+    Info("purgatory_build", "The version of this program", registry=registry).info(build)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-
-
-class _BuildCollector(Collector):
-    """Shows which program this is, in labels of a metric that is always 1."""
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield the metric."""
-        labels = {
-            "version": package_version(),
-            "protocol": str(VERSION),
-            "python": platform.python_version(),
-        }
-        yield InfoMetricFamily("purgatory_build", "The version of this program", labels)

@@ -10,6 +10,7 @@ import importlib.metadata
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.service.server.records.operation import PendingOperation
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
     from purgatory.service.server.server import Server
     from purgatory.service.server.server_health import HealthReport
     from purgatory.service.server.stats import ServerStats
-    from timingwheel import Lateness, WheelLevel
+    from timingwheel import WheelLevel
+
+
+_OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
+_TIMERS: Final = ("pending", "fired", "cancelled", "cascades")
+# Rows of a table of operations.
+_ROWS: Final = 10
 
 
 class StatusReader:
@@ -75,21 +82,11 @@ class StatusReader:
             "watch_entries": stats.watch_entries,
             "watched_keys": stats.watched_keys,
             "held": stats.held if service is None else service.held,
-            "outcomes": {
-                "completed": stats.completed,
-                "failed": stats.failed,
-                "expired": stats.expired,
-                "cancelled": stats.cancelled,
-            },
+            "outcomes": {name: getattr(stats, name) for name in _OUTCOMES},
             "mailbox": {"depth": depth, "commands": commands},
             "executor_backlog": timer.executor_backlog,
-            "timers": {
-                "pending": timer.pending,
-                "fired": timer.fired,
-                "cancelled": timer.cancelled,
-                "cascades": timer.cascades,
-            },
-            "lateness": _lateness(timer.lateness),
+            "timers": {name: getattr(timer, name) for name in _TIMERS},
+            "lateness": asdict(timer.lateness),
             "levels": [_level(level, now_ms) for level in purgatory.timer.levels()],
             "now_ms": now_ms,
             "service": None if service is None else service.as_dict(),
@@ -121,14 +118,6 @@ class StatusReader:
         )
 
 
-def _lateness(lateness: Lateness) -> dict[str, Any]:
-    return {
-        "bounds_ms": list(lateness.bounds_ms),
-        "counts": list(lateness.counts),
-        "sum_ms": lateness.sum_ms,
-    }
-
-
 def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
     hand = now_ms * NS_PER_MS // level.tick_ns % len(level.slots)
     return {"tick_ms": level.tick_ms, "hand": hand, "slots": list(level.slots)}
@@ -139,10 +128,6 @@ def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, i
     if service is None:
         return stats.mailbox_depth, stats.mailbox_commands
     return service.store_backlog, service.messages
-
-
-#: Rows of a table.
-ROWS: Final = 10
 
 
 def read_operations(server: Server) -> dict[str, Any]:
@@ -160,7 +145,7 @@ def read_operations(server: Server) -> dict[str, Any]:
                 "kind": operation.kind,
                 "client": operation.client.name,
             }
-            for operation in server.state.timer.first_tasks(ROWS)
+            for operation in server.state.timer.first_tasks(_ROWS)
             if isinstance(operation, PendingOperation)
         ],
         "failures": [failure._asdict() for failure in server.state.failures.latest()],
