@@ -126,20 +126,19 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
     binds = [config.bind] if "://" in config.bind else []
     binds += [config.http_bind] if config.http_bind else []
     open_binds = [bind for bind in binds if not is_local(bind)]
-    if SERVER in keys.names():
-        authenticator = CurveAuthenticator(keys)
-        if open_binds and not authenticator.allowed and not config.insecure:
-            raise ConfigError(
-                f"{open_binds[0]} is reachable from elsewhere, and no client is let in by "
-                f"{keys.directory}: run `purgatory keys allow`, or say --insecure"
-            )
+    authenticator = CurveAuthenticator(keys) if SERVER in keys.names() else None
+    if authenticator is None:
+        trouble, verb = f"{keys.directory} has no key of the server", "new server"
+    elif not authenticator.allowed:
+        trouble, verb = f"no client is let in by {keys.directory}", "allow"
+    else:
         return authenticator
     if open_binds and not config.insecure:
         raise ConfigError(
-            f"{open_binds[0]} is reachable from elsewhere, and {keys.directory} has no key of "
-            "the server: run `purgatory keys new server`, or say --insecure"
+            f"{open_binds[0]} is reachable from elsewhere, and {trouble}: "
+            f"run `purgatory keys {verb}`, or say --insecure"
         )
-    return None
+    return authenticator
 
 
 def is_local(bind: str) -> bool:

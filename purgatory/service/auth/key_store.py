@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -107,30 +107,16 @@ class KeyStore:
         """Read the allow list: public key -> what it may do."""
         path = self.directory / _ALLOWED
         try:
-            lines = path.read_text("utf-8").splitlines()
+            entries = read_entries(path, lambda key: check_public(key.encode()))
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(path, error) from error
-        found: dict[bytes, Access] = {}
-        for number, line in enumerate(lines, 1):
-            if not line.strip() or line.startswith("#"):  # no key begins with #
-                continue
-            public, _, rest = line.partition(" ")
-            try:
-                check_public(public.encode())
-                found[public.encode()] = _read_access(rest)
-            except KeysError as error:
-                raise KeysError(f"{path}, line {number}: {error}") from error
-        return found
+        return {key.encode(): access for key, access in entries}
 
     def _write_allowed(self, allowed: Mapping[bytes, Access]) -> None:
-        make_directory_of_keys(self.directory)
-        lines = [
-            " ".join([public.decode(), access.label, *access.options()]) + "\n"
-            for public, access in allowed.items()
-        ]
-        write_private(self.directory / _ALLOWED, _HEAD + "".join(lines))
+        entries = ((key.decode(), access) for key, access in allowed.items())
+        write_entries(self.directory / _ALLOWED, _HEAD, entries)
 
 
 def _new_pair() -> KeyPair:
@@ -190,13 +176,6 @@ def check_public(key: bytes) -> None:
         raise KeysError(f"{key.decode('ascii', 'replace')!r} is no key; expected 40 characters")
 
 
-def _read_access(text: str) -> Access:
-    """Return what a line of the allow list says after the key."""
-    name, *options = text.split() or [""]
-    check_name(name)
-    return Access.parse(name, options)
-
-
 def check_name(name: str) -> None:
     """Raise KeysError unless it can be the name of a key."""
     if not _NAME.fullmatch(name):
@@ -239,6 +218,32 @@ def write_private(path: Path, text: str) -> None:
     fresh.unlink(missing_ok=True)
     _create(fresh, text)
     fresh.replace(path)
+
+
+def read_entries(path: Path, check_key: Callable[[str], None]) -> list[tuple[str, Access]]:
+    """Read a file that has a key, a name and its limits in each line that is no comment.
+
+    Raises KeysError, which names the line, OSError and UnicodeDecodeError.
+    """
+    entries = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):  # no key begins with #
+            continue
+        key, name, *options = [*line.split(), ""] if len(line.split()) == 1 else line.split()
+        try:
+            check_key(key)
+            check_name(name)
+            entries.append((key, Access.parse(name, options)))
+        except KeysError as error:
+            raise KeysError(f"{path}, line {number}: {error}") from error
+    return entries
+
+
+def write_entries(path: Path, head: str, entries: Iterable[tuple[str, Access]]) -> None:
+    """Write such a file, and make its directory. Raises KeysError."""
+    lines = [" ".join([key, access.label, *access.options()]) + "\n" for key, access in entries]
+    make_directory_of_keys(path.parent)
+    write_private(path, head + "".join(lines))
 
 
 def _unreadable(path: Path, error: Exception) -> KeysError:

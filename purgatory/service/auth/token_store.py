@@ -5,8 +5,6 @@ guess. A line of the file is a hash, the name of the client whose operations it 
 may do: `HASH NAME rights=submit,read`. Any thread may use a store; its methods raise KeysError.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets
@@ -14,11 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from purgatory.service.auth.access import Access
-from purgatory.service.auth.key_store import (
-    check_name,
-    make_directory_of_keys,
-    write_private,
-)
+from purgatory.service.auth.key_store import check_name, read_entries, write_entries
 from purgatory.service.errors import KeysError
 
 #: Begins each token, so that it is known for one where it should not be, as in a log.
@@ -54,8 +48,7 @@ class TokenStore:
         """Make a token for the client `access.label`; returns it, for it is not kept."""
         check_name(access.label)
         token = PREFIX + secrets.token_urlsafe(32)
-        fresh = Token(_hashed(token), access)
-        self._write([*self.all(), fresh])
+        self._write([*self.all(), Token(_hashed(token), access)])
         return token
 
     def find(self, token: str) -> Access | None:
@@ -82,37 +75,22 @@ class TokenStore:
             found = self._path.stat()
             version = found.st_ino, found.st_mtime_ns, found.st_size
             if version != self._version:
-                self._tokens = {token.hash: token for token in self._read()}
+                entries = read_entries(self._path, _check_hash)
+                self._tokens = {key: Token(key, access) for key, access in entries}
                 self._version = version
         except FileNotFoundError:
             self._version, self._tokens = None, {}
         except (OSError, UnicodeDecodeError) as error:
             raise KeysError(f"{self._path}: {error}") from error
 
-    def _read(self) -> list[Token]:
-        tokens = []
-        for number, line in enumerate(self._path.read_text("utf-8").splitlines(), 1):
-            if not line.strip() or line.startswith("#"):
-                continue
-            try:
-                tokens.append(_parsed(line))
-            except KeysError as error:
-                raise KeysError(f"{self._path}, line {number}: {error}") from error
-        return tokens
-
     def _write(self, tokens: list[Token]) -> None:
-        lines = [" ".join([t.hash, t.access.label, *t.access.options()]) + "\n" for t in tokens]
-        make_directory_of_keys(self._path.parent)
-        write_private(self._path, _HEAD + "".join(lines))
+        write_entries(self._path, _HEAD, ((token.hash, token.access) for token in tokens))
 
 
 def _hashed(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _parsed(line: str) -> Token:
-    digest, name, *options = [*line.split(), ""] if " " not in line.strip() else line.split()
-    if not _HASH.fullmatch(digest):
-        raise KeysError(f"{digest!r} is no hash; expected 64 hexadecimal digits")
-    check_name(name)
-    return Token(digest, Access.parse(name, options))
+def _check_hash(text: str) -> None:
+    if not _HASH.fullmatch(text):
+        raise KeysError(f"{text!r} is no hash; expected 64 hexadecimal digits")
