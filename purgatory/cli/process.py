@@ -1,4 +1,4 @@
-"""What a command that serves sets in its process: the log, the limit of open files, systemd.
+"""What a command does with its process: the log, signals, the limit of open files, systemd.
 
 The main thread calls all of it.
 """
@@ -11,7 +11,10 @@ import json
 import logging
 import os
 import resource
+import signal
 import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -49,6 +52,36 @@ def configure_logging(log_format: str, *, verbose: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+
+
+@contextlib.contextmanager
+def signals_handled(
+    numbers: Iterable[signal.Signals], act: Callable[[int], None], *, once: bool
+) -> Iterator[None]:
+    """Call `act` for signals that come in the block; does nothing outside of the main thread.
+
+    `once`: for the first one only; then, as after the block, the former handlers are back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # it receives no signals
+        return
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(number: int, _: object) -> None:
+        if once:
+            restore()
+        act(number)
+
+    for number in numbers:
+        before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        restore()
 
 
 # Enough for any number of clients that a server has; some systems allow a billion.

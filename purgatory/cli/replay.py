@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -21,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command
+from purgatory.cli.process import signals_handled
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
 from purgatory.replay.summary import ReplaySummary
@@ -103,7 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if arguments.metrics_port is not None:
             stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
-        stack.enter_context(_stop_on_interrupt(replay))
+        stop = signals_handled([signal.SIGINT], lambda _: replay.stop(), once=True)
+        stack.enter_context(stop)
         # What is loaded by now lives as long as the command: the cycle collector, which would go
         # through it again and again, takes an eighth of the time otherwise.
         gc.freeze()
@@ -163,23 +164,6 @@ class _Scraped(Collector):
         # The signal handler that stops the replay must not take the lock of an event.
         while not stopped() and time.monotonic() < deadline and not self._event.wait(STOP_POLL_S):
             pass
-
-
-@contextlib.contextmanager
-def _stop_on_interrupt(replay: Replay) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread receives signals
-        return
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        replay.stop()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _console() -> "Console":

@@ -11,12 +11,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
-from purgatory.cli.process import configure_logging
+from purgatory.cli.process import configure_logging, signals_handled
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +49,8 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run the worker until a signal; raises what it raises."""
     configure_logging("text", verbose=False)
     worker = _load(arguments.worker)
-    with _signals() as received:
+    received: list[int] = []
+    with signals_handled((signal.SIGTERM, signal.SIGINT), received.append, once=True):
         worker.start()
         progress = _Progress(worker)
         while not received and not worker.wait(_LOOK_S):
@@ -79,28 +78,6 @@ def _load(name: str) -> Worker:
         raise ConfigError(f"worker {name}: {found!r} is no purgatory.Worker")
     worker: Worker = found
     return worker
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect SIGTERM and SIGINT in a list; after the first one they end the process again."""
-    received: list[int] = []
-    before: dict[signal.Signals, Any] = {}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def receive(number: int, _: object) -> None:
-        received.append(number)
-        restore()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        before[number] = signal.signal(number, receive)
-    try:
-        yield received
-    finally:
-        restore()
 
 
 class _Progress:

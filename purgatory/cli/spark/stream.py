@@ -10,7 +10,7 @@ import contextlib
 import functools
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.options import (
@@ -21,6 +21,7 @@ from purgatory.cli.options import (
     import_extra,
     seconds,
 )
+from purgatory.cli.process import signals_handled
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.errors import PurgatoryError
 
@@ -179,7 +180,17 @@ def _stream(
     stream_module = import_extra("purgatory.spark.stream.query", "spark")
     progress_module = import_extra("purgatory.spark.progress", "spark")
     stopping = threading.Event()
-    with progress_module.Progress("starting the stream") as progress, _stop_on_signal(stopping.set):
+
+    def stop(_: int) -> None:
+        """Stop the stream; the exit code is 0. A second Ctrl-C interrupts, as elsewhere."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stopping.set()
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+    with (
+        progress_module.Progress("starting the stream") as progress,
+        signals_handled(signals, stop, once=False),
+    ):
         operations, events, extensions = (
             _source(spark, arguments, table, options, stopping) for table in _TABLES
         )
@@ -269,28 +280,6 @@ def _metrics(spark: SparkSession, stream: Stream, port: int | None) -> Iterator[
             yield
     finally:
         spark.streams.removeListener(listener)
-
-
-@contextlib.contextmanager
-def _stop_on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    """Make SIGTERM and Ctrl-C stop the stream; the exit code is 0.
-
-    A second Ctrl-C interrupts, as it does elsewhere.
-    """
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in signals}
-
-    def handle(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop()
-
-    for number in signals:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _print_result(done: CheckpointEntry, out: str) -> None:

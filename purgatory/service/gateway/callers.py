@@ -23,26 +23,19 @@ from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
 
 
-class Caller:
-    """A request's client, as far as its token goes."""
+class Caller(NamedTuple):
+    """A request's client: what its token may do, and the connections of its name."""
 
-    def __init__(self, access: Access, connection: _Connection, max_wait: float) -> None:
-        self.access = access
-        self.client = connection.client
-        self.feed = connection.feed
-        self.takers = connection.takers
-        self.max_wait = max_wait
+    access: Access
+    client: AsyncClient
+    feed: OutcomeFeed
+    takers: JobTakers
+    max_wait: float
 
     @property
     def name(self) -> str:
         """The name of the client, to which its operations belong."""
         return self.access.label
-
-
-class _Connection(NamedTuple):
-    client: AsyncClient
-    feed: OutcomeFeed
-    takers: JobTakers
 
 
 class Callers:
@@ -55,14 +48,17 @@ class Callers:
         self._tokens = tokens
         self._connector = connector
         self._max_wait = max_wait
-        self._connections: dict[str, _Connection] = {}
+        self._callers: dict[str, Caller] = {}  # the first of each name
 
     def of(self, access: Access) -> Caller:
-        """Return the caller with an access; connects it to the server if need be."""
-        connection = self._connections.get(access.label)
-        if connection is None:
-            connection = self._connections[access.label] = self._connect(access.label)
-        return Caller(access, connection, self._max_wait)
+        """Return the caller with an access; connects its name to the server at the first call."""
+        name = access.label
+        if name in self._callers:
+            return self._callers[name]._replace(access=access)
+        feed = OutcomeFeed(partial(self._connector.taker, name))
+        takers = JobTakers(partial(self._connector.client, name))
+        client = self._connector.client(name)
+        return self._callers.setdefault(name, Caller(access, client, feed, takers, self._max_wait))
 
     def access_of(self, request: Request) -> Access:
         """Return what a request's token may do. Raises ApiError without a good one."""
@@ -72,24 +68,19 @@ class Callers:
             raise ApiError(401, "token", "expected a token: Authorization: Bearer TOKEN")
         return access
 
-    def _connect(self, name: str) -> _Connection:
-        feed = OutcomeFeed(partial(self._connector.taker, name))
-        takers = JobTakers(partial(self._connector.client, name))
-        return _Connection(self._connector.client(name), feed, takers)
-
     def end_waits(self) -> None:
         """End the streams of outcomes, which would go on for ever, and the waits for jobs."""
-        for connection in self._connections.values():
-            connection.feed.close()
-            connection.takers.end()
+        for caller in self._callers.values():
+            caller.feed.close()
+            caller.takers.end()
 
     async def close(self) -> None:
         """Close all connections."""
-        connections = list(self._connections.values())
-        self._connections.clear()
+        callers = list(self._callers.values())
+        self._callers.clear()
         await asyncio.gather(
-            *[connection.client.close() for connection in connections],
-            *[connection.takers.close() for connection in connections],
+            *[caller.client.close() for caller in callers],
+            *[caller.takers.close() for caller in callers],
         )
 
 

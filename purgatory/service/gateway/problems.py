@@ -46,31 +46,28 @@ class ApiError(Exception):
 
 def problem_of(error: Exception) -> Problem:
     """Return what is answered for an error of the service or a bad value."""
-    return Problem(_code(error), str(error))
-
-
-def _status(error: Exception) -> int:
-    if isinstance(error, ApiError):
-        return error.status
-    if isinstance(error, ServiceError):
-        return _STATUS.get(type(error), 503)
-    return 400
-
-
-def _code(error: Exception) -> str:
     if isinstance(error, (ApiError, Refused)):
-        return error.code
-    if isinstance(error, RequestTimeout):
-        return "timeout"
-    return "unavailable" if isinstance(error, ServiceError) else "malformed"
+        code = error.code
+    elif isinstance(error, RequestTimeout):
+        code = "timeout"
+    else:
+        code = "unavailable" if isinstance(error, ServiceError) else "malformed"
+    return Problem(code, str(error))
 
 
 def answer_to(request: Request, error: Exception) -> Response:
     """Return the answer to a request that raised an error."""
-    if isinstance(error, (ApiError, ServiceError, ValueError, TypeError)):
-        return refusal(_status(error), _code(error), str(error))
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return refusal(500, "internal", "the gateway failed; its log says more")
+    if isinstance(error, ApiError):
+        status = error.status
+    elif isinstance(error, ServiceError):
+        status = _STATUS.get(type(error), 503)
+    elif isinstance(error, (ValueError, TypeError)):
+        status = 400
+    else:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return refusal(500, "internal", "the gateway failed; its log says more")
+    problem = problem_of(error)
+    return refusal(status, problem.code, problem.message)
 
 
 def refusal(

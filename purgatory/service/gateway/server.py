@@ -48,10 +48,10 @@ class TLSFiles:
 class Gateway:
     """Serves at `bind`, "host:port", until it is told to end by a signal.
 
-    `connector` connects to the server. `hosts`: names, besides that of
-    `bind`, by which requests may name this machine. `max_wait`: seconds that a request waits for
-    jobs, at most. Beyond loopback there must be TLS: a token
-    that is sent in plain text is anyone's. Raises ConfigError and ServerError.
+    `connector` connects to the server. `hosts`: names, besides that of `bind`, by which requests
+    may name this machine. `max_wait`: seconds that a request waits for jobs, at most. Beyond
+    loopback there must be TLS: anyone could read a token that is sent in plain text. Raises
+    ConfigError and ServerError.
     """
 
     def __init__(
@@ -71,15 +71,13 @@ class Gateway:
                 "--tls-certificate and --tls-key"
             )
         callers = Callers(tokens, connector, max_wait)
-        application: Any = make_application(callers, [host, *hosts])
-        self._server = _Server(
-            server_config(
-                application,
-                http=StreamingProtocol,
-                ssl_certfile=tls.certificate,
-                ssl_keyfile=tls.key,
-            )
+        config = server_config(
+            make_application(callers, [host, *hosts]),
+            http=StreamingProtocol,
+            ssl_certfile=tls.certificate,
+            ssl_keyfile=tls.key,
         )
+        self._server = _Server(config)
         self._server.on_end = callers.end_waits
         self._socket = listen(bind)
         scheme = "http" if tls.certificate is None else "https"
@@ -125,16 +123,13 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-_MAX_CONNECTIONS: Final = 1000
-
-
 class StreamingProtocol(BoundedProtocol):
     """One connection: the bounds of the page's HTTP for requests, none for answers.
 
     A stream of outcomes goes on for as long as its reader likes.
     """
 
-    max_connections = _MAX_CONNECTIONS
+    max_connections = 1000
 
     def handle_events(self) -> None:
         """See `H11Protocol`."""
