@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import fields
+from dataclasses import Field, fields
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -55,38 +55,6 @@ examples:
 
 exit codes: 0 ended by a signal, 2 it could not start, or its disk failed"""
 
-_HELP: Final = {
-    "data_dir": "where the database and the journal are",
-    "memory": "keep nothing on disk",
-    "bind": "address of the protocol",
-    "http_bind": "host:port of the page and the metrics; empty for none",
-    "http_hosts": "further names of the page's host, separated by commas",
-    "log_format": "text, or json: an object a line",
-    "keys_dir": "where the CURVE keys are (default: keys in the data directory)",
-    "insecure": "allow a bind beyond loopback without keys",
-    "journal": "write the journal",
-    "journal_seconds": "seconds between its files",
-    "retention": "seconds that an unacknowledged outcome is kept",
-    "close_timeout": "seconds that ending may take",
-    "max_message_bytes": "bytes of a message",
-    "max_keys": "watch keys of an operation",
-    "max_text_bytes": "bytes of a key, id, kind or client name",
-    "max_payload_bytes": "bytes of a payload or value",
-    "max_pending_per_client": "operations and unacknowledged outcomes of a client",
-    "max_pending": "the same, of all clients",
-    "max_held": "events held for operations that are submitted later",
-    "max_items": "operations, keys, ids or numbers of a request",
-    "max_memory": "bytes of memory, 0 for any; by default half of the machine's or the cgroup's",
-    "max_timeout": "longest timeout in seconds",
-    "max_clients": "connections at a time",
-}
-# What the settings are that are texts.
-_TEXTS: Final = {
-    "bind": "ADDRESS",
-    "http_bind": "ADDRESS",
-    "http_hosts": "NAMES",
-    "log_format": "FORMAT",
-}
 # Settings whose default is in their help, or nothing.
 _NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory")
 
@@ -98,23 +66,23 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument("--config", metavar="FILE", help="TOML file of settings")
     parser.add_argument("--verbose", action="store_true", help="log what is done, to stderr")
     defaults = Config()
-    for field in fields(Config):
-        _add_setting(parser, field.name, field.type, getattr(defaults, field.name))
+    for setting in fields(Config):
+        _add_setting(parser, setting, getattr(defaults, setting.name))
 
 
-def _add_setting(parser: argparse.ArgumentParser, name: str, kind: object, default: object) -> None:
-    flag = f"--{name.replace('_', '-')}"
-    text = _HELP[name]
+def _add_setting(parser: argparse.ArgumentParser, setting: Field[Any], default: object) -> None:
+    flag, kind = f"--{setting.name.replace('_', '-')}", setting.type
+    text = setting.metadata["help"]
     if kind is bool:
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
         return
-    if name not in _NO_DEFAULT:
+    if setting.name not in _NO_DEFAULT:
         shown = f"{default:g}" if isinstance(default, float) else default
         text += f" (default: {shown})"
     if kind is float:
         parser.add_argument(flag, help=text, **DURATION)
         return
-    metavar = _TEXTS.get(name) or ("N" if kind is int else "DIR")
+    metavar = setting.metadata.get("metavar") or ("N" if kind is int else "DIR")
     parser.add_argument(flag, metavar=metavar, help=text)
 
 

@@ -24,49 +24,55 @@ _LOG_FORMATS: Final = ("text", "json")
 _FALSE: Final = ("0", "false", "no", "off", "")
 
 
+def _setting(default: Any, text: str, metavar: str = "") -> Any:
+    """Make a setting: its default, what `purgatory serve --help` says of it and of its value."""
+    return field(default=default, metadata={"help": text, "metavar": metavar})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
-    `data_dir`: directory of the database and the journal. `memory`: keep nothing on disk. `bind`:
-    address of the protocol. `http_bind`: `host:port` of the live page and the metrics, empty for
-    none; `http_hosts`: names, separated by commas, by which browsers may ask for these, besides
-    localhost, the host of `http_bind` and addresses in digits. `log_format`: "text" or "json".
-    `keys_dir`: directory of the CURVE keys, default `data_dir/keys`. `insecure`: allow a bind
-    beyond loopback without keys. `journal`: write operations and outcomes as Parquet, every
-    `journal_seconds`. `retention`: seconds that an unacknowledged outcome is kept. `close_timeout`:
-    seconds that a server takes to close, at most.
-
-    The limits: bytes of a message; keys of an operation; bytes of a text (key, id, kind, name) and
-    of a payload or value; operations pending or unacknowledged of one client, and of all clients
-    together; seconds of a timeout, and of a hold; events held; operations, keys, ids or numbers of
-    a request; clients connected at a time; bytes of memory, 0 for any: by default half of what the
-    machine or the cgroup has, for the other half caches the database and serves other programs.
+    Durations are seconds. The metadata of each field has a text that `purgatory serve --help`
+    shows. By the names in `http_hosts`, separated by commas, browsers may ask for the page, besides
+    localhost, the host of `http_bind` and addresses in digits. `max_memory` is by default half of
+    what the machine or the cgroup has; the other half caches the database and serves others.
     """
 
-    data_dir: Path = Path("purgatory-data")
-    memory: bool = False
-    bind: str = "tcp://127.0.0.1:7411"
-    http_bind: str = "127.0.0.1:7412"
-    http_hosts: str = ""
-    log_format: str = "text"
-    keys_dir: Path = Path()
-    insecure: bool = False
-    journal: bool = True
-    journal_seconds: float = 60.0
-    retention: float = 7 * 86400.0
-    close_timeout: float = 10.0
-    max_message_bytes: int = 1 << 20
-    max_keys: int = 100
-    max_text_bytes: int = 1024
-    max_payload_bytes: int = 1 << 16
-    max_pending_per_client: int = 2_000_000
-    max_pending: int = 5_000_000
-    max_timeout: float = 366 * 86400.0
-    max_held: int = 100_000
-    max_items: int = 512
-    max_clients: int = 1000
-    max_memory: int = field(default_factory=default_max_memory)
+    data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009
+    memory: bool = _setting(False, "keep nothing on disk")
+    bind: str = _setting("tcp://127.0.0.1:7411", "address of the protocol", "ADDRESS")
+    http_bind: str = _setting(
+        "127.0.0.1:7412", "host:port of the page and the metrics; empty for none", "ADDRESS"
+    )
+    http_hosts: str = _setting("", "further names of the page's host, separated by commas", "NAMES")
+    log_format: str = _setting("text", "text, or json: an object a line", "FORMAT")
+    keys_dir: Path = _setting(  # noqa: RUF009
+        Path(), "where the CURVE keys are (default: keys in the data directory)"
+    )
+    insecure: bool = _setting(False, "allow a bind beyond loopback without keys")
+    journal: bool = _setting(True, "write the journal")
+    journal_seconds: float = _setting(60.0, "seconds between its files")
+    retention: float = _setting(7 * 86400.0, "seconds that an unacknowledged outcome is kept")
+    close_timeout: float = _setting(10.0, "seconds that ending may take")
+    max_message_bytes: int = _setting(1 << 20, "bytes of a message")
+    max_keys: int = _setting(100, "watch keys of an operation")
+    max_text_bytes: int = _setting(1024, "bytes of a key, id, kind or client name")
+    max_payload_bytes: int = _setting(1 << 16, "bytes of a payload or value")
+    max_pending_per_client: int = _setting(
+        2_000_000, "operations and unacknowledged outcomes of a client"
+    )
+    max_pending: int = _setting(5_000_000, "the same, of all clients")
+    max_timeout: float = _setting(366 * 86400.0, "longest timeout in seconds")
+    max_held: int = _setting(100_000, "events held for operations that are submitted later")
+    max_items: int = _setting(512, "operations, keys, ids or numbers of a request")
+    max_clients: int = _setting(1000, "connections at a time")
+    max_memory: int = field(
+        default_factory=default_max_memory,
+        metadata={
+            "help": "bytes of memory, 0 for any; by default half of the machine's or the cgroup's"
+        },
+    )
 
     def __post_init__(self) -> None:
         for each in fields(self):
