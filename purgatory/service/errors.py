@@ -53,104 +53,75 @@ class Refused(ServiceError):
 
     code: ClassVar[str] = "refused"
 
+    def __init_subclass__(cls, code: str) -> None:
+        cls.code = code
 
-class Malformed(Refused):
+
+class Malformed(Refused, code="malformed"):
     """The message is not one of the protocol, or has a bad value."""
 
-    code = "malformed"
 
-
-class WrongVersion(Refused):
+class WrongVersion(Refused, code="version"):
     """The server does not speak this version of the protocol, or what was asked for needs a later.
 
     A server of protocol 1 knows neither `extend` and `fail` nor `limit` and `hold`.
     """
 
-    code = "version"
 
-
-class HelloRequired(Refused):
+class HelloRequired(Refused, code="hello"):
     """The connection has not said hello, or was cut off by the server."""
 
-    code = "hello"
 
-
-class TooLarge(Refused):
+class TooLarge(Refused, code="too-large"):
     """The message, a payload, a text or a value is larger than the server accepts."""
 
-    code = "too-large"
 
-
-class TooManyItems(Refused):
+class TooManyItems(Refused, code="too-many-items"):
     """The request names more operations, keys, ids or numbers than the server accepts in one."""
 
-    code = "too-many-items"
 
-
-class TooManyReads(Refused):
+class TooManyReads(Refused, code="too-many-reads"):
     """Too many queries of the client wait for their answers. Temporary."""
 
-    code = "too-many-reads"
 
-
-class TooManyKeys(Refused):
+class TooManyKeys(Refused, code="too-many-keys"):
     """The operation watches more keys than the server accepts."""
 
-    code = "too-many-keys"
 
-
-class TimeoutTooLong(Refused):
+class TimeoutTooLong(Refused, code="too-long"):
     """The timeout is longer than the server accepts."""
 
-    code = "too-long"
 
-
-class TooManyPending(Refused):
+class TooManyPending(Refused, code="too-many-pending"):
     """The client, or all of them together, have too many operations. Can be temporary."""
 
-    code = "too-many-pending"
 
-
-class TooMuchMemory(Refused):
+class TooMuchMemory(Refused, code="too-much-memory"):
     """The server would take more memory than it may. Can be temporary."""
 
-    code = "too-much-memory"
 
-
-class TooManyHeld(Refused):
+class TooManyHeld(Refused, code="too-many-held"):
     """The server holds as many events as it accepts. Can be temporary."""
 
-    code = "too-many-held"
 
-
-class TooManyClients(Refused):
+class TooManyClients(Refused, code="too-many-clients"):
     """The server has as many connections as it accepts. Can be temporary."""
 
-    code = "too-many-clients"
 
-
-class OperationIdTaken(Refused):
+class OperationIdTaken(Refused, code="taken"):
     """The operation id belongs to another client."""
 
-    code = "taken"
 
-
-class NotAllowed(Refused):
+class NotAllowed(Refused, code="not-allowed"):
     """The client's key has not the right for that, or is not for this client name."""
 
-    code = "not-allowed"
 
-
-class StoreFailed(Refused):
+class StoreFailed(Refused, code="store"):
     """The server could not write to its disk. Can be temporary."""
 
-    code = "store"
 
-
-class ServerClosing(Refused):
+class ServerClosing(Refused, code="closing"):
     """The server is closing."""
-
-    code = "closing"
 
 
 _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}

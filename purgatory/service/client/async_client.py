@@ -12,7 +12,6 @@ import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
@@ -100,7 +99,8 @@ class AsyncClient:
         payload: Any = None,
     ) -> SubmissionReceipt:
         """Like `Client.submit`."""
-        return await self.result_of(self._client._submit(keys, timeout, need, kind, op_id, payload))
+        submission = self._client._submission(keys, timeout, need, kind, op_id, payload)
+        return await self.result_of(self._client._submit(submission, needs_id=op_id is None))
 
     async def schedule(
         self,
@@ -235,12 +235,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 

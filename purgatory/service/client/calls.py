@@ -61,7 +61,7 @@ class CallBatcher:
     """The calls that are not sent yet, and the backpressure on callers.
 
     `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether it takes no more.
-    `send_now` sends a call at once, or returns False.
+    `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait.
     `backlog` is the number of unsent calls at which `wait_for_room` blocks.
     """
 
@@ -70,11 +70,13 @@ class CallBatcher:
         post: "Callable[[CallBatch], None]",
         is_closed: Callable[[], bool],
         send_now: Callable[[RequestType, Any, ReplyFuture[Any]], bool],
+        may_wait: Callable[[], bool],
         backlog: int = BACKLOG,
     ) -> None:
         self._post = post
         self._is_closed = is_closed
         self._send_now = send_now
+        self._may_wait = may_wait
         self._backlog = backlog
         # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant, as a
         # finalizer that runs while it is held may make a call.
@@ -119,6 +121,8 @@ class CallBatcher:
 
     def wait_for_room(self) -> None:
         """Block the caller until the backlog is no longer full, or the I/O thread has ended."""
+        if self.has_room() or not self._may_wait():
+            return
         with self._room:
             self._waiting += 1
             try:

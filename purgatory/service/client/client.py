@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
 import zmq
@@ -164,7 +163,9 @@ class Client(LaterCalls):
         stays at the server; see `unread` and `query`. Raises what `defer` and its future raise, and
         RequestTimeout.
         """
-        return self._ask(self._submit, keys, timeout, need, kind, op_id, payload)
+        self._refuse_in_callback()
+        submission = self._submission(keys, timeout, need, kind, op_id, payload)
+        return self._wait(self._submit(submission, needs_id=op_id is None))
 
     def schedule(
         self,
@@ -377,12 +378,7 @@ class Client(LaterCalls):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

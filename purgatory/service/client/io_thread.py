@@ -84,7 +84,9 @@ class ClientIOThread:
     ) -> None:
         self._monotonic = platform.monotonic
         self._mailbox: Mailbox[IOCommand] = platform.mailbox()
-        self.batcher: CallBatcher = CallBatcher(self.post, self.is_closed, self.send_now)
+        self.batcher: CallBatcher = CallBatcher(
+            self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine
+        )
         #: Held by the thread that uses the session, the connection and what follows below.
         self.turn: Turn = Turn()
         self._session = session
@@ -261,16 +263,12 @@ class ClientIOThread:
         return (
             self._close_deadline is None
             and self._connection.reconnect_at is None
+            and not (self._flushes or self._left or self._interrupted)
             and not self._mailbox.closed
             and not self._mailbox.peek()
-            and not self._flushes
+            and self._connection.is_calm
             and self._next_retry_at() is None
-            and not self._has_left()
         )
-
-    def _has_left(self) -> bool:
-        """Tell whether there is work that no descriptor reports."""
-        return bool(self._left) or self._interrupted or not self._connection.is_calm
 
     def _send_now(self, request: RequestType, call: Call) -> bool:
         self._interrupted = True
@@ -320,7 +318,7 @@ class ClientIOThread:
             return
         if not self._session.busy:
             self._connection.silent_since = None
-        if self._has_left():
+        if self._left or self._interrupted or not self._connection.is_calm:
             with contextlib.suppress(MailboxClosed):
                 self._mailbox.send(WakeCommand())
         if self._is_lent:

@@ -82,21 +82,13 @@ class LaterCalls:
         payload: Any = None,
     ) -> ReplyFuture[SubmissionReceipt]:
         """Like `submit`, but returns the future of its answer at once."""
-        return self._submit(keys, timeout, need, kind, op_id, payload)
-
-    def _submit(
-        self,
-        keys: tuple[str, ...],
-        timeout: float | timedelta,
-        need: int,
-        kind: str,
-        op_id: str | None,
-        payload: Any,
-    ) -> ReplyFuture[SubmissionReceipt]:
         submission = self._submission(keys, timeout, need, kind, op_id, payload)
+        return self._submit(submission, needs_id=op_id is None)
+
+    def _submit(self, submission: Submission, *, needs_id: bool) -> ReplyFuture[SubmissionReceipt]:
         future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
         with self._batcher.lock:
-            if op_id is None:
+            if needs_id:
                 submission.op_id = self._next_id()
             self._batcher.add(Submit, submission, future)
         return future
@@ -119,7 +111,7 @@ class LaterCalls:
         checked_id = "" if op_id is None else checked_text(op_id, "op_id")
         packed = self._packed(payload)
         if self._batcher.open_batch is None:
-            self._apply_backpressure()
+            self._batcher.wait_for_room()
         return Submission(checked_id, texts, timeout_ms, need, kind, packed)
 
     def _next_id(self) -> str:
@@ -237,17 +229,11 @@ class LaterCalls:
         return self._call(Stats, ())
 
     def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
-        if self._batcher.open_batch is None:
-            self._apply_backpressure()
         future: ReplyFuture[Any] = ReplyFuture()
+        if self._batcher.open_batch is None:
+            self._batcher.wait_for_room()
         self._batcher.add(request, item, future)
         return future
-
-    def _apply_backpressure(self) -> None:
-        """Block the caller while more than BACKLOG calls are unsent."""
-        if self._batcher.has_room() or self._io_thread.turn.is_mine:
-            return
-        self._batcher.wait_for_room()
 
 
 class JobCalls:

@@ -1,8 +1,6 @@
 """HandlerThreads: where a worker runs its handlers: threads, and an event loop in one more.
 
-And `HandlerCalls`: calls them, plain functions in those threads, coroutine functions in the loop.
-
-Any thread may add calls; `start` and `stop` are for the thread that runs the worker.
+Any thread may add jobs; `start` and `stop` are for the thread that runs the worker.
 """
 
 import asyncio
@@ -10,44 +8,56 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.worker.handlers import Handler, Job
 from purgatory.service.worker.held_jobs import HeldJob
-from purgatory.service.worker.worker_loop import WorkerLoop
-
-#: Runs a job in a thread, and in the event loop.
-RunJob = Callable[[HeldJob], None]
-RunJobAsync = Callable[[HeldJob], Coroutine[Any, Any, None]]
 
 
 class HandlerThreads:
-    """Runs up to `concurrency` jobs in threads, and as many in an event loop."""
+    """Runs up to `concurrency` plain handlers in threads, and as many coroutines in an event loop.
 
-    def __init__(self, name: str, concurrency: int) -> None:
+    `handlers`: by kind of job. `tracer` makes a span of each attempt at a job that was scheduled
+    within a trace.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        concurrency: int,
+        handlers: Mapping[str, Handler],
+        tracer: OperationTracer | None,
+    ) -> None:
         self._name = name
         self._concurrency = concurrency
-        self._run: RunJob
-        self._run_async: RunJobAsync
+        self._handlers = handlers
+        self._tracer = tracer
+        self._begin: Callable[[HeldJob], bool]
+        self._end: Callable[[HeldJob, BaseException | None], None]
         self._queue: queue.SimpleQueue[HeldJob | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._room: asyncio.Semaphore | None = None
+        self._room = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, run: RunJob | None, run_async: RunJobAsync | None) -> None:
-        """Start the threads that are needed, to `run` jobs, or await `run_async` of them."""
-        if run is not None:
-            self._run = run
+    def start(
+        self,
+        begin: Callable[[HeldJob], bool],
+        end: Callable[[HeldJob, BaseException | None], None],
+    ) -> None:
+        """Start the threads that the handlers need.
+
+        `begin` is called before a handler, and returns whether it may run; `end` after it.
+        """
+        self._begin, self._end = begin, end
+        asyncs = {handler.is_async for handler in self._handlers.values()}
+        if False in asyncs:
             for n in range(self._concurrency):
                 self._start_thread(self._work, f"{self._name}-{n}")
-        if run_async is not None:
-            self._run_async = run_async
+        if True in asyncs:
             self._loop = asyncio.new_event_loop()
-            self._room = asyncio.Semaphore(self._concurrency)
             self._start_thread(self._run_loop, f"{self._name}-loop")
 
     def _start_thread(self, target: Callable[[], None], name: str) -> None:
@@ -56,16 +66,34 @@ class HandlerThreads:
         self._threads.append(thread)
         thread.start()
 
-    def add(self, held: HeldJob, *, is_async: bool) -> None:
+    def add(self, held: HeldJob) -> None:
         """Have a job run."""
-        if not is_async:
+        if not self._handlers[held.leased.kind].is_async:
             self._queue.put(held)
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(self._start_task, held)
 
     def _work(self) -> None:
         while (held := self._queue.get()) is not None:
-            self._run(held)
+            if self._begin(held):
+                with self._attempt(held) as job:
+                    self._handlers[job.kind].function(job)
+
+    @contextlib.contextmanager
+    def _attempt(self, held: HeldJob) -> Iterator[Job]:
+        """Run the block with a job, and end the lease with the error that it raises, if it does."""
+        error: BaseException | None = None
+        try:
+            traceparent, payload = unwrap(held.leased.payload)
+            job = _job(held, unpack_or_raw(payload))
+            if self._tracer is None or not traceparent:
+                yield job
+            else:
+                with self._tracer.attempted(held.leased, traceparent):
+                    yield job
+        except BaseException as raised:  # noqa: BLE001  # a thread that is to exit, a cancelled task
+            error = raised
+        self._end(held, error)
 
     def _run_loop(self) -> None:
         assert self._loop is not None
@@ -81,9 +109,10 @@ class HandlerThreads:
         task.add_done_callback(self._tasks.discard)
 
     async def _run_in_turn(self, held: HeldJob) -> None:
-        assert self._room is not None
         async with self._room:
-            await self._run_async(held)
+            if self._begin(held):
+                with self._attempt(held) as job:
+                    await self._handlers[job.kind].function(job)
 
     def stop(self, seconds: float) -> None:
         """End the threads; handlers of the event loop that still run are cancelled."""
@@ -108,51 +137,8 @@ class HandlerThreads:
         self._loop.stop()
 
 
-class HandlerCalls:
-    """Calls `handlers`, by kind of job, and tells `loop`; `tracer` makes spans of the attempts."""
-
-    def __init__(
-        self, handlers: Mapping[str, Handler], loop: WorkerLoop, tracer: OperationTracer | None
-    ) -> None:
-        self._handlers = handlers
-        self._loop = loop
-        self._tracer = tracer
-
-    def run(self, held: HeldJob) -> None:
-        """Run a handler in this thread, and end the lease."""
-        if not self._loop.begin(held):
-            return
-        error: BaseException | None = None
-        try:
-            with self._span(held):
-                self._handlers[held.leased.kind].function(_job(held))
-        except BaseException as raised:  # noqa: BLE001  # also of a thread that is told to exit
-            error = raised
-        self._loop.end(held, error)
-
-    async def run_async(self, held: HeldJob) -> None:
-        """Await a handler in the event loop, and end the lease."""
-        if not self._loop.begin(held):
-            return
-        error: BaseException | None = None
-        try:
-            with self._span(held):
-                await self._handlers[held.leased.kind].function(_job(held))
-        except BaseException as raised:  # noqa: BLE001  # also if it is cancelled
-            error = raised
-        self._loop.end(held, error)
-
-    def _span(self, held: HeldJob) -> contextlib.AbstractContextManager[object]:
-        """Return what a handler runs within: a span, if the job was scheduled within a trace."""
-        traceparent, _ = unwrap(held.leased.payload)
-        if self._tracer is None or not traceparent:
-            return contextlib.nullcontext()
-        return self._tracer.attempted(held.leased, traceparent)
-
-
-def _job(held: HeldJob) -> Job:
+def _job(held: HeldJob, payload: object) -> Job:
     """Return what the handler gets."""
     leased = held.leased
-    payload = unpack_or_raw(unwrap(leased.payload)[1])
     submitted_ms, due_ms = leased.submitted_ms, leased.deadline_ms
     return Job(leased.op_id, leased.kind, payload, leased.attempt, held.token, submitted_ms, due_ms)

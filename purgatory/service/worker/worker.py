@@ -11,11 +11,10 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
-from purgatory.service.worker.handler_threads import HandlerCalls, HandlerThreads
+from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,
     HandlerFunction,
@@ -154,9 +153,11 @@ class Worker:
 
     def _run_jobs(self) -> None:
         with Client(self.address, name=self.name, **self._client_options) as client:
-            threads = HandlerThreads(f"{self.name}-worker", self._concurrency)
+            threads = HandlerThreads(
+                f"{self.name}-worker", self._concurrency, self._handlers, self._tracer
+            )
             loop = self._make_loop(client, threads)
-            self._start_threads(threads, loop)
+            threads.start(loop.begin, loop.end)
             try:
                 loop.start()
                 self._drive(loop)
@@ -178,13 +179,6 @@ class Worker:
         if self._stop_seconds is not None:  # before there was a loop to be told
             loop.stop(self._stop_seconds)
         return loop
-
-    def _start_threads(self, threads: HandlerThreads, loop: WorkerLoop) -> None:
-        calls = HandlerCalls(self._handlers, loop, self._tracer)
-        asyncs = {handler.is_async for handler in self._handlers.values()}
-        threads.start(
-            calls.run if False in asyncs else None, calls.run_async if True in asyncs else None
-        )
 
     def _drive(self, loop: WorkerLoop) -> None:
         """Sleep and step until the loop is finished."""
@@ -235,12 +229,7 @@ class Worker:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -13,15 +13,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.session import WorkerLink
 from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
 from purgatory.service.platform import Platform
-from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
+from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 from purgatory.service.worker.handlers import Handler
 from purgatory.service.worker.held_jobs import HeldJob, HeldJobs, Pace
+
+if TYPE_CHECKING:
+    from purgatory.service.client.futures import ReplyFuture
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -70,23 +73,10 @@ class WorkerSettings:
     flush_s: float
 
 
-class LeaseCalls(Protocol):
-    """What the loop says to the server; `JobCalls` in production."""
-
-    def ask(self, link: WorkerLink) -> ReplyFuture[None]:
-        """Ask for jobs, on this connection and on those to come."""
-
-    def keep(self, lease: Lease) -> ReplyFuture[bool]:
-        """Have a lease last longer; False: it has ended."""
-
-    def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
-        """End a lease; False: it had ended."""
-
-
 class HandlerRunner(Protocol):
     """What runs handlers, as the loop sees it; `HandlerThreads` in production."""
 
-    def add(self, held: HeldJob, *, is_async: bool) -> None:
+    def add(self, held: HeldJob) -> None:
         """Have a job run: `begin` it when its turn comes, and `end` it after its handler."""
 
     def stop(self, seconds: float) -> None:
@@ -104,7 +94,7 @@ class WorkerLoop:
         self,
         settings: WorkerSettings,
         handlers: Mapping[str, Handler],
-        calls: LeaseCalls,
+        calls: JobCalls,
         runner: HandlerRunner,
         counts: WorkerCounts,
         platform: Platform,
@@ -239,7 +229,7 @@ class WorkerLoop:
         for leased in jobs:
             held = self._held.add(leased)
             if held is not None:
-                self._runner.add(held, is_async=self._handlers[leased.kind].is_async)
+                self._runner.add(held)
         if self._stop_seconds is not None:  # they were on their way when it was told to
             self._give_back(self._held.take_waiting(0))
 

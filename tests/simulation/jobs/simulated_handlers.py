@@ -42,9 +42,8 @@ class SimulatedHandlers:
         #: Called, once each, when jobs wait because no handler is free.
         self.when_jobs_wait: list[Callable[[], None]] = []
 
-    def add(self, held: HeldJob, *, is_async: bool) -> None:
+    def add(self, held: HeldJob) -> None:
         """See `HandlerRunner`."""
-        del is_async
         self._queue.append(held)
         self._later(self._world.random.randint(0, _LATENCY_NS), self._begin)
 

@@ -13,7 +13,7 @@ from purgatory.testing.world.process import Process
 from tests.simulation.jobs.job_oracle import JobOracle
 
 
-class WatchedCalls:
+class WatchedCalls(JobCalls):
     """The `calls` of `worker`, a process with leases of `lease_ns`."""
 
     def __init__(

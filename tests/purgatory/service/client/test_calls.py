@@ -17,7 +17,9 @@ class Posted:
     def __init__(self):
         self.batches = []
         self.closed = False
-        self.batcher = CallBatcher(self.post, lambda: self.closed, lambda *_: False, BACKLOG)
+        self.batcher = CallBatcher(
+            self.post, lambda: self.closed, lambda *_: False, lambda: True, BACKLOG
+        )
 
     def post(self, batch):
         """Accept a batch; raise once closed."""

@@ -1,9 +1,7 @@
 """Clients against a server in this process."""
 
-import asyncio
 import concurrent.futures
 import contextlib
-import inspect
 import os
 import threading
 import time
@@ -402,54 +400,6 @@ def test_a_blocked_caller_learns_of_the_end(connect, monkeypatch):
             late.result(HANG)
 
 
-def test_both_clients_have_the_same_methods():
-    """With the same arguments and defaults: they are declared in both, for the documentation."""
-    mine, other = (dict(inspect.getmembers(kind, callable)) for kind in (Client, AsyncClient))
-    shared = {name for name in mine if name[0] != "_" and not name.endswith("_later")}
-    assert shared == {name for name in other if name[0] != "_"} - {"result_of"}
-    for name in shared | {"__init__"}:
-        one, two = (inspect.signature(method[name]).parameters for method in (mine, other))
-        # Of futures each has its own kind.
-        assert [(p.name, p.default, p.kind) for p in one.values()] == [
-            (p.name, p.default, p.kind) for p in two.values()
-        ], name
-
-
-def test_async(server):
-    """AsyncClient has the same methods, to be awaited."""
-
-    async def main():
-        async with (
-            AsyncClient(server.address, name="one", timeout=HANG) as one,
-            AsyncClient(server.address, timeout=HANG) as two,
-        ):
-            future = one.defer("k", timeout=HANG, op_id="x")
-            await one.flush()
-            assert (await two.query("x")).state == "pending"
-            assert await two.complete("k", 5) == 1
-            assert await future == 5
-            assert (await one.stats())["completed"] == 1
-            assert await two.unread() == []
-            assert await two.acknowledge(range(2000)) == 0  # in several messages
-            counts = await asyncio.gather(*(two.complete(f"n{n}") for n in range(100)))
-            assert counts == [0] * 100
-            with pytest.raises(OperationExpired):
-                await one.defer("k", timeout=0.01)
-            cancelled = one.defer("k")
-            await one.flush()
-            assert await two.cancel(cancelled.op_id)
-            with pytest.raises(OperationCancelled):
-                await cancelled
-            with pytest.raises(TypeError):
-                await one.cancel(5)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(one.defer("k", op_id="slow"), 0.02)
-            while (await one.query("slow")).state == "pending":
-                await asyncio.sleep(0)
-
-    asyncio.run(main())
-
-
 @pytest.fixture
 def by_default_close_hangs(monkeypatch):
     """Let `close` wait by default for so long that a test can tell, on a machine that stalls."""
@@ -504,15 +454,3 @@ def test_a_silent_server(connect):
         start = time.monotonic()
         client.close()
         assert time.monotonic() - start < HANG
-
-
-def test_async_no_server_answers():
-    """An awaited call times out."""
-
-    async def main():
-        client = AsyncClient("tcp://127.0.0.1:9", timeout=0.05)
-        with pytest.raises(RequestTimeout, match="no answer"):
-            await client.complete("k")
-        await client.close(0)
-
-    asyncio.run(main())

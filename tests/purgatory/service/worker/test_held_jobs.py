@@ -2,7 +2,6 @@
 
 from purgatory.service.protocol import LeasedJob
 from purgatory.service.worker import held_jobs
-from purgatory.service.worker.handlers import Retry
 from purgatory.service.worker.held_jobs import HeldJobs, Pace
 
 
@@ -99,11 +98,3 @@ def test_pace():
         huge.add(0.0)
     huge.look()
     assert huge.room == held_jobs.MAX_ROOM
-
-
-def test_delays():
-    """They double, up to the longest; a part of up to a half is left out."""
-    retry = Retry(100, 1.0, 100.0)
-    for attempt, longest in [(1, 1), (2, 2), (5, 16), (8, 100), (10_000, 100)]:
-        delays = [retry.seconds_after(attempt) for _ in range(100)]
-        assert longest / 2 <= min(delays) < max(delays) <= longest

@@ -15,26 +15,6 @@ from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG, free_port
 
 
-@pytest.fixture
-def worker(server):
-    """Make workers of the name "jobs", started by the test, stopped at the end."""
-    made = []
-
-    def make(**options):
-        usual = {"name": "jobs", "retry_delay": 0.001, "max_retry_delay": 0.01}
-        made.append(Worker(server.address, **usual | options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop(0)
-
-
-@pytest.fixture
-def client(server, connect):
-    return connect(server, name="jobs")
-
-
 def test_the_front_door():
     assert purgatory.Worker is Worker
 
@@ -74,32 +54,6 @@ def test_scheduling(client, server, connect):
         client.schedule(1, unless="paid:17")
     with pytest.raises(ValueError, match="delay"):
         client.schedule(-1)
-
-
-def test_coroutine_functions(worker, client):
-    """They run in one event loop, beside each other; plain functions in threads."""
-    meet, done = threading.Barrier(2), queue.SimpleQueue()
-    one = worker(concurrency=2)
-    loops = []
-
-    @one.on("async")
-    async def run(job):
-        loops.append(asyncio.get_running_loop())
-        while len(loops) < 2:
-            await asyncio.sleep(0)
-        done.put(job.payload)
-
-    @one.on("plain")
-    def run_plain(job):
-        meet.wait(HANG)
-        done.put(job.payload)
-
-    with one:
-        for n, kind in enumerate(["async", "plain", "async", "plain"]):
-            client.schedule(0, kind=kind, payload=n)
-        assert sorted(done.get(timeout=HANG) for _ in range(4)) == [0, 1, 2, 3]
-        eventually(lambda: one.counts.done == 4)
-    assert loops[0] is loops[1]
 
 
 def test_retries_and_dead_jobs(worker, client, caplog):
@@ -290,28 +244,6 @@ def test_stopping(worker, client, monkeypatch):
     stopping.join(HANG)
     assert done.get(timeout=HANG) == 0
     eventually(lambda: client.stats()["unacknowledged"] == 0)
-
-
-def test_a_handler_that_does_not_end(worker, client):
-    """A worker stops without it, and gives the job back."""
-    go_on, began = threading.Event(), threading.Event()
-    one = worker()
-
-    @one.on("")
-    def run(job):
-        began.set()
-        assert go_on.wait(HANG)
-
-    one.start()
-    client.schedule(0)
-    assert began.wait(HANG)
-    one.stop(0)
-    again = queue.SimpleQueue()
-    other = worker()
-    other.on("")(lambda job: again.put(job.attempt))
-    other.start()
-    assert again.get(timeout=HANG) == 1
-    go_on.set()
 
 
 def test_a_server_that_restarts(serve, connect):

@@ -37,7 +37,7 @@ class Runner:
     def __init__(self):
         self.jobs, self.stopped = [], False
 
-    def add(self, held, *, is_async):
+    def add(self, held):
         self.jobs.append(held)
 
     def stop(self, seconds):
