@@ -110,20 +110,16 @@ HOT = [
 ]
 
 
-# Beside them, in C: an extension for each, and the file that it is made of. The streaming store
-# relies on the interpreter lock, and what stands in for it is for the others.
+# Beside them, in C: an extension for each, and the file that it is made of. What stands in for the
+# interpreter lock is for a Python without one.
 IN_C = {
     "_purgatory_cpython._main_interpreter": "_purgatory_cpython/_main_interpreter.c",
     "_purgatory_cpython._sections": "_purgatory_cpython/_sections.c",
-    "timingwheel._cpython._gc_tracking": "timingwheel/_cpython/_gc_tracking.c",
-    "timingwheel._cpython._callback_kind": "timingwheel/_cpython/_callback_kind.c",
-    "timingwheel._cpython._streaming_store": "timingwheel/_cpython/_streaming_store.c",
+    "timingwheel._cpython._native": "timingwheel/_cpython/_native.c",
 }
 HEADERS = ["_purgatory_cpython/_module_slots.h"]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-if FREE_THREADED:
-    del IN_C["timingwheel._cpython._streaming_store"]
-else:
+if not FREE_THREADED:
     del IN_C["_purgatory_cpython._sections"]
 
 # Commands that need mypyc's output; others only list what is in the package.

@@ -6,8 +6,8 @@ that programs which mention them can be imported.
 """
 
 import errno
-from enum import Enum, IntEnum, IntFlag
-from typing import Self
+from enum import Enum, EnumType, IntEnum, IntFlag
+from typing import Any, Self
 
 _HAUSNUMERO = 156384712  # libzmq numbers its own errors from here
 
@@ -355,21 +355,11 @@ _PREFIXES: dict[type[Enum], str] = {
 def _export() -> list[str]:
     """Make every member a name of the module; returns the names."""
     names = []
-    for enumeration in (
-        ContextOption,
-        DeviceType,
-        Errno,
-        Event,
-        Flag,
-        MessageOption,
-        NormMode,
-        PollEvent,
-        ReconnectStop,
-        RouterNotify,
-        SecurityMechanism,
-        SocketOption,
-        SocketType,
-    ):
+    ours = [each for each in globals().values() if getattr(each, "__module__", "") == __name__]
+    enumerations: list[Any] = [
+        each for each in ours if isinstance(each, EnumType) and issubclass(each, int)
+    ]
+    for enumeration in sorted(enumerations, key=lambda each: each.__name__):
         prefix = _PREFIXES.get(enumeration, "")
         for name, member in enumeration.__members__.items():
             full = name if name.startswith("PROTOCOL_ERROR_") else prefix + name

@@ -18,7 +18,6 @@ from collections import deque
 from dataclasses import replace
 from itertools import zip_longest
 from operator import attrgetter
-from types import TracebackType
 from typing import Any, Final
 
 from _purgatory_cpython.atomicity import LOCKED_SECTIONS
@@ -211,12 +210,7 @@ class _LaneReader:
         self._common.enter_reading()
         self._lock.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self._lock.release()
         self._common.leave_reading()
 

@@ -25,7 +25,6 @@ does not queue, or it would wait for its own thread. A reader must not become a 
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Final
 
 from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, LOCKED_SECTIONS
@@ -165,12 +164,7 @@ class ReadWriteLock:
             self.release_write()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.release_write()
 
     def release_write(self) -> None:
@@ -213,12 +207,7 @@ class _Reader:
         self._owner._lock.acquire()
         self._owner._readers_inside += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self._owner._readers_inside -= 1
         self._owner._lock.release()
 

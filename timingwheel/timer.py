@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from timingwheel._cpython.freezegun import real_seconds
@@ -410,12 +409,7 @@ class Timer(TimerCore):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.close()
 
     def __del__(self) -> None:

@@ -147,11 +147,6 @@ class AbstractSocket(Own):
         """What a ROUTER at the other end calls this socket; empty: the ROUTER chooses."""
         raise NotImplementedError
 
-    @property
-    def conflate(self) -> bool:
-        """Whether connections made by this socket keep only the last message."""
-        raise NotImplementedError
-
     # -- commands, delivered in the owner's thread ---------------------------------------------
 
     def process_bind(self, pipe: Pipe) -> None:

@@ -12,13 +12,6 @@ from mq.pipes.commands import Bind, Command
 from mq.queues.mailbox import Mailbox
 
 
-class FarEnd(Protocol):
-    """The end that waits for an owner: an `mq.pipes.pipe.Pipe`."""
-
-    mailbox: Mailbox[Command] | None
-    attached: bool
-
-
 class FarEndOwner(Protocol):
     """What can own the far end of a connection: a bound socket, or the reaper."""
 
@@ -39,7 +32,7 @@ class PendingConnection:
         self.held_commands: list[Command] = []
         self.owner: FarEndOwner | None = None  # as soon as it is chosen; set by `Endpoints`
 
-    def send(self, far_end: FarEnd, command: Command) -> None:
+    def send(self, far_end: Any, command: Command) -> None:
         """Hold `command` for `far_end`, or send it if it has been attached meanwhile."""
         with self.lock:
             if far_end.mailbox is None:
@@ -47,7 +40,7 @@ class PendingConnection:
                 return
         far_end.mailbox.send(command)
 
-    def attach(self, far_end: FarEnd) -> None:
+    def attach(self, far_end: Any) -> None:
         """Send `Bind` to the owner, then the commands held, and further ones directly.
 
         Repeatable: interrupted, it may send the `Bind` and a command twice.

@@ -86,9 +86,6 @@ class Signaler:
             self.wait()
             self.recv()
 
-    #: The former public name.
-    take = wait_and_clear
-
     def recv(self) -> bool:
         """Consume all signals outstanding; whether there was one.  Never blocks."""
         found = False

@@ -15,7 +15,7 @@ PLAIN: Final = 1  # a function or a bound method, not async
 STATELESS: Final = 2  # such a function that refers to nothing but its module
 
 if COMPILED and not TYPE_CHECKING:
-    from timingwheel._cpython._callback_kind import callback_kind
+    from timingwheel._cpython._native import callback_kind
 else:
 
     def callback_kind(callback: object) -> int:

@@ -22,7 +22,7 @@ from _purgatory_cpython.atomicity import COMPILED
 UNTRACKS_FROM_GC: Final[bool] = COMPILED
 
 if COMPILED and not TYPE_CHECKING:
-    from timingwheel._cpython._gc_tracking import gc_track, gc_untrack
+    from timingwheel._cpython._native import gc_track, gc_untrack
 else:
 
     def gc_untrack(task: object) -> None:

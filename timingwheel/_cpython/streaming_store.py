@@ -8,8 +8,8 @@ Worth it: cancelling in random order takes 503 ns a timer instead of 621 ns with
 (medians of 9 alternating runs), 362 ns instead of 411 ns with 100,000 (medians of 5;
 `benchmarks/bench_timer.py --one fill timingwheel 1000000`).
 
-Compiled only, as `gc_tracking`, and only where sections are atomic: a free-threaded Python has not
-even the C part. Any thread that may change the list.
+Compiled only, as `gc_tracking`, and only where sections are atomic. Any thread that may change the
+list.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ from _purgatory_cpython.atomicity import ATOMIC_SECTIONS
 HAS_STREAMING_STORE: Final[bool] = ATOMIC_SECTIONS
 
 if HAS_STREAMING_STORE and not TYPE_CHECKING:
-    from timingwheel._cpython._streaming_store import clear_slot_streaming
+    from timingwheel._cpython._native import clear_slot_streaming
 else:
 
     def clear_slot_streaming(slots: list[Any], index: int, content: object) -> None:
