@@ -306,7 +306,7 @@ MUTANTS = [
         "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n",
         "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n"
         "        for number in workers[route].held:\n"
-        "            group.put(self._by_number[number])\n",
+        "            group.put(self.by_number[number])\n",
     ),
     Mutant(
         "a lease is ended under an old token",

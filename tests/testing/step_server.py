@@ -174,7 +174,7 @@ class StepServer:
             sink=self.sink,
         )
         # As much time as it takes, or a slow machine would make more steps of one.
-        self.store_loop.budget.seconds = self.store_loop.read_seconds = 1000.0
+        self.store_loop.requests.seconds = self.store_loop.read_seconds = 1000.0
         self.store_loop.start()
 
     def crash(self):
@@ -192,7 +192,7 @@ class StepServer:
                 self.store_loop.mailbox.send(command)
         self.sent.clear()
         self.advance()
-        while not once and (self.store_loop._commands or self.store_loop._reads):
+        while not once and (self.store_loop.requests.length or self.store_loop._reads.waiting):
             if self.store_loop.failure is not None:
                 break
             self.advance()

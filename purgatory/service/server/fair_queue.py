@@ -7,6 +7,7 @@ sends stays in order, over all its connections: requests that it sends again on 
 behind those that it sent on the old one. Each is used by one thread.
 """
 
+import time
 from collections import deque
 from typing import Final, Generic, TypeVar
 
@@ -14,6 +15,15 @@ T = TypeVar("T")
 
 #: What a turn brings, in the unit of the costs: bytes of requests.
 CREDIT: Final = 64 << 10
+# A transaction takes no more frames, nor bytes of them, than that; fewer bytes while several
+# clients ask for something.
+MAX_FRAMES: Final = 1024
+MAX_BYTES: Final = 4 << 20
+SHARED_BYTES: Final = 64 << 10
+#: For so long after a request of another client a server counts as shared.
+SHARED_MS: Final = 10_000
+#: Seconds in which a transaction handles requests, about.
+HANDLE_S: Final = 0.008
 
 
 class FairQueue(Generic[T]):
@@ -22,11 +32,8 @@ class FairQueue(Generic[T]):
     def __init__(self) -> None:
         self._by_client: dict[str, _ClientQueue[T]] = {}  # of those that have items
         self._turns: deque[_ClientQueue[T]] = deque()  # the same, the next one first
-        self._length = 0
-
-    def __len__(self) -> int:
-        """Return how many items there are."""
-        return self._length
+        #: How many items there are.
+        self.length: int = 0
 
     def count(self, client: str) -> int:
         """Return how many items of a client there are."""
@@ -35,22 +42,21 @@ class FairQueue(Generic[T]):
 
     def append(self, client: str, item: T, cost: int = 0) -> None:
         """Add an item, behind the others of its client."""
-        self._length += 1
+        self.length += 1
         queue = self._by_client.get(client)
         if queue is None:
             queue = self._by_client[client] = _ClientQueue(client)
             self._turns.append(queue)
         queue.items.append((item, cost))
 
-    def peek(self) -> T:
-        """Return the next item. Raises IndexError if there is none."""
-        return self._next().items[0][0]
-
     def popleft(self) -> T:
         """Remove the next item, of the client whose turn it is. Raises IndexError if none is."""
-        queue = self._next()
+        return self._pop(self._next())
+
+    def _pop(self, queue: "_ClientQueue[T]") -> T:
+        """Remove the item of the client whose turn it is."""
         self._turns.popleft()
-        self._length -= 1
+        self.length -= 1
         item, cost = queue.items.popleft()
         if queue.items:
             queue.credit = min(queue.credit - cost + CREDIT, CREDIT)
@@ -71,7 +77,60 @@ class FairQueue(Generic[T]):
         """Remove all items."""
         self._by_client.clear()
         self._turns.clear()
-        self._length = 0
+        self.length = 0
+
+
+class RequestQueue(FairQueue[T]):
+    """Requests that wait, and how many of them a transaction takes, until it is enough.
+
+    Each request of a transaction is answered when all of it is on disk, so it waits for the others.
+    A client that is alone waits for its own requests, and large transactions are the cheaper ones.
+    While several clients ask for something, transactions are small, and a large request has its
+    own. Used by the thread that has the store.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: float = HANDLE_S
+        #: Bytes of the requests that the transaction has taken.
+        self.bytes: int = 0
+        #: Whether several clients have asked for something lately; any thread may read it.
+        self.is_shared: bool = False
+        self._frames = 0
+        self._end = 0.0  # by `time.perf_counter`
+        self._most_bytes = MAX_BYTES
+        self._last_client = ""
+        self._shared_until_ms = 0
+
+    def begin(self) -> None:
+        """Note that a transaction begins."""
+        self.bytes = self._frames = 0
+        self._end = time.perf_counter() + self.seconds
+
+    def take(self, now_ms: int) -> T | None:
+        """Remove the next request, if it is for this transaction; the first one always is.
+
+        `now_ms`: by the server's clock.
+        """
+        if not self.length:
+            return None
+        queue = self._next()
+        size = queue.items[0][1]
+        if self._frames and (
+            self._frames >= MAX_FRAMES
+            or self.bytes + size > self._most_bytes
+            or time.perf_counter() >= self._end
+        ):
+            return None
+        self._frames += 1
+        self.bytes += size
+        client = queue.client
+        if client != self._last_client:
+            self._shared_until_ms = now_ms + SHARED_MS if self._last_client else 0
+            self._last_client = client
+        self.is_shared = now_ms < self._shared_until_ms
+        self._most_bytes = SHARED_BYTES if self.is_shared else MAX_BYTES
+        return self._pop(queue)
 
 
 class _ClientQueue(Generic[T]):

@@ -36,11 +36,11 @@ from purgatory.service.protocol import (
     Submitted,
     Welcome,
 )
-from purgatory.service.server.commands import ClientConnected, ClientRequest, OutcomePush
+from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import IN_MEMORY, JobRequests
 from purgatory.service.server.memory import held_bytes, operation_bytes, value_bytes
-from purgatory.service.server.reads.outcome_frames import OutcomeFrames
+from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
@@ -51,9 +51,6 @@ from purgatory.service.store.store import Store
 
 #: Requests whose replies are remembered.
 KeptRequest = Complete | Fail | Cancel | Extend | Finish | EndDead
-
-#: Route and frame.
-Replies = list[tuple[bytes, bytes]]
 
 
 class RequestHandler:
@@ -74,10 +71,9 @@ class RequestHandler:
         self._state = state
         self._validator = validator
         self._server = server
-        self._frames = OutcomeFrames(store)
+        self._store = store
         self._job_requests = JobRequests(state.leases, validator)
-        #: Leases jobs to workers.
-        self.job_frames: JobFrames = JobFrames(state.leases, store)
+        self._job_frames = JobFrames(state.leases, store)
         #: What only reads, and waits for its answer.
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
@@ -117,9 +113,8 @@ class RequestHandler:
         self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
         if request.answer:
             reply = Acknowledged(request.seq, before - len(client.unacknowledged))
-            transaction.unconditional_replies.append(
-                (command.route, reply)
-            )  # no commit can fail it
+            # No commit can fail it.
+            transaction.unconditional_replies.append((command.route, reply))
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
         """Answer a request that changes something, when that is committed."""
@@ -205,7 +200,8 @@ class RequestHandler:
     def _submit(
         self, transaction: Transaction, command: ClientRequest, request: Submit
     ) -> Submitted:
-        self.reads.repeated.check_room(command.route)
+        if self.reads.repeated.by_route:
+            self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)
         all_known = self._state.known
         left = self._state.memory_left
@@ -240,22 +236,26 @@ class RequestHandler:
         failure = Failure(command.request.seq, refusal.code, str(refusal))
         transaction.unconditional_replies.append((command.route, failure))
 
-    def replies(self, transaction: Transaction) -> Replies:
-        """Encode the replies to a committed transaction's requests."""
-        found = [(route, encode(reply)) for route, reply in transaction.replies]
-        return found + self._unconditional_replies(transaction)
+    def answer(self, transaction: Transaction, size: int) -> TransactionReplies:
+        """Encode what a committed transaction is answered with, and lease jobs.
 
-    def repeat_outcomes(self, transaction: Transaction) -> None:
-        """Have the outcomes sent again that a committed transaction's requests asked for."""
+        `size`: the bytes of its requests. Raises StoreError.
+        """
+        outcomes = transaction.outcomes
+        pushes = outcome_pushes(self._store, outcomes) if outcomes else []
         for command, records in transaction.repeated_outcomes:
             self.reads.repeat(command.client, command.route, records)
+        frames = _encoded(transaction.replies + transaction.unconditional_replies)
+        if self._state.leases.by_number:
+            frames += self._job_frames.assign(transaction.clock_ms)
+        return TransactionReplies(frames, pushes, size)
 
-    def rejections(self, transaction: Transaction, refusal: Refused) -> Replies:
+    def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
         """Encode the replies to a transaction that was rolled back: each change is refused."""
         for command in transaction.writes:
             if not self._reply_to_known(transaction, command, refusal):
                 self._refuse(transaction, command, refusal)
-        return self._unconditional_replies(transaction)
+        return TransactionReplies(_encoded(transaction.unconditional_replies), [], size)
 
     def _reply_to_known(
         self, transaction: Transaction, command: ClientRequest, refusal: Refused
@@ -285,15 +285,9 @@ class RequestHandler:
             self.reads.repeat(command.client, command.route, outcomes)
         return True
 
-    def _unconditional_replies(self, transaction: Transaction) -> Replies:
-        return [(route, encode(reply)) for route, reply in transaction.unconditional_replies]
 
-    def pushes(self, transaction: Transaction) -> list[OutcomePush]:
-        """Encode a committed transaction's outcomes, for those of their clients that are connected.
-
-        Raises StoreError.
-        """
-        return self._frames.pushes(transaction.outcomes)
+def _encoded(replies: list[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:
+    return [(route, encode(reply)) for route, reply in replies]
 
 
 def _add_known(

@@ -19,7 +19,6 @@ any.
 """
 
 import logging
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -39,9 +38,8 @@ from purgatory.service.server.commands import (
     StoreLoopCommand,
     StoreLoopStopped,
     StoreReleased,
-    TransactionReplies,
 )
-from purgatory.service.server.fair_queue import FairQueue
+from purgatory.service.server.fair_queue import RequestQueue
 from purgatory.service.server.journal.journal_rows import (
     event_rows,
     extension_rows,
@@ -59,7 +57,7 @@ from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.maintenance import Maintenance
-from purgatory.service.server.transactions.transaction import Transaction, TransactionBudget
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.rows import JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
@@ -114,10 +112,11 @@ class StoreLoop:
         self._sink = sink
         state.journal_numbers.is_used = sink is not None
         self._reads = handler.reads
-        self._commands: FairQueue[_ClientCommand] = FairQueue()  # for the next transactions
+        #: For the next transactions.
+        self.requests: RequestQueue[_ClientCommand] = RequestQueue()
         self._after_commit: list[_AfterCommit] = []
-        self.budget: TransactionBudget = TransactionBudget()
-        self._unreleased = self.START_COMMANDS  # commands that the store thread has taken
+        #: Commands that the store thread has taken and not released; for that thread.
+        self.unreleased: int = self.START_COMMANDS
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
         self._stopping = False  # ends when the commands have been handled
@@ -147,14 +146,9 @@ class StoreLoop:
         self._send(JournalConfirmed(position))  # if it is too late, the next start is told
 
     @property
-    def is_released(self) -> bool:
-        """Whether the store thread has released the store; for that thread."""
-        return not self._unreleased
-
-    @property
     def backlog(self) -> int:
         """How many commands it was sent and has not handled; any thread."""
-        return self.mailbox.depth + len(self._commands)
+        return self.mailbox.depth + self.requests.length
 
     def wait(self, timeout: float | None) -> None:
         """Send the replies, then take the commands; sleep until there are some.
@@ -163,14 +157,14 @@ class StoreLoop:
         network thread's business, which has the store meanwhile.
         """
         mailbox = self.mailbox
-        idle = timeout != 0 and not self._commands and not mailbox.peek()
-        if idle and self._unreleased:
-            self._outgoing = [StoreReleased(self._unreleased, self._outgoing)]
-            self._unreleased = 0
+        idle = timeout != 0 and not self.requests.length and not mailbox.peek()
+        if idle and self.unreleased:
+            self._outgoing = [StoreReleased(self.unreleased, self._outgoing)]
+            self.unreleased = 0
         self.send_replies()
         command = mailbox.recv(None if idle else 0)
         while command is not None:
-            self._unreleased += 1
+            self.unreleased += 1
             self._take(command)
             yield_gil()
             # A command that comes after this look is found by the next wait.
@@ -178,8 +172,10 @@ class StoreLoop:
 
     def _take(self, command: StoreLoopCommand) -> None:
         """Queue a command for the next transactions."""
-        if isinstance(command, _ClientCommand):
-            self._commands.append(command.client, command, _size(command))
+        if isinstance(command, ClientRequest):
+            self.requests.append(command.client, command, command.size)
+        elif isinstance(command, ClientConnected | ClientDisconnected):
+            self.requests.append(command.client, command)
         elif isinstance(command, FetchOutcomes):
             self._reads.fetch(command)
         else:
@@ -220,25 +216,29 @@ class StoreLoop:
 
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
-        next_wake_ns = self.state.next_wake_ns()
+        state = self.state
+        next_wake_ns = state.next_wake_ns()
         self.activity.due_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
-        due = [due_ms * NS_PER_MS for due_ms in self._due_ms() if due_ms is not None]
-        if next_wake_ns is not None:
-            due.append(next_wake_ns)
-        wake_ns = min(due, default=sys.maxsize)
+        if self.requests.length or self._reads.waiting:
+            return 0.0
+        due_ms = [self._maintenance.next_ms]
         if self._retry_ms:
-            wake_ns = self._retry_ms * NS_PER_MS
-        wake_ns = min(wake_ns, self._maintenance.next_ms * NS_PER_MS)
-        is_busy = self._commands or self._reads
-        return 0.0 if is_busy else self.clock.seconds_until(wake_ns)
+            due_ms.append(self._retry_ms)
+        else:
+            due_ms += [each for each in self._other_due_ms() if each is not None]
+        wake_ns = min(due_ms) * NS_PER_MS
+        if next_wake_ns is not None and not self._retry_ms:
+            wake_ns = min(wake_ns, next_wake_ns)
+        return self.clock.seconds_until(wake_ns)
 
-    def _due_ms(self) -> tuple[int | None, ...]:
+    def _other_due_ms(self) -> tuple[int | None, ...]:
         """Return when other things than operations are due; None for one that is not."""
         state = self.state
+        leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         return (
-            state.leases.next_wake_ms(state.clock()),
-            state.retention.next_deletion_ms(),
-            state.journal_numbers.next_deletion_ms(),
+            leases.next_wake_ms(state.clock()) if leases.by_number else None,
+            retention.next_deletion_ms() if retention.acknowledged else None,
+            numbers.next_deletion_ms() if numbers.has_deletable else None,
         )
 
     def advance_clock(self) -> bool:
@@ -271,7 +271,7 @@ class StoreLoop:
         after_commit, self._after_commit = self._after_commit, []
         for command in after_commit:
             self._handle_after_commit(command)
-        if self._reads:
+        if self._reads.waiting:
             self.send_replies()
             self._outgoing += self._reads.run(self.read_seconds)
 
@@ -285,15 +285,13 @@ class StoreLoop:
 
     def _handle_requests(self, transaction: Transaction) -> None:
         """Handle the requests that come next, until it is enough for one transaction."""
-        commands, budget = self._commands, self.budget
-        budget.begin()
-        while commands and budget.has_room(_size(commands.peek())):
-            command = commands.popleft()
+        requests = self.requests
+        requests.begin()
+        while (command := requests.take(transaction.clock_ms)) is not None:
             if isinstance(command, ClientDisconnected):
                 self._disconnect(transaction, command)
             else:
                 self.handler.handle(transaction, command)
-            budget.spend(command.client, _size(command), transaction.clock_ms)
             yield_gil()  # to the network thread: it reads the next requests meanwhile
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
@@ -337,11 +335,7 @@ class StoreLoop:
         self.submitted += len(transaction.submitted)
         for _, record in transaction.outcomes:
             self.ended[record.outcome] += 1
-        pushes = self.handler.pushes(transaction)
-        self.handler.repeat_outcomes(transaction)
-        replies = self.handler.replies(transaction)
-        replies += self.handler.job_frames.assign(transaction.clock_ms)
-        self._answer(TransactionReplies(replies, pushes, self.budget.bytes))
+        self._answer(self.handler.answer(transaction, self.requests.bytes))
         if self._sink is not None:
             self._write_to_journal(self._sink, transaction)
 
@@ -361,8 +355,7 @@ class StoreLoop:
         if self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
-        rejections = self.handler.rejections(transaction, refusal)
-        self._answer(TransactionReplies(rejections, [], self.budget.bytes))
+        self._answer(self.handler.reject(transaction, refusal, self.requests.bytes))
 
     def _handle_after_commit(self, command: _AfterCommit) -> None:
         if isinstance(command, JournalConfirmed):
@@ -377,7 +370,7 @@ class StoreLoop:
 
     def finished(self) -> bool:
         """Return whether it was stopped, or has failed."""
-        return self.failure is not None or (self._stopping and not self._commands)
+        return self.failure is not None or (self._stopping and not self.requests.length)
 
     def shut_down(self) -> None:
         """Close the database and the journal, and tell the network thread."""
@@ -405,11 +398,6 @@ class StoreLoop:
         transaction.publish()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})
-
-
-def _size(command: _ClientCommand) -> int:
-    """Return the bytes of a request; 0 for what is none."""
-    return command.size if isinstance(command, ClientRequest) else 0
 
 
 def _due_span(transaction: Transaction) -> tuple[int, int]:

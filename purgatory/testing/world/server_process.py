@@ -59,7 +59,7 @@ class ServerProcess(Process):
             clocks=self.machine.clocks(),
         )
         store_loop = self.parts.store_loop
-        store_loop.budget.seconds = store_loop.read_seconds = _NO_LIMIT_S
+        store_loop.requests.seconds = store_loop.read_seconds = _NO_LIMIT_S
         store_loop.start()
         if self.alive:
             self.parts.network.listen(self.context(), ADDRESS, None)
@@ -135,10 +135,10 @@ class _StoreThread:
         self.shut_down = store_loop.shut_down
 
     def sleep_seconds(self) -> float | None:
-        return None if self._store_loop.is_released else 0.0
+        return 0.0 if self._store_loop.unreleased else None
 
     def step(self) -> None:
         store_loop = self._store_loop
-        store_loop.wait(None if store_loop.is_released else store_loop.max_sleep())
-        if not store_loop.is_released:
+        store_loop.wait(store_loop.max_sleep() if store_loop.unreleased else None)
+        if store_loop.unreleased:
             store_loop.advance_clock()

@@ -13,7 +13,15 @@ class JournalNumbers:
     A rolled back transaction does not give its numbers back: it leaves a gap.
     """
 
-    __slots__ = ("_confirmed", "_deleted", "_events", "_extensions", "_pace", "is_used")
+    __slots__ = (
+        "_confirmed",
+        "_deleted",
+        "_events",
+        "_extensions",
+        "_pace",
+        "has_deletable",
+        "is_used",
+    )
 
     def __init__(self, last: JournalPosition, deleted: tuple[int, int]) -> None:
         self.is_used: bool = False
@@ -21,6 +29,8 @@ class JournalNumbers:
         self._extensions = last.extensions
         self._deleted = deleted
         self._confirmed = deleted
+        #: Whether the journal has rows that are not deleted.
+        self.has_deletable: bool = False
         self._pace = DeletionPace()
 
     def next_event(self) -> int:
@@ -36,12 +46,11 @@ class JournalNumbers:
     def confirm(self, position: JournalPosition) -> None:
         """Note that the journal has all rows up to `position`."""
         self._confirmed = (position.events, position.extensions)
+        self._compare()
 
-    @property
-    def has_deletable(self) -> bool:
-        """Whether the journal has rows that are not deleted."""
+    def _compare(self) -> None:
         (events, extensions), (events_gone, extensions_gone) = self._confirmed, self._deleted
-        return events > events_gone or extensions > extensions_gone
+        self.has_deletable = events > events_gone or extensions > extensions_gone
 
     def next_deletion_ms(self) -> int | None:
         """Return when rows are to be deleted; None if only the journal can change that.
@@ -59,6 +68,7 @@ class JournalNumbers:
     def note_deleted(self, deleted: tuple[int, int]) -> None:
         """Note that what `select_deletable` returned is committed."""
         self._deleted = deleted
+        self._compare()
 
 
 def _next_of(confirmed: int, deleted: int) -> int:

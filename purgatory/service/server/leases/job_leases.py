@@ -40,7 +40,8 @@ class JobLeases:
     """All jobs that are due and not done. `epoch` is above those of earlier runs."""
 
     def __init__(self, epoch: int) -> None:
-        self._by_number: dict[int, DueJob] = {}
+        #: All of them, by number: without any there is nothing to do.
+        self.by_number: dict[int, DueJob] = {}
         self._groups: dict[str, JobGroup] = {}
         self._later: list[tuple[int, int]] = []  # a heap: when, and number of a job
         # A heap: when a lease ends, token, number. An entry is stale if the token is another's.
@@ -54,12 +55,12 @@ class JobLeases:
     def counts(self) -> JobCounts:
         """Return how many jobs there are."""
         leased, dead = self._leased, self._dead
-        return JobCounts(len(self._by_number) - leased - dead, leased, dead)
+        return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
     @property
     def memory_bytes(self) -> int:
         """Return the memory that they take, without their outcomes."""
-        return job_bytes(len(self._by_number))
+        return job_bytes(len(self.by_number))
 
     def _group(self, name: str) -> JobGroup:
         group = self._groups.get(name)
@@ -97,11 +98,11 @@ class JobLeases:
         if not group.workers:
             del self._staffed[client]
             self._drop_if_empty(client)
-        return [self._by_number[number] for number in worker.held]
+        return [self.by_number[number] for number in worker.held]
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
         """Have a job that is due wait for a worker, from `at_ms` on."""
-        self._by_number[job.record.seq] = job
+        self.by_number[job.record.seq] = job
         if at_ms:
             heappush(self._later, (at_ms, job.record.seq))
         else:
@@ -109,12 +110,12 @@ class JobLeases:
 
     def add_dead(self, job: DueJob) -> None:
         """Add a job that was given up."""
-        self._by_number[job.record.seq] = job
+        self.by_number[job.record.seq] = job
         self._bury(job)
 
     def held(self, client: str, number: int, token: int) -> DueJob | None:
         """Return the job of a lease that lasts; None if it has ended."""
-        job = self._by_number.get(number)
+        job = self.by_number.get(number)
         if job is None or job.holder is None or job.token != token:
             return None
         return job if job.record.client.name == client else None
@@ -160,7 +161,7 @@ class JobLeases:
     def finish(self, job: DueJob) -> None:
         """Forget a job: it is done, or dropped."""
         self._release(job)
-        del self._by_number[job.record.seq]
+        del self.by_number[job.record.seq]
         self._drop_if_empty(job.record.client.name)
 
     def put_back(self, job: DueJob, *, counts: bool, at_ms: int = 0) -> None:
@@ -203,7 +204,7 @@ class JobLeases:
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Lease jobs to workers that have room, up to MAX_ASSIGNED; returns which to which."""
         while self._later and self._later[0][0] <= now_ms:
-            job = self._by_number.get(heappop(self._later)[1])
+            job = self.by_number.get(heappop(self._later)[1])
             if job is not None:
                 self._group(job.record.client.name).put(job)
         given: list[tuple[WorkerConnection, DueJob]] = []
@@ -228,7 +229,7 @@ class JobLeases:
 
     def _leased_job(self, _: int, token: int, number: int) -> DueJob | None:
         """Return the job of an entry of `_ends`; None if it is stale."""
-        job = self._by_number.get(number)
+        job = self.by_number.get(number)
         return job if job is not None and job.holder is not None and job.token == token else None
 
     def next_wake_ms(self, now_ms: int) -> int | None:

@@ -97,7 +97,7 @@ class Network:
         self._monotonic: Callable[[], float] = platform.monotonic
         self._validator = validator
         self._store = LentStore(store_loop, self._on_own_answer)
-        self._budget = store_loop.budget
+        self._requests = store_loop.requests
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
@@ -193,8 +193,8 @@ class Network:
             self.connections.retry_blocked()
         self._ping_idle()
         waiting = self.reception.waiting
-        if self._budget.is_shared or waiting.is_shared:
-            waiting.begin(is_shared=self._budget.is_shared)
+        if self._requests.is_shared or waiting.is_shared:
+            waiting.begin(is_shared=self._requests.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
         if self._may_take_waiting():

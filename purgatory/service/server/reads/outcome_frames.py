@@ -31,63 +31,52 @@ _NOTHING: Final = Raw(NOTHING)
 Ended = tuple[PendingOperation, OutcomeRecord]
 
 
-class OutcomeFrames:
-    """Makes frames of outcomes, of memory and of `store`. Methods raise StoreError."""
+def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]:
+    """Encode committed outcomes, for those of their clients that are connected.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def pushes(self, outcomes: Sequence[Ended]) -> list[OutcomePush]:
-        """Encode committed outcomes, for those of their clients that are connected."""
-        by_client: dict[str, list[Ended]] = {}
-        for operation, record in outcomes:
-            if record.client.connections and not record.is_job:
-                by_client.setdefault(record.client.name, []).append((operation, record))
-        pushes: list[OutcomePush] = []
-        room = PUSHED_BYTES
-        for name, ended in by_client.items():
-            room -= self._push(name, ended, room, pushes)
-        return pushes
-
-    def _push(self, name: str, ended: list[Ended], room: int, pushes: list[OutcomePush]) -> int:
-        """Encode the outcomes of one client; returns how many bytes that took.
-
-        Beyond `room` the last push has no frame: the connections fetch what is missing.
-        """
-        size = 0
-        for first, last, frame in _split_into_frames(self._messages(ended)):
-            if size >= room:
+    Beyond PUSHED_BYTES the last push of a client has no frame. Raises StoreError.
+    """
+    by_client: dict[str, list[Ended]] = {}
+    for operation, record in outcomes:
+        if record.client.connections and not record.is_job:
+            by_client.setdefault(record.client.name, []).append((operation, record))
+    pushes: list[OutcomePush] = []
+    room = PUSHED_BYTES
+    for name, ended in by_client.items():
+        for first, last, frame in _split_into_frames(_messages(store, ended)):
+            if room <= 0:
                 pushes.append(OutcomePush(name, first, ended[-1][1].seq, None))
                 break
             pushes.append(OutcomePush(name, first, last, frame))
-            size += len(frame)
-        return size
+            room -= len(frame)
+    return pushes
 
-    def _messages(self, ended: list[Ended]) -> Iterator[OutcomeMessage]:
-        for start in range(0, len(ended), PORTION):
-            portion = ended[start : start + PORTION]
-            numbers = [operation.number for operation, _ in portion if operation.has_payload]
-            stored = self._store.by_numbers(numbers) if numbers else {}
-            for operation, record in portion:
-                row = stored.get(operation.number)
-                yield _outcome(operation, record, None if row is None else row.payload)
 
-    def first(self, records: Sequence[OutcomeRecord]) -> list[OutcomeMessage]:
-        """Return a frame's worth of committed outcomes.
+def _messages(store: Store, ended: list[Ended]) -> Iterator[OutcomeMessage]:
+    for start in range(0, len(ended), PORTION):
+        portion = ended[start : start + PORTION]
+        numbers = [operation.number for operation, _ in portion if operation.has_payload]
+        stored = store.by_numbers(numbers) if numbers else {}
+        for operation, record in portion:
+            row = stored.get(operation.number)
+            yield _outcome(operation, record, None if row is None else row.payload)
 
-        The first ones, if the records are in order of their sequence numbers.
-        """
-        messages: list[OutcomeMessage] = []
-        size = 0
-        for start in range(0, len(records), PORTION):
-            seqs = [record.seq for record in records[start : start + PORTION]]
-            for outcome, row in self._store.outcomes_by_seqs(seqs):
-                if not _is_full(len(messages), size):
-                    messages.append(_stored_outcome(outcome, row))
-                    size += _size(messages[-1])
+
+def first_outcomes(store: Store, records: Sequence[OutcomeRecord]) -> list[OutcomeMessage]:
+    """Return a frame's worth of committed outcomes. Raises StoreError.
+
+    The first ones, if the records are in order of their sequence numbers.
+    """
+    messages: list[OutcomeMessage] = []
+    size = 0
+    for start in range(0, len(records), PORTION):
+        seqs = [record.seq for record in records[start : start + PORTION]]
+        for outcome, row in store.outcomes_by_seqs(seqs):
+            messages.append(_stored_outcome(outcome, row))
+            size += _size(messages[-1])
             if _is_full(len(messages), size):
-                break
-        return messages
+                return messages
+    return messages
 
 
 def _split_into_frames(outcomes: Iterable[OutcomeMessage]) -> Iterator[tuple[int, int, bytes]]:

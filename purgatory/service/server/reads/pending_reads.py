@@ -33,7 +33,7 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.leases.job_frames import JobFrames
-from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, OutcomeFrames
+from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, first_outcomes
 from purgatory.service.server.reads.status_answers import answer_list, answer_query
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
@@ -67,7 +67,6 @@ class PendingReads:
     ) -> None:
         self._state = state
         self._store = store
-        self._frames = OutcomeFrames(store)
         self._job_frames = JobFrames(state.leases, store)
         self._stats = stats
         self._max_bytes = max_bytes
@@ -76,11 +75,9 @@ class PendingReads:
         self._current: _Answer | None = None
         self._figures: dict[str, Any] | None = None  # for all requests of one run
         self._closed = False
+        #: Whether anything waits.
+        self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
-
-    def __bool__(self) -> bool:
-        """Return whether anything waits."""
-        return bool(self._queue) or self._current is not None
 
     def add(self, request: ClientRequest) -> None:
         """Queue a query or a request for figures. Raises TooManyReads if too many wait."""
@@ -91,12 +88,16 @@ class PendingReads:
             )
         if not self._closed:
             self._bytes += request.size
-            self._queue.append(request.client, request)
+            self._append(request)
 
     def fetch(self, command: FetchOutcomes) -> None:
         """Queue the reading of a frame of outcomes."""
         if not self._closed:
-            self._queue.append(command.client, command)
+            self._append(command)
+
+    def _append(self, command: ClientRequest | FetchOutcomes) -> None:
+        self._queue.append(command.client, command)
+        self.waiting = True
 
     def repeat(self, client: str, route: bytes, records: list[OutcomeRecord]) -> None:
         """Have outcomes sent again to a connection, a frame at a time."""
@@ -106,6 +107,7 @@ class PendingReads:
     def close(self) -> None:
         """Drop what waits, and take no more: the server closes."""
         self._closed = True
+        self.waiting = False
         self._queue.clear()
         self._current = None
 
@@ -114,12 +116,13 @@ class PendingReads:
         answers: list[NetworkCommand] = []
         self._figures = None
         end = time.perf_counter() + seconds
-        while self:
+        while self.waiting:
             if self._current is None:
                 self._current = self._begin(self._queue.popleft())
             answer = next(self._current, _DONE)
             if answer is _DONE:
                 self._current = None
+                self.waiting = self._queue.length > 0
             elif answer is not None:
                 answers.append(answer)
             if time.perf_counter() >= end:
@@ -173,7 +176,7 @@ class PendingReads:
         while client is not None and (seqs := client.seqs_after(after, MAX_OUTCOMES_PER_FRAME)):
             found = client.unacknowledged
             if records := [found[seq] for seq in seqs if seq in found]:
-                return self._frames.first(records)
+                return first_outcomes(self._store, records)
             after = seqs[-1]
         return []
 
@@ -184,7 +187,7 @@ class PendingReads:
         while records := self.repeated.next_of(route, MAX_OUTCOMES_PER_FRAME):
             present = [record for record in records if known.get(record.op_id) is record]
             if present:
-                outcomes = self._frames.first(present)
+                outcomes = first_outcomes(self._store, present)
                 self.repeated.remove(route, [outcome.number for outcome in outcomes])
                 yield OutcomeFrame(
                     route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
@@ -203,45 +206,43 @@ class RepeatedOutcomes:
     """
 
     def __init__(self) -> None:
-        self._by_route: dict[bytes, dict[int, OutcomeRecord]] = {}  # by sequence number
-        self._count = 0
-
-    def __len__(self) -> int:
-        """Return how many outcomes wait."""
-        return self._count
+        #: By route of the connection and sequence number.
+        self.by_route: dict[bytes, dict[int, OutcomeRecord]] = {}
+        #: How many outcomes wait.
+        self.count: int = 0
 
     def check_room(self, route: bytes) -> None:
         """Raise TooManyReads if a connection may not ask for more now."""
-        waiting = len(self._by_route.get(route, ()))
-        if waiting >= REPEATED_PER_CONNECTION or (waiting and self._count >= REPEATED):
+        waiting = len(self.by_route.get(route, ()))
+        if waiting >= REPEATED_PER_CONNECTION or (waiting and self.count >= REPEATED):
             raise TooManyReads(
                 f"{waiting} outcomes wait to be sent again on this connection; read them first"
             )
 
     def add(self, route: bytes, records: Iterable[OutcomeRecord]) -> bool:
         """Add outcomes; True if the connection had asked for none before: it has to be served."""
-        known = self._by_route.get(route)
-        waiting = self._by_route.setdefault(route, {})
+        known = self.by_route.get(route)
+        waiting = self.by_route.setdefault(route, {})
         before = len(waiting)
         for record in records:
             waiting[record.seq] = record
-        self._count += len(waiting) - before
+        self.count += len(waiting) - before
         return known is None
 
     def next_of(self, route: bytes, limit: int) -> list[OutcomeRecord]:
         """Return up to `limit` outcomes, in the order in which they were added; they stay."""
-        return list(islice(self._by_route.get(route, {}).values(), limit))
+        return list(islice(self.by_route.get(route, {}).values(), limit))
 
     def remove(self, route: bytes, seqs: Iterable[int]) -> None:
         """Remove outcomes: they were sent, or have been deleted."""
-        waiting = self._by_route.get(route, {})
+        waiting = self.by_route.get(route, {})
         for seq in seqs:
             if waiting.pop(seq, None) is not None:
-                self._count -= 1
+                self.count -= 1
 
     def forget(self, route: bytes) -> None:
         """Remove all outcomes of a connection."""
-        self._count -= len(self._by_route.pop(route, ()))
+        self.count -= len(self.by_route.pop(route, ()))
 
 
 _DONE: Final = OutcomeFrame(b"", None, 0)

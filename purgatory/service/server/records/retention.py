@@ -66,7 +66,7 @@ class OutcomeRetention:
         self.unacknowledged: int = 0
         self.bytes: int = 0  # that the outcomes take, until they are deleted
         # With the time of the acknowledgement, oldest first.
-        self._acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
+        self.acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
         # Without a journal every row counts as confirmed.
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
         self._blocked = False  # the oldest is not in the journal yet
@@ -75,7 +75,7 @@ class OutcomeRetention:
     @property
     def overdue(self) -> int:
         """How many acknowledged outcomes there are beyond `RETAINED_OUTCOMES`."""
-        beyond = len(self._acknowledged) - RETAINED_OUTCOMES
+        beyond = len(self.acknowledged) - RETAINED_OUTCOMES
         return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
@@ -115,7 +115,7 @@ class OutcomeRetention:
     def _mark_deletable(self, record: OutcomeRecord, now_ms: int) -> None:
         record.client.count -= 1
         self.unacknowledged -= 1
-        self._acknowledged.append((now_ms, record))
+        self.acknowledged.append((now_ms, record))
         self._clients.drop_if_idle(record.client)
 
     def confirm_journaled(self, position: JournalPosition) -> None:
@@ -128,24 +128,24 @@ class OutcomeRetention:
 
         A time in the past means at once.
         """
-        if not self._acknowledged or self._blocked:
+        if not self.acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
             return self._pace.paused_until_ms
-        deletion_ms = self._acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
+        deletion_ms = self.acknowledged[0][0] + RETAINED_OUTCOMES_MS + DELETION_DELAY_MS
         return max(deletion_ms, self._pace.paused_until_ms)
 
     def acknowledgements(self) -> list[tuple[int, int]]:
         """Return when each outcome was acknowledged that is kept, and its number; oldest first."""
-        return [(acknowledged_ms, record.seq) for acknowledged_ms, record in self._acknowledged]
+        return [(acknowledged_ms, record.seq) for acknowledged_ms, record in self.acknowledged]
 
     def select_deletable(self, now_ms: int) -> list[OutcomeRecord]:
         """Return the outcomes to delete now, oldest first; `delete` removes them."""
         selected: list[OutcomeRecord] = []
-        left = len(self._acknowledged)
+        left = len(self.acknowledged)
         most = most_deleted(self.overdue)
         self._pace.begin(now_ms)
-        for acknowledged_ms, record in self._acknowledged:
+        for acknowledged_ms, record in self.acknowledged:
             if len(selected) >= most:
                 break
             young = acknowledged_ms + RETAINED_OUTCOMES_MS > now_ms and left <= RETAINED_OUTCOMES
@@ -163,6 +163,6 @@ class OutcomeRetention:
     def delete(self, selected: list[OutcomeRecord]) -> None:
         """Remove what `select_deletable` returned: its rows are gone, its ids may be used again."""
         for record in selected:
-            self._acknowledged.popleft()
+            self.acknowledged.popleft()
             del self._known[record.op_id]
             self.bytes -= outcome_bytes(record.op_id)

@@ -45,12 +45,15 @@ class Maintenance:
         """Do what is due. Nothing is deleted before `retry_ms`: the last commit has failed."""
         now_ms = transaction.clock_ms
         state = self._state
-        for deletion_ms, delete in (
-            (state.retention.next_deletion_ms(), transaction.delete_outcomes),
-            (state.journal_numbers.next_deletion_ms(), transaction.delete_journaled),
-        ):
+        retention, numbers = state.retention, state.journal_numbers
+        if retention.acknowledged:
+            deletion_ms = retention.next_deletion_ms()
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
-                delete()
+                transaction.delete_outcomes()
+        if numbers.has_deletable:
+            deletion_ms = numbers.next_deletion_ms()
+            if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
+                transaction.delete_journaled()
         if now_ms >= self.next_ms:
             self.next_ms = now_ms + MAINTENANCE_MS
             state.retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)

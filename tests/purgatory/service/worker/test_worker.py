@@ -188,7 +188,7 @@ def test_a_lease_is_kept_while_the_handler_runs(server, worker, client):
 
 def lease_end(server, job):
     """Return when the lease of a job ends, in milliseconds of the server's clock."""
-    held = server._running.store_loop.state.leases._by_number.values()
+    held = server._running.store_loop.state.leases.by_number.values()
     return next(due.until_ms for due in held if due.token == job.token)
 
 

@@ -73,7 +73,7 @@ def test_a_query_keeps_no_other_client_waiting(server):
 
 def test_requests_of_a_client_wait_for_their_turn(server):
     """A transaction ends when its time has; then other clients come first."""
-    server.store_loop.budget.seconds = 0
+    server.store_loop.requests.seconds = 0
     for n in range(10):
         server.post(Submit, [operation(f"o{n}")], seq=n)
     server.post(Submit, [operation("other")], client="other", seq=100)
@@ -162,12 +162,12 @@ def test_reads_are_dropped_when_the_server_closes(server):
     replies = server.step(once=True)[0]
     assert [type(reply).__name__ for reply in replies] == ["Submitted"]
     assert server.store_loop.finished()
-    assert not server.store_loop._reads
+    assert not server.store_loop._reads.waiting
 
 
 def test_a_server_that_closes_handles_all_requests(server):
     """Though that takes more than one transaction."""
-    server.store_loop.budget.seconds = 0
+    server.store_loop.requests.seconds = 0
     for n in range(5):
         server.post(Submit, [operation(f"o{n}")])
     server.store_loop.mailbox.send(StopStoreLoop())
@@ -189,7 +189,7 @@ def test_repeated_outcomes_come_one_frame_at_a_time(server):
         got += [outcome.op_id for outcome in told]
         assert len(told) <= 256
     assert got == ids
-    assert len(server.store_loop._reads.repeated) == 0
+    assert server.store_loop._reads.repeated.count == 0
 
 
 def test_repeated_outcomes_with_large_payloads(tmp_path):
@@ -213,9 +213,9 @@ def test_an_outcome_is_repeated_once_though_asked_for_often(server):
     ids = end_many(server, 600)
     for _ in range(10):
         submit_again(server, ids)
-    assert len(server.store_loop._reads.repeated) == 600
+    assert server.store_loop._reads.repeated.count == 600
     server.bye()
-    assert len(server.store_loop._reads.repeated) == 0
+    assert server.store_loop._reads.repeated.count == 0
     assert fetch_repeated(server) == []
 
 
@@ -228,7 +228,7 @@ def test_an_outcome_that_was_deleted_meanwhile_is_not_repeated(server):
     while server.state.known:  # one transaction deletes only some
         server.pass_time(DELETION_PAUSE_MS)
     assert fetch_repeated(server) == []
-    assert len(server.store_loop._reads.repeated) == 0
+    assert server.store_loop._reads.repeated.count == 0
 
 
 def test_much_that_ends_at_once_is_fetched(tmp_path):
