@@ -131,43 +131,6 @@ class LoopThread(Protocol):
         """Tell whether it runs."""
 
 
-class Platform(Protocol):
-    """The machine, as the service sees it."""
-
-    def monotonic(self) -> float:
-        """Return seconds of a clock that never goes back."""
-
-    def monotonic_ns(self) -> int:
-        """Return nanoseconds of that clock."""
-
-    def boot_ns(self) -> int:
-        """Return nanoseconds since boot; that the machine was suspended counts, too."""
-
-    def new_id(self) -> str:
-        """Return 32 hexadecimal digits that were never returned before."""
-
-    def uniform(self, low: float, high: float) -> float:
-        """Return a random number between these."""
-
-    def mailbox(self) -> Mailbox[Any]:
-        """Make a mailbox."""
-
-    def doorbell(self) -> Doorbell:
-        """Make a doorbell."""
-
-    def context(self) -> "zmq.Context[zmq.Socket[bytes]]":
-        """Make a context for sockets."""
-
-    def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
-        """Make a thread that runs a loop, not started."""
-
-    def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
-        """Let time pass until `done`, for so many seconds at most, where no thread would.
-
-        Returns for how long is still to be waited: all of it where threads run.
-        """
-
-
 #: Returns nanoseconds since boot; time asleep counts where the system has such a clock.
 boot_ns: Final[Callable[[], int]] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
@@ -176,20 +139,24 @@ boot_ns: Final[Callable[[], int]] = (
 )
 
 
-class RealPlatform:
-    """The machine that the program runs on."""
+class Platform:
+    """The machine that the program runs on, as the service sees it."""
 
-    monotonic = staticmethod(time.monotonic)
-    monotonic_ns = staticmethod(time.monotonic_ns)
-    boot_ns = staticmethod(boot_ns)
-    uniform = staticmethod(random.uniform)
+    #: Returns seconds of a clock that never goes back.
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
+    #: Returns nanoseconds of that clock.
+    monotonic_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
+    #: Returns nanoseconds since boot; that the machine was suspended counts, too.
+    boot_ns: Callable[[], int] = staticmethod(boot_ns)
+    #: Returns a random number between two others.
+    uniform: Callable[[float, float], float] = staticmethod(random.uniform)
 
     def new_id(self) -> str:
-        """Return the digits of a UUID."""
+        """Return 32 hexadecimal digits that were never returned before."""
         return uuid.uuid4().hex
 
     def mailbox(self) -> Mailbox[Any]:
-        """Make a mailbox with a descriptor."""
+        """Make a mailbox, with a descriptor."""
         return Mailbox()
 
     def doorbell(self) -> Doorbell:
@@ -197,18 +164,21 @@ class RealPlatform:
         return Doorbell()
 
     def context(self) -> "zmq.Context[zmq.Socket[bytes]]":
-        """Make a context of ZeroMQ."""
+        """Make a context for sockets."""
         return zmq.Context()
 
     def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
-        """Make a daemon thread."""
+        """Make a daemon thread that runs a loop, not started."""
         return threading.Thread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
-        """Do nothing: threads run by themselves."""
+        """Let time pass until `done`, for so many seconds at most, where no thread would.
+
+        Returns for how long is still to be waited: all of it, for threads run by themselves.
+        """
         del done
         return seconds
 
 
 #: The platform of all that is not told otherwise.
-REAL_PLATFORM: Final = RealPlatform()
+REAL_PLATFORM: Final = Platform()

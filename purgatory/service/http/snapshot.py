@@ -90,7 +90,7 @@ class StatusReader:
             "levels": [_level(level, now_ms) for level in purgatory.timer.levels()],
             "now_ms": now_ms,
             "service": None if service is None else service.as_dict(),
-            "health": None if self._health is None else self._health().as_dict(),
+            "health": None if self._health is None else asdict(self._health()),
             "operations": None if self._operations is None else self._operations(),
         }
 

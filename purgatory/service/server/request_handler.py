@@ -7,7 +7,7 @@ rolled back.
 Used by the store thread alone; `refused` may be read by any.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw
@@ -145,23 +145,20 @@ class RequestHandler:
             return self._job_requests.change(transaction, command)
         owner = command.client if command.own_only else None
         if isinstance(request, Complete):
-            self._check_all(map(self._validator.check_completion, request.completions))
+            for completion in request.completions:
+                self._validator.check_completion(completion)
             self._check_held(request)
             self._check_memory(request)
             return Completed(request.seq, transaction.complete(request.completions))
         if isinstance(request, Extend):
-            self._check_all(map(self._validator.check_extension, request.extensions))
+            for extension in request.extensions:
+                self._validator.check_timeout(extension.timeout_ms)
             return Extended(request.seq, transaction.extend(request.extensions, owner))
         if isinstance(request, Fail):
-            self._check_all(map(self._validator.check_failure, request.failures))
+            for failure in request.failures:
+                self._validator.check_failure(failure)
             return Failed(request.seq, transaction.fail(request.failures))
         return Cancelled(request.seq, transaction.cancel(request.op_ids, owner))
-
-    def _check_all(self, refusals: Iterable[Refused | None]) -> None:
-        """Raise the first refusal: then nothing of the request is done."""
-        for refusal in refusals:
-            if refusal is not None:
-                raise refusal
 
     def _check_held(self, request: Complete) -> None:
         """Raise TooManyHeld if there would be too many held events."""
@@ -184,7 +181,7 @@ class RequestHandler:
         size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
         value = value_bytes(len(completion.value))
         # Seldom is so little left, or a value so large, that it matters how many operations get it.
-        if value * self._state.purgatory.delayed > left:
+        if value * len(self._state.known) > left:
             watchers = self._state.watchers_of(completion.key)
             size += value * sum(operation.need > 1 for operation in watchers)
         return size

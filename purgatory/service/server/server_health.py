@@ -8,8 +8,8 @@ told soon after they are due: a server that is not ready may be well again by it
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from purgatory.service.encoding import unpack
 from purgatory.service.errors import ServiceError
@@ -19,7 +19,7 @@ from purgatory.service.server.store_activity import NS_PER_S, StoreActivity
 READY_BOUND_S: Final = 5.0
 #: A server does not work if one transaction, its commit included, takes longer.
 STUCK_S: Final = 60.0
-#: In the place of a time until something is due: nothing is. A number, as all figures are.
+#: In the place of a time until something is due: nothing is. A number, as all statistics are.
 NEVER: Final = -1.0
 _MS_PER_S: Final = 1000
 #: How many failures are kept, and how many characters of an error.
@@ -44,10 +44,6 @@ class HealthReport:
     oldest_due_age_s: float
     failing_s: float
     next_due_s: float = NEVER
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return name -> value."""
-        return asdict(self)
 
 
 class ServerHealth:

@@ -281,7 +281,7 @@ class StoreLoop:
         if self._retry_ms:  # nothing of the transaction was written; or it was empty
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
         else:  # operations expire in order of deadline: those left were due after the last one
-            self._late_ms = last_ms if self.state.has_unfinished_expiry else 0
+            self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
 
     def _handle_requests(self, transaction: Transaction) -> None:
         """Handle the requests that come next, until it is enough for one transaction."""
@@ -336,14 +336,19 @@ class StoreLoop:
         for _, record in transaction.outcomes:
             self.ended[record.outcome] += 1
         self._answer(self.handler.answer(transaction, self.requests.bytes))
-        if self._sink is not None:
-            self._write_to_journal(self._sink, transaction)
-
-    def _write_to_journal(self, sink: JournalSink, transaction: Transaction) -> None:
-        operations, outcomes = operation_rows(transaction), outcome_rows(transaction)
-        events, extensions = event_rows(transaction), extension_rows(transaction)
-        if operations or outcomes or events or extensions:
-            sink.write(operations, outcomes, events, extensions)
+        changes = transaction.changes
+        if self._sink is not None and (
+            transaction.submitted
+            or transaction.outcomes
+            or changes.queued_events
+            or changes.queued_extensions
+        ):
+            self._sink.write(
+                operation_rows(transaction),
+                outcome_rows(transaction),
+                event_rows(transaction),
+                extension_rows(transaction),
+            )
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()

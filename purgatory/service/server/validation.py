@@ -3,7 +3,6 @@
 Immutable, so any thread may use it: the network thread and the store thread do.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Raw
@@ -26,7 +25,6 @@ from purgatory.service.protocol import (
     KeyFailure,
     Limits,
     Submission,
-    TimeoutExtension,
 )
 from purgatory.service.server.records.clients import ClientRecord
 
@@ -37,7 +35,7 @@ SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
 class RequestValidator:
-    """Compares with `limits`. Methods return the error, which is cheaper than raising it."""
+    """Compares with `limits`. Methods raise Refused, but for `check_submission`."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -94,34 +92,37 @@ class RequestValidator:
             )
         if total >= limits.pending:
             return TooManyPending(f"the server has {total} operations, as many as it takes")
-        return (
-            self._check_timeout(submission.timeout_ms)
-            or self._check_size("payload", len(submission.payload))
-            or self._check_keys(submission)
-            or self.check_texts((submission.op_id, *submission.keys))
-            or self.check_text(submission.kind, empty=True)
-        )
-
-    def _check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> Refused | None:
-        if 0 <= timeout_ms <= self.limits.timeout_ms:
-            return None
-        if timeout_ms < 0:
-            return Malformed(f"{what} is {timeout_ms}; expected 0 or more")
-        return TimeoutTooLong(f"{what} is {timeout_ms}; expected at most {self.limits.timeout_ms}")
-
-    def _check_keys(self, submission: Submission) -> Refused | None:
-        keys = submission.keys
-        if len(keys) > self.limits.keys:
-            return TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
-        distinct = len(set(keys))
-        if not 0 <= submission.need <= distinct or not distinct:
-            return Malformed(
-                f"need is {submission.need}; expected 1 to {distinct}, the distinct keys, or 0"
-            )
+        try:
+            self.check_timeout(submission.timeout_ms)
+            self._check_size("payload", len(submission.payload))
+            self._check_keys(submission)
+            for text in (submission.op_id, *submission.keys):
+                self.check_text(text)
+            self.check_text(submission.kind, empty=True)
+        except Refused as refusal:
+            return refusal
         return None
 
+    def check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> None:
+        """Check a timeout, or another time that may be as long."""
+        if timeout_ms < 0:
+            raise Malformed(f"{what} is {timeout_ms}; expected 0 or more")
+        most = self.limits.timeout_ms
+        if timeout_ms > most:
+            raise TimeoutTooLong(f"{what} is {timeout_ms}; expected at most {most}")
+
+    def _check_keys(self, submission: Submission) -> None:
+        keys = submission.keys
+        if len(keys) > self.limits.keys:
+            raise TooManyKeys(f"{len(keys)} keys; expected at most {self.limits.keys}")
+        distinct = len(set(keys))
+        if not 0 <= submission.need <= distinct or not distinct:
+            raise Malformed(
+                f"need is {submission.need}; expected 1 to {distinct}, the distinct keys, or 0"
+            )
+
     def check_message(self, frame: bytes) -> None:
-        """Raise TooLarge, or TooManyItems, for a message that is too large."""
+        """Check the size of a message, and how many items it has."""
         most = self.limits.message_bytes
         if len(frame) > most:
             raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
@@ -130,54 +131,35 @@ class RequestValidator:
         if 0 < most < len(frame) and (count := count_items(frame)) > most:
             raise TooManyItems(f"a request with {count} items; expected at most {most}")
 
-    def check_completion(self, completion: Completion) -> Refused | None:
-        """Return why a completion is refused; None if it is not."""
-        refusal = self._check_size("value", len(completion.value)) or self.check_text(
-            completion.key
-        )
-        if refusal is None and (completion.limit is not None or completion.hold_ms):
-            return self._check_limit(completion.limit) or self._check_timeout(
-                completion.hold_ms, "hold_ms"
-            )
-        return refusal
+    def check_completion(self, completion: Completion) -> None:
+        """Check the completion of a key."""
+        self._check_size("value", len(completion.value))
+        self.check_text(completion.key)
+        limit = completion.limit
+        if limit is not None and not 1 <= limit <= _INT64_MAX:
+            raise Malformed(f"limit is {limit}; expected 1 or more")
+        if completion.hold_ms:
+            self.check_timeout(completion.hold_ms, "hold_ms")
 
-    def _check_limit(self, limit: int | None) -> Refused | None:
-        if limit is None or 1 <= limit <= _INT64_MAX:
-            return None
-        return Malformed(f"limit is {limit}; expected 1 or more")
+    def check_failure(self, failure: KeyFailure) -> None:
+        """Check the failure of a key."""
+        message = failure.message
+        self._check_size("message", len(message if message.isascii() else message.encode()))
+        self.check_text(failure.error_type)
+        self.check_text(failure.key)
 
-    def check_failure(self, failure: KeyFailure) -> Refused | None:
-        """Return why a failure is refused; None if it is not."""
-        size = len(failure.message) if failure.message.isascii() else len(failure.message.encode())
-        return (
-            self._check_size("message", size)
-            or self.check_text(failure.error_type)
-            or self.check_text(failure.key)
-        )
-
-    def check_extension(self, extension: TimeoutExtension) -> Refused | None:
-        """Return why an extension is refused; None if it is not."""
-        return self._check_timeout(extension.timeout_ms)
-
-    def _check_size(self, what: str, size: int) -> Refused | None:
+    def _check_size(self, what: str, size: int) -> None:
         most = self.limits.payload_bytes
-        return TooLarge(f"{what} of {size} bytes; expected at most {most}") if size > most else None
+        if size > most:
+            raise TooLarge(f"{what} of {size} bytes; expected at most {most}")
 
-    def check_texts(self, texts: Iterable[str]) -> Refused | None:
-        """Return why one of these ids or keys is refused; None if none is."""
-        for text in texts:
-            if (refusal := self.check_text(text)) is not None:
-                return refusal
-        return None
-
-    def check_text(self, text: str, *, empty: bool = False) -> Refused | None:
-        """Return why an id, key or name is refused; None if it is not. `empty`: it may be empty."""
+    def check_text(self, text: str, *, empty: bool = False) -> None:
+        """Check an id, key or name. `empty`: it may be empty."""
         most = self.limits.text_bytes
         if not text and not empty:
-            return Malformed("an id, key or name is empty; expected a text")
+            raise Malformed("an id, key or name is empty; expected a text")
         if len(text) > most or (not text.isascii() and len(text.encode()) > most):
-            return TooLarge(f"{_shown(text)} has more than {most} bytes")
-        return None
+            raise TooLarge(f"{_shown(text)} has more than {most} bytes")
 
 
 def _shown(text: str) -> str:

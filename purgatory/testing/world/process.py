@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mq import Mailbox
-from purgatory.service.platform import Doorbell, Loop
+from purgatory.service.platform import Doorbell, Loop, Platform
 from purgatory.testing.world.descriptors import Descriptors
 from purgatory.testing.world.loop_thread import SimulatedThread
 from purgatory.testing.world.machine import Machine
@@ -20,7 +20,7 @@ from purgatory.testing.world.sockets import SimulatedContext
 _LONGEST_WAIT_S: Final = 86_400.0
 
 
-class Process:
+class Process(Platform):
     """A process on a machine that has a `network`."""
 
     def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.service.errors import Malformed, Refused, TooLarge, TooManyItems
+from purgatory.service.errors import Malformed, TooLarge, TooManyItems
 from purgatory.service.protocol import (
     DeadEnded,
     EndDead,
@@ -78,7 +78,7 @@ class JobRequests:
         if len(request.kinds) > MAX_KINDS:
             raise TooManyItems(f"{len(request.kinds)} kinds; expected at most {MAX_KINDS}")
         for kind, attempts in request.kinds.items():
-            _raise(self._validator.check_text(kind, empty=True))
+            self._validator.check_text(kind, empty=True)
             if not 1 <= attempts <= _MAX_ATTEMPTS:
                 raise Malformed(f"attempts of {kind!r} are {attempts}; expected 1 or more")
 
@@ -91,8 +91,3 @@ class JobRequests:
         if len(end.error) > limits.payload_bytes:
             raise TooLarge(f"an error of {len(end.error)} characters; "
                            f"expected at most {limits.payload_bytes}")  # fmt: skip
-
-
-def _raise(refusal: Refused | None) -> None:
-    if refusal is not None:
-        raise refusal

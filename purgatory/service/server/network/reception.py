@@ -204,9 +204,7 @@ class Reception:
         if self.closing:
             raise ServerClosing("the server is about to end")
         access.check_name(hello.client)
-        for text, may_be_empty in ((hello.client, False), (hello.session, True)):
-            refusal = self._validator.check_text(text, empty=may_be_empty)
-            if refusal is not None:
-                raise refusal
+        self._validator.check_text(hello.client)
+        self._validator.check_text(hello.session, empty=True)
         if not self._connections.has_room(self._max_clients, now):
             raise TooManyClients(f"{self._max_clients} connections are there already")

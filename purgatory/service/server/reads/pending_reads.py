@@ -68,19 +68,19 @@ class PendingReads:
         self._state = state
         self._store = store
         self._job_frames = JobFrames(state.leases, store)
-        self._stats = stats
+        self._make_stats = stats
         self._max_bytes = max_bytes
         self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
-        self._figures: dict[str, Any] | None = None  # for all requests of one run
+        self._stats: dict[str, Any] | None = None  # for all requests of one run
         self._closed = False
         #: Whether anything waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
 
     def add(self, request: ClientRequest) -> None:
-        """Queue a query or a request for figures. Raises TooManyReads if too many wait."""
+        """Queue a query or a request for statistics. Raises TooManyReads if too many wait."""
         waiting = self._queue.count(request.client)
         if waiting >= READS_PER_CLIENT or (waiting and self._bytes >= READ_BYTES):
             raise TooManyReads(
@@ -114,7 +114,7 @@ class PendingReads:
     def run(self, seconds: float) -> list[NetworkCommand]:
         """Answer what waits for about `seconds`, at least a portion; returns the answers."""
         answers: list[NetworkCommand] = []
-        self._figures = None
+        self._stats = None
         end = time.perf_counter() + seconds
         while self.waiting:
             if self._current is None:
@@ -156,9 +156,9 @@ class PendingReads:
             yield self._job_frames.dead(request.seq, command.client, request.after)
         else:
             assert isinstance(request, Stats)
-            if self._figures is None:
-                self._figures = self._stats()
-            yield encode(StatsReply(request.seq, self._figures))
+            if self._stats is None:
+                self._stats = self._make_stats()
+            yield encode(StatsReply(request.seq, self._stats))
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
         """Read a frame of a client's outcomes beyond those that a connection has."""

@@ -11,7 +11,7 @@ from purgatory.service import AsyncClient, Client, OutcomeMessage
 from purgatory.service.client import outcomes as module
 from purgatory.service.client.outcomes import OutcomeHandled, OutcomeHandler
 from purgatory.service.encoding import unpack_values
-from purgatory.service.platform import RealPlatform
+from purgatory.service.platform import Platform
 from purgatory.service.protocol import Raw
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -216,7 +216,7 @@ class TestRaising:
         """They double, up to a bound; and what waits is not handed over twice."""
         now = [0.0]
 
-        class Longest(RealPlatform):
+        class Longest(Platform):
             monotonic = staticmethod(lambda: now[0])
             uniform = staticmethod(lambda _, most: most)
 

@@ -4,7 +4,6 @@ import sqlite3
 import threading
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from purgatory import StoreError
 from purgatory.service import Config, Server, ServerError, StoreFailed, Unavailable
@@ -75,28 +74,6 @@ def test_in_memory_nothing_is_written(serve, tmp_path):
     server = serve(memory=True)
     assert server.stats().store_bytes == 0
     assert not (tmp_path / "data").exists()
-
-
-def test_figures(serve, connect):
-    """Stats are those of the server; its registry has its purgatory's and timer's metrics."""
-    registry = CollectorRegistry()
-    server = serve({"registry": registry})
-    client = connect(server, name="me")
-    client.defer("a", timeout=60)
-    client.defer("b", timeout=60)
-    client.flush()
-    client.complete("a")
-    stats = server.stats()
-    assert (stats.pending, stats.submitted, stats.completed, stats.connections) == (1, 2, 1, 1)
-    assert stats.commits >= 2
-    assert stats.commit_seconds > 0
-    assert stats.store_bytes > 0
-    assert client.stats()["submitted"] == 2
-    assert registry.get_sample_value("purgatory_operations_pending", {"name": "service"}) == 1
-    assert registry.get_sample_value("timingwheel_timers_pending", {"name": "service"}) == 1
-    assert server.state.timer.stats().pending == server.state.purgatory.delayed == 1
-    server.close()
-    assert registry.get_sample_value("purgatory_operations_pending", {"name": "service"}) is None
 
 
 def test_a_full_disk_is_told_and_passes(serve, connect):

@@ -8,7 +8,7 @@ from purgatory.service.server.server_health import (
     STUCK_S,
     ServerHealth,
 )
-from purgatory.service.server.store_activity import COMMIT_BOUNDS_S, StoreActivity
+from purgatory.service.server.store_activity import StoreActivity
 
 START_NS = 1_000_000_000_000
 
@@ -112,19 +112,3 @@ def test_a_thread_that_has_ended(bench):
     """The server does not work, and is not ready."""
     bench.ended = "the network thread has ended"
     assert bench.report().broken == bench.report().not_ready == "the network thread has ended"
-
-
-def test_the_histogram_of_commits(bench):
-    """Each commit is in the bucket of the least bound that it does not exceed."""
-    for seconds in (0.0, COMMIT_BOUNDS_S[2], 3.0, 100.0):
-        bench.begin_commit()
-        bench.report(after_s=seconds)
-        bench.activity.commit_succeeded()
-    counts = dict(zip((*COMMIT_BOUNDS_S, None), bench.activity.commit_counts, strict=True))
-    assert {bound for bound, count in counts.items() if count} == {
-        COMMIT_BOUNDS_S[0],
-        COMMIT_BOUNDS_S[2],
-        5.0,
-        None,
-    }
-    assert bench.activity.commit_seconds == pytest.approx(103.001)

@@ -4,7 +4,7 @@ import pytest
 
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.errors import StoreFailed
-from purgatory.service.platform import RealPlatform
+from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob
 from purgatory.service.worker.handlers import Retry, make_handler
 from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, WorkerSettings
@@ -44,7 +44,7 @@ class Runner:
         self.stopped = True
 
 
-class Clock(RealPlatform):
+class Clock(Platform):
     """A machine whose time stands still."""
 
     now = 100.0

@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from purgatory.service.encoding import decode_answer, unpack
-from purgatory.service.protocol import Complete, Completion, Failure, Query, States, Stats, Submit
+from purgatory.service.encoding import decode_answer
+from purgatory.service.protocol import Failure, Query, States, Stats, Submit
 from purgatory.service.server.commands import (
     ClientConnected,
     ClientRequest,
@@ -92,50 +92,6 @@ def test_figures_are_gathered_once_for_all_requests_of_a_run(server):
         replies = [reply for answer in reads.run(HANG) for _, reply in answer.replies]
         found.append([decode_answer(reply).figures for reply in replies])
     assert found == [[{"n": 1}] * 3, [{"n": 2}] * 3]
-
-
-def test_an_answer_that_is_too_large_is_refused(tmp_path):
-    """But for one id: there is an answer to that."""
-    server = StepServer(tmp_path / "a.db", message_bytes=5000)
-    keys = [f"{n} {'x' * 900}" for n in range(8)]
-    server.submit(operation("a", *keys))
-    assert server.query("a").keys == keys
-    answer = server.ask(Query, ["a", "b"])
-    assert (type(answer), answer.code) == (Failure, "too-large")
-    assert "more than 5000 bytes" in answer.message
-    server.store.close()
-
-
-def values_of(status):
-    return unpack(status.result), unpack(status.payload), status.left_out
-
-
-def test_a_query_has_result_and_payload(server):
-    """The payload of one that waits, too."""
-    server.submit(operation("a", payload="for a"), operation("b", payload="for b"), operation("c"))
-    server.complete("b's key", {"sum": 12})
-    server.fail("c's key", "Declined", "no funds")
-    states = server.ask(Query, ["a", "b", "c", "?"]).states
-    assert {state.op_id: values_of(state) for state in states} == {
-        "a": (None, "for a", 0),
-        "b": ({"sum": 12}, "for b", 0),
-        "c": (["Declined", "no funds"], None, 0),
-        "?": (None, None, 0),
-    }
-
-
-def test_values_that_make_an_answer_too_large_are_left_out(tmp_path):
-    """States are answered all the same; about one id alone all is said."""
-    server = StepServer(tmp_path / "a.db", message_bytes=64_000)
-    ids = [f"o{n}" for n in range(100)]
-    server.submit(*(operation(op_id, "k", payload="x" * 496) for op_id in ids))  # 500 bytes
-    states = server.ask(Query, ids).states
-    assert [state.state for state in states] == ["pending"] * 100
-    assert [state.left_out for state in states] == [0] * 16 + [500] * 84
-    assert [unpack(state.payload) for state in states[15:17]] == ["x" * 496, None]
-    assert values_of(server.query("o99")) == (None, "x" * 496, 0)
-    assert {values_of(state)[2] for state in server.ask(Query, ["o1"] * 100).states} == {500}
-    server.store.close()
 
 
 def test_too_many_reads_of_a_client_are_refused(server):
@@ -229,21 +185,6 @@ def test_an_outcome_that_was_deleted_meanwhile_is_not_repeated(server):
         server.pass_time(DELETION_PAUSE_MS)
     assert fetch_repeated(server) == []
     assert server.store_loop._reads.repeated.count == 0
-
-
-def test_much_that_ends_at_once_is_fetched(tmp_path):
-    """The frames that are pushed are bounded; the last push says where to go on."""
-    server = StepServer(tmp_path / "a.db", payload_bytes=1 << 16)
-    server.hello()
-    for n in range(80):
-        server.submit(operation(f"o{n}", "k", payload="x" * 60_000))
-    server.post(Complete, [Completion("k")])
-    told = server.step()[1]
-    assert 20 < len(told) < 60
-    last = [push for command in server.sent for push in getattr(command, "pushes", ())][-1]
-    assert (last.frame, last.first, last.last) == (None, len(told) + 1, 80)
-    assert server.fetch_outcomes(after=last.first - 1)[0].number == last.first
-    server.store.close()
 
 
 def test_operations_with_large_payloads_share_no_large_row(server):

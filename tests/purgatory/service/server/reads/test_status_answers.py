@@ -1,16 +1,15 @@
-"""Lists of operations, at a server in this process and at one that is stepped by hand."""
+"""Lists and queries of operations, at a server and at one that is stepped by hand."""
 
 import asyncio
 
 import pytest
 
 from purgatory.service import AsyncClient
-from purgatory.service.protocol import Query, ReadOperations, Submit
+from purgatory.service.encoding import unpack
+from purgatory.service.protocol import Failure, Query, ReadOperations, Submit
 from purgatory.service.server.reads import status_answers
 from tests.testing.purgatory_harness import HANG
-from tests.testing.step_server import StepServer, operation, step_server
-
-__all__ = ["step_server"]
+from tests.testing.step_server import StepServer, operation
 
 
 @pytest.fixture
@@ -102,3 +101,48 @@ def test_large_payloads_are_left_out(step_server):
     left_out = [one.left_out for one in answer.states]
     assert left_out[0] == 0
     assert left_out[-1] > 900
+
+
+def values_of(status):
+    return unpack(status.result), unpack(status.payload), status.left_out
+
+
+def test_an_answer_that_is_too_large_is_refused(tmp_path):
+    """But for one id: there is an answer to that."""
+    server = StepServer(tmp_path / "a.db", message_bytes=5000)
+    keys = [f"{n} {'x' * 900}" for n in range(8)]
+    server.submit(operation("a", *keys))
+    assert server.query("a").keys == keys
+    answer = server.ask(Query, ["a", "b"])
+    assert (type(answer), answer.code) == (Failure, "too-large")
+    assert "more than 5000 bytes" in answer.message
+    server.store.close()
+
+
+def test_a_query_has_result_and_payload(step_server):
+    """The payload of one that waits, too."""
+    server = step_server
+    server.submit(operation("a", payload="for a"), operation("b", payload="for b"), operation("c"))
+    server.complete("b's key", {"sum": 12})
+    server.fail("c's key", "Declined", "no funds")
+    states = server.ask(Query, ["a", "b", "c", "?"]).states
+    assert {state.op_id: values_of(state) for state in states} == {
+        "a": (None, "for a", 0),
+        "b": ({"sum": 12}, "for b", 0),
+        "c": (["Declined", "no funds"], None, 0),
+        "?": (None, None, 0),
+    }
+
+
+def test_values_that_make_an_answer_too_large_are_left_out(tmp_path):
+    """States are answered all the same; about one id alone all is said."""
+    server = StepServer(tmp_path / "a.db", message_bytes=64_000)
+    ids = [f"o{n}" for n in range(100)]
+    server.submit(*(operation(op_id, "k", payload="x" * 496) for op_id in ids))  # 500 bytes
+    states = server.ask(Query, ids).states
+    assert [state.state for state in states] == ["pending"] * 100
+    assert [state.left_out for state in states] == [0] * 16 + [500] * 84
+    assert [unpack(state.payload) for state in states[15:17]] == ["x" * 496, None]
+    assert values_of(server.query("o99")) == (None, "x" * 496, 0)
+    assert {values_of(state)[2] for state in server.ask(Query, ["o1"] * 100).states} == {500}
+    server.store.close()
