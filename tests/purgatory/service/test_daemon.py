@@ -8,7 +8,6 @@ import urllib.request
 
 import pyarrow.dataset
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
@@ -54,34 +53,6 @@ def test_page_and_metrics(service):
     assert 'purgatory_operations_pending{name="service"} 1.0' in text
     assert "purgatory_server_submitted_total 1.0" in text
     assert read(service.url + "readyz") == "ok\n"
-
-
-def test_metrics_of_process_journal_and_clients(service):
-    """There is what a dashboard needs besides the purgatory's own figures."""
-    with (
-        Client(service.server.address, name="a") as a,
-        Client(service.server.address, name="b") as b,
-    ):
-        for n in range(3):
-            a.defer(f"k{n}", timeout=60)
-        b.defer("k", timeout=60)
-        a.flush()
-        b.flush()
-        text = read(service.url + "metrics")
-    samples = {
-        (sample.name, *sample.labels.values()): sample
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-    [build] = [sample for name, sample in samples.items() if name[0] == "purgatory_build_info"]
-    assert build.labels.keys() == {"version", "protocol", "python"}
-    assert samples["process_resident_memory_bytes",].value > 0
-    assert samples["purgatory_server_clients",].value == 2
-    assert samples["purgatory_server_largest_client",].value == 3
-    assert samples["purgatory_journal_waiting_rows",].value == 4
-    commits = samples["purgatory_server_commits_total",].value
-    assert samples["purgatory_server_commit_duration_seconds_bucket", "+Inf"].value == commits > 0
-    assert samples["purgatory_server_commit_duration_seconds_count",].value == commits
 
 
 def test_the_journal_is_complete_in_the_end(tmp_path):

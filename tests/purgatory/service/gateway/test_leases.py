@@ -1,32 +1,8 @@
 """Jobs over HTTP, for workers that are not Python: taken, kept, done, given back."""
 
-import socket
-import threading
-
 import pytest
 
-from purgatory.service.gateway import job_taker
-from tests.testing.eventually import eventually
-from tests.testing.purgatory_harness import HANG
-
-
-def schedule(shop, *op_ids, kind="mail", **others):
-    """Schedule jobs that are due at once."""
-    for op_id in op_ids:
-        job = {"delay": 0, "kind": kind, "payload": {"to": op_id}, "op_id": op_id}
-        assert shop.post("/v1/jobs", json=job | others).status_code == 201
-
-
-def take(shop, *kinds, wait=HANG, **others):
-    """Return the jobs that a request is given."""
-    wanted = {"kinds": list(kinds or ["mail"]), "wait": wait}
-    answer = shop.post("/v1/leases", json=wanted | others)
-    assert answer.status_code == 200, answer.text
-    return answer.json()["jobs"]
-
-
-def ids(jobs):
-    return [job["op_id"] for job in jobs]
+from tests.testing.gateway_jobs import schedule, take
 
 
 def held(shop, verb, *jobs, **others):
@@ -35,13 +11,6 @@ def held(shop, verb, *jobs, **others):
     answer = shop.post(f"/v1/leases/{verb}", json={"leases": leases, **others})
     assert answer.status_code == 200, answer.text
     return answer.json()["held"]
-
-
-@pytest.fixture
-def patient(start):
-    """A program whose gateway waits as long as it is told."""
-    with start(max_wait=HANG).program() as program:
-        yield program
 
 
 def test_take_and_acknowledge(shop, server, connect):
@@ -57,30 +26,6 @@ def test_take_and_acknowledge(shop, server, connect):
     assert held(shop, "acknowledge", job) == held(shop, "keep", job) == [False]
     assert connect(server, name="shop").stats()["unacknowledged"] == 0
     assert take(shop, wait=0) == []
-
-
-def test_it_waits(patient):
-    """For the first jobs, of its kinds, as many as there are of those that it wants."""
-    schedule(patient, "other", kind="other")
-    found = []
-    thread = threading.Thread(target=lambda: found.extend(take(patient, "a", "b", limit=3)))
-    thread.start()
-    schedule(patient, "1", kind="b")
-    thread.join(HANG)
-    assert ids(found) == ["1"]
-    schedule(patient, "2", "3", kind="a")
-    schedule(patient, "4", "5", kind="b")
-    jobs = []
-    while len(jobs) < 4:
-        jobs += take(patient, "a", "b", limit=3)
-    assert sorted(ids(jobs)) == ["2", "3", "4", "5"]
-    assert take(patient, "a", "b", wait=0) == []
-
-
-def test_the_wait_is_bounded(start):
-    """By the gateway, whatever a request asks for."""
-    with start(max_wait=0.01).program() as shop:
-        assert take(shop, wait="1h") == []
 
 
 def test_a_failed_attempt(shop, server, connect):
@@ -110,23 +55,6 @@ def test_a_program_that_vanishes(shop):
     assert held(shop, "acknowledge", first, second) == [False, True]
 
 
-def test_a_program_that_hangs_up(patient, server, connect):
-    """What comes for it later is given to another one."""
-    body = b'{"kinds": ["mail"], "wait": 60}'
-    host, port = patient.base_url.host, patient.base_url.port
-    head = (
-        f"POST /v1/leases HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n"
-        f"Authorization: {patient.headers['Authorization']}\r\n\r\n"
-    )
-    stats = connect(server, name="shop").stats
-    with socket.create_connection((host, port)) as connection:
-        connection.sendall(head.encode() + body)
-        eventually(lambda: stats()["connections"] == 3)  # it waits, over a connection of its own
-    schedule(patient, "a")
-    [job] = take(patient)
-    assert (job["op_id"], job["attempt"]) == ("a", 1)
-
-
 def test_a_gateway_that_restarts(start):
     """Leases go on: the next gateway, or another one, keeps and ends them."""
     first, second = start(), start()
@@ -138,43 +66,6 @@ def test_a_gateway_that_restarts(start):
         assert held(two, "keep", *jobs) == [True, True]
         assert take(two, wait=0) == []
         assert held(two, "acknowledge", *jobs) == [True, True]
-
-
-def test_a_gateway_that_ends(start, server, connect):
-    """Requests that wait are answered, with no jobs."""
-    gateway, found = start(max_wait=HANG), []
-    with gateway.program() as shop:
-        thread = threading.Thread(target=lambda: found.append(take(shop)))
-        thread.start()
-        stats = connect(server).stats
-        eventually(lambda: stats()["connections"] == 3)
-        gateway.gateway.stop()
-        thread.join(HANG)
-    assert found == [[]]
-
-
-def test_many_sets_of_kinds(shop, monkeypatch):
-    """Connections of those that no request waits for are closed; if all are waited for, no more."""
-    monkeypatch.setattr(job_taker, "MAX_TAKERS", 2)
-    schedule(shop, "a", "b", kind="3")
-    assert [ids(take(shop, kind, wait=0)) for kind in "0123"] == [[], [], [], ["a"]]
-
-    def ask(kind, wait=HANG):
-        return shop.post("/v1/leases", json={"kinds": [kind], "wait": wait})
-
-    def wait_for(kind):
-        eventually(lambda: ask(kind).is_success)
-
-    waiting = [threading.Thread(target=wait_for, args=[kind]) for kind in "45"]
-    for thread in waiting:
-        thread.start()
-    eventually(lambda: ask("6", 0).status_code == 429)
-    assert ask("6", 0).json()["code"] == "too-many-workers"
-    schedule(shop, "c", kind="4")
-    schedule(shop, "d", kind="5")
-    for thread in waiting:
-        thread.join(HANG)
-    assert ids(take(shop, "3")) == ["b"]
 
 
 @pytest.mark.parametrize(

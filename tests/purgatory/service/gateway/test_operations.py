@@ -2,8 +2,6 @@
 
 import queue
 
-import pytest
-
 from purgatory import Worker
 from tests.testing.purgatory_harness import HANG
 
@@ -47,17 +45,6 @@ def test_extend_and_cancel(shop):
         shop.patch("/v1/operations/b", json={"timeout": 1}),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown")
-
-
-@pytest.mark.parametrize(
-    "name", ["a/b", "a//b", "/a", "a/", "..", "a%2Fb", "ä €", "batch", "?x=1", "a b"]
-)
-def test_any_text_is_a_name(shop, name):
-    """Slashes and dots are part of an id or key if they are encoded; so is all else."""
-    encoded = "".join(f"%{byte:02X}" for byte in name.encode())
-    shop.post("/v1/operations", json={"keys": [name], "op_id": name})
-    assert shop.get(f"/v1/operations/{encoded}").json()["op_id"] == name
-    assert shop.post(f"/v1/keys/{encoded}", json={}).json() == {"count": 1}
 
 
 def test_batch(shop):
@@ -104,50 +91,3 @@ def test_limit_and_hold(shop):
     shop.post("/v1/keys/early", json={"value": 1, "hold": "1m"})
     assert shop.post("/v1/operations", json={"keys": ["early"], "op_id": "d"}).status_code == 201
     assert shop.get("/v1/operations/d").json()["result"] == 1
-
-
-def test_what_python_programs_store(shop, server, connect):
-    """Bytes come as base64; what JSON has no form for as base64 of its MessagePack."""
-    other = connect(server, name="shop")
-    other.submit("k", op_id="bytes", payload=b"\x00\xff")
-    assert shop.get("/v1/operations/bytes").json()["payload"] == "AP8="
-    other.submit("k", op_id="map", payload={(1, 2): 3})
-    assert isinstance(shop.get("/v1/operations/map").json()["payload"], str)
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ({}, "keys"),
-        ({"keys": []}, "keys"),
-        ({"keys": [""]}, "keys"),
-        ({"keys": ["k"], "timeout": -1}, "timeout"),
-        ({"keys": ["k"], "timeout": "soon"}, "'soon' is no duration"),
-        ({"keys": ["k"], "timeout": 1e9}, "expected"),
-        ({"keys": ["k"], "need": 2}, "need is 2"),
-        ({"keys": ["k"], "op_id": ""}, "op_id"),
-        ({"keys": ["k"], "kees": 1}, "kees"),
-        ({"keys": ["k"], "payload": 2**63 + 1}, None),
-        ([], "object"),
-    ],
-)
-def test_bad_requests(shop, body, reason):
-    """Each says what is wrong, and nothing is submitted."""
-    answer = shop.post("/v1/operations", json=body)
-    if reason is None:  # fits
-        assert answer.status_code == 201
-        return
-    assert (answer.status_code, answer.json()["code"]) in [(400, "malformed"), (400, "too-long")]
-    assert reason in answer.json()["message"]
-
-
-def test_what_the_server_refuses(serve, start):
-    """Its refusals have a status and its code."""
-    small = serve(memory=True, max_payload_bytes=10, max_pending_per_client=1)
-    with start(small.address).program() as shop:
-        answer = shop.post("/v1/operations", json={"keys": ["k"], "payload": "x" * 20})
-        assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
-        shop.post("/v1/operations", json={"keys": ["k"]})
-        answer = shop.post("/v1/operations", json={"keys": ["k"]})
-        assert (answer.status_code, answer.json()["code"]) == (429, "too-many-pending")
-        assert answer.headers["Retry-After"] == "1"

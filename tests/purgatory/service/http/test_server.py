@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.service.errors import ServerError
-from purgatory.service.http.listening import host_and_port
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.stats import ServerStats
@@ -237,19 +236,3 @@ class TestLife:
                 ready=str,
             )
         assert "HTTP has ended" in caplog.text
-
-
-class TestAddresses:
-    @pytest.mark.parametrize(
-        ("bind", "parts"),
-        [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("h:1", ("h", 1))],
-    )
-    def test_good(self, bind, parts):
-        """Host and port are split, also of IPv6 in brackets."""
-        assert host_and_port(bind) == parts
-
-    @pytest.mark.parametrize("bind", ["", "host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²"])
-    def test_bad(self, bind):
-        """Anything else is a ServerError."""
-        with pytest.raises(ServerError, match="http_bind is"):
-            host_and_port(bind)

@@ -1,4 +1,4 @@
-"""WebServer: strangers cannot fill it, misname it, or flood its log."""
+"""How HTTP is served: strangers can neither fill a server nor flood its log; addresses."""
 
 import asyncio
 import contextlib
@@ -11,45 +11,23 @@ import resource
 import socket
 
 import pytest
-from prometheus_client import CollectorRegistry
 
+from purgatory.service.errors import ServerError
 from purgatory.service.http import listening
-from purgatory.service.http.listening import AcceptErrors
-from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.http.listening import AcceptErrors, host_and_port
 from purgatory.service.server.network import rare_log
-from tests.testing.purgatory_harness import HANG, PurgatoryHarness
+from tests.testing.purgatory_harness import HANG
+from tests.testing.web_servers import serve, status
 
 HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
 
 HALF_A_BODY = HALF_A_REQUEST + b"x\r\nContent-Length: 99999\r\n\r\nhalf"
 
 
-def serve(bind="127.0.0.1:0", **others):
-    """Return a web server of a purgatory that has nothing to do."""
-    purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
-    return WebServer(
-        bind,
-        status=StatusReader(purgatory),
-        registry=purgatory._registry,
-        health=str,
-        ready=str,
-        **others,
-    )
-
-
 @pytest.fixture
 def web():
     with serve() as web:
         yield web
-
-
-def status(web, path="/healthz", host=None):
-    """Return the status of a response; `host`: what the request calls the server."""
-    connection = http.client.HTTPConnection(web.addr, web.port, timeout=HANG)
-    with contextlib.closing(connection):
-        connection.request("GET", path, headers={} if host is None else {"Host": host})
-        return connection.getresponse().status
 
 
 def connect(web, *data):
@@ -93,40 +71,6 @@ class TestSlowPeers:
                 connection.request("GET", "/readyz")
                 assert connection.getresponse().read() == b"ok\n"
             assert len(web._server.server_state.connections) == 1
-
-
-class TestHost:
-    @pytest.mark.parametrize(
-        "host",
-        [
-            "localhost",
-            "LOCALHOST:7412",
-            "localhost.",
-            "127.0.0.1:80",
-            "[::1]:7412",
-            "[::1]",
-            "10.1.2.3",
-            "status.shop.example",
-            "status.shop.example:443",
-        ],
-    )
-    def test_names_of_the_server(self, host):
-        """Localhost, addresses and configured names are answered, at any port."""
-        with serve(hosts=["status.shop.example"]) as web:
-            assert status(web, host=host) == 200
-
-    @pytest.mark.parametrize(
-        "host", ["evil.example", "evil.example:7412", "localhost.evil.example", "1.2.3", "a:b:c"]
-    )
-    @pytest.mark.parametrize("path", ["/", "/state.json", "/metrics", "/healthz"])
-    def test_other_names(self, web, host, path):
-        """They are refused, whatever is asked for."""
-        assert status(web, path, host) == 421
-
-    def test_the_name_it_is_bound_to(self):
-        """It is one of its names."""
-        with serve("localhost:0") as web:
-            assert status(web, host="localhost") == 200
 
 
 class TestAcceptErrors:
@@ -176,3 +120,19 @@ class TestAcceptErrors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert all(peer.recv(1000).startswith(b"HTTP/1.1 200") for peer in peers)
         assert lines.empty()
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("bind", "parts"),
+        [("127.0.0.1:80", ("127.0.0.1", 80)), ("[::1]:0", ("::1", 0)), ("h:1", ("h", 1))],
+    )
+    def test_good(self, bind, parts):
+        """Host and port are split, also of IPv6 in brackets."""
+        assert host_and_port(bind) == parts
+
+    @pytest.mark.parametrize("bind", ["", "host", "host:", ":80", "h:x", "h:65536", "h:-1", "h:²"])
+    def test_bad(self, bind):
+        """Anything else is a ServerError."""
+        with pytest.raises(ServerError, match="http_bind is"):
+            host_and_port(bind)

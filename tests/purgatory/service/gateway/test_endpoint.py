@@ -1,0 +1,54 @@
+"""What an endpoint takes: names in paths, bodies, their size."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "a//b", "/a", "a/", "..", "a%2Fb", "ä €", "batch", "?x=1", "a b"]
+)
+def test_any_text_is_a_name(shop, name):
+    """Slashes and dots are part of an id or key if they are encoded; so is all else."""
+    encoded = "".join(f"%{byte:02X}" for byte in name.encode())
+    shop.post("/v1/operations", json={"keys": [name], "op_id": name})
+    assert shop.get(f"/v1/operations/{encoded}").json()["op_id"] == name
+    assert shop.post(f"/v1/keys/{encoded}", json={}).json() == {"count": 1}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({}, "keys"),
+        ({"keys": []}, "keys"),
+        ({"keys": [""]}, "keys"),
+        ({"keys": ["k"], "timeout": -1}, "timeout"),
+        ({"keys": ["k"], "timeout": "soon"}, "'soon' is no duration"),
+        ({"keys": ["k"], "timeout": 1e9}, "expected"),
+        ({"keys": ["k"], "need": 2}, "need is 2"),
+        ({"keys": ["k"], "op_id": ""}, "op_id"),
+        ({"keys": ["k"], "kees": 1}, "kees"),
+        ({"keys": ["k"], "payload": 2**63 + 1}, None),
+        ([], "object"),
+    ],
+)
+def test_bad_requests(shop, body, reason):
+    """Each says what is wrong, and nothing is submitted."""
+    answer = shop.post("/v1/operations", json=body)
+    if reason is None:  # fits
+        assert answer.status_code == 201
+        return
+    assert (answer.status_code, answer.json()["code"]) in [(400, "malformed"), (400, "too-long")]
+    assert reason in answer.json()["message"]
+
+
+def test_the_size_of_a_body(shop):
+    """More than 1 MiB is refused, whether its length is told before or not."""
+    for body in (b" " * (1 << 20) + b"{}", (b" " * (1 << 16) for _ in range(17))):
+        answer = shop.post("/v1/operations", content=body)
+        assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'{"keys": ["k"]} x'])
+def test_what_is_no_json(shop, body):
+    """It is refused as a bad value, however deep it is."""
+    answer = shop.post("/v1/operations", content=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
