@@ -19,7 +19,7 @@ from purgatory.core.operations.operation_state import CANCELLED
 from purgatory.core.outcome_recorder import Journal, OnError, OutcomeRecorder
 from purgatory.core.parts import PurgatoryParts
 from purgatory.core.purgatory_core import PurgatoryCore
-from purgatory.core.watch_lists import WatchLists
+from purgatory.core.section_lists import new_watch_lists
 from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
 from timingwheel.lowlevel import MAX_WORKERS, to_ms
@@ -62,7 +62,7 @@ class Purgatory(PurgatoryCore):
         if timer is None:
             pool = _new_worker_pool(name, executor_workers)
             timer = Timer(name, executor=pool)
-        lists = WatchLists(name)
+        lists = new_watch_lists(name)
         held = HeldEvents(name, timer, _check_max_held(max_held))
         owner = OutcomeRecorder(name, lists, timer, self._owns_timer, on_error, journal)
         parts = PurgatoryParts(owner, lists, held, timer)

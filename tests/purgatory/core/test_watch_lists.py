@@ -8,7 +8,7 @@ import pytest
 
 from purgatory import DelayedOperation, Purgatory
 from purgatory.core.operations.operation_state import Outcome
-from purgatory.core.watch_lists import WatchLists
+from purgatory.core.section_lists import new_watch_lists
 from purgatory.errors import PurgatoryClosed
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
@@ -17,7 +17,7 @@ from timingwheel import TimerFull
 
 @pytest.fixture
 def lists():
-    return WatchLists("test")
+    return new_watch_lists("test")
 
 
 class TestWatching:

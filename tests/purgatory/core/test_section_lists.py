@@ -1,4 +1,4 @@
-"""WatchShards: the keys of a purgatory in several parts, which together are as exact as one."""
+"""Watch lists of the quickest kind here; and in shards, which together are as exact as one."""
 
 import random
 import threading
@@ -6,18 +6,42 @@ import threading
 import pytest
 
 from purgatory import DelayedOperation, Purgatory
+from purgatory.core import section_lists
 from purgatory.core.operations.operation_state import Outcome
-from purgatory.core.watch_lists import WatchLists
-from purgatory.core.watch_shards import SHARDS, WatchShards
+from purgatory.core.section_lists import SHARDS, ShardedWatchLists, new_watch_lists
 from purgatory.errors import PurgatoryClosed
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
-from timingwheel.lowlevel import LOCKED_SECTIONS
+from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS
 
 THREADS = 4
 ROUNDS = 3_000
 KEYS = [*range(20), "a", "b", b"c", ("d", 1), -(2**70)]
 
-several_only = pytest.mark.skipif(not LOCKED_SECTIONS, reason="one shard with the GIL")
+
+def sixteenth_of(key):
+    """Return a number of a key as the C function does: the upper bits of a product."""
+    return (hash(key) * 0x9E3779B97F4A7C15 & 2**64 - 1) >> 60
+
+
+@pytest.fixture
+def sharded(monkeypatch):
+    """Watch lists in shards; with the interpreter lock, their sections take locks of Python."""
+    if not LOCKED_SECTIONS:
+        if COMPILED:
+            pytest.skip("one shard with the GIL")
+        monkeypatch.setattr(section_lists, "_enter_section", lambda lock: lock.acquire())
+        monkeypatch.setattr(section_lists, "_leave_section", lambda lock: lock.release())
+        monkeypatch.setattr(section_lists, "_sixteenth_of", sixteenth_of)
+        monkeypatch.setattr(section_lists, "_part_of", lambda parts, key: parts[sixteenth_of(key)])
+    return ShardedWatchLists("test")
+
+
+@pytest.fixture(params=["here", "sharded"])
+def lists(request):
+    """Watch lists of the kind that is quickest here, and in shards."""
+    if request.param == "here":
+        return new_watch_lists("test")
+    return request.getfixturevalue("sharded")
 
 
 class Foreign:
@@ -53,29 +77,26 @@ def run_threads(*works):
     assert not errors
 
 
-def test_several_only_without_the_interpreter_lock():
-    """Where only one thread runs at a time one shard is enough."""
-    assert len(WatchShards().all) == SHARDS == (16 if LOCKED_SECTIONS else 1)
+def test_shards_only_without_the_interpreter_lock():
+    """Where only one thread runs at a time one dict is enough."""
+    assert isinstance(new_watch_lists("test"), ShardedWatchLists) == LOCKED_SECTIONS
 
 
-def test_a_key_is_always_in_the_same_shard():
+def test_a_key_is_always_in_the_same_shard(sharded):
     """Equal keys are, and all shards are used."""
-    shards = WatchShards()
-    assert shards.of(1) is shards.of(True) is shards.of(1.0)
-    assert len({id(shards.of(number)) for number in range(1000)}) == SHARDS
-    assert len({id(shards.of(number * 4096)) for number in range(1000)}) == SHARDS
+    of = sharded._shard_of
+    assert of(1) is of(True) is of(1.0)
+    assert len({id(of(number)) for number in range(1000)}) == SHARDS
+    assert len({id(of(number * 4096)) for number in range(1000)}) == SHARDS
 
 
-@several_only
-def test_a_section_enters_the_shards_of_its_keys_alone():
+def test_a_section_enters_the_shards_of_its_keys_alone(sharded):
     """Another thread gets into the others meanwhile, and later into these."""
-    shards = WatchShards()
     keys = (1, 2, 3)
-    entered = shards.enter(keys)
-    inside = {id(shards.of(key)) for key in keys}
-    free = [shard for shard in shards.all if id(shard) not in inside]
-    assert len(inside) == 3
-    assert sum(shard.lock._is_owned() for shard in shards.all) == 3
+    entered = sharded._enter_all(keys)
+    inside = {id(sharded._shard_of(key)) for key in keys}
+    free = [shard for shard in sharded._shards if id(shard) not in inside]
+    assert sum(shard.lock._is_owned() for shard in sharded._shards) == len(inside)
 
     def look():
         for shard in free:
@@ -83,16 +104,15 @@ def test_a_section_enters_the_shards_of_its_keys_alone():
                 pass
 
     run_threads(look)
-    shards.leave(entered)
-    assert not any(shard.lock._is_owned() for shard in shards.all)
-    with shards.lock, shards.lock:
-        assert all(shard.lock._is_owned() for shard in shards.all)
-    assert not any(shard.lock._is_owned() for shard in shards.all)
+    sharded._leave_all(entered)
+    assert not any(shard.lock._is_owned() for shard in sharded._shards)
+    with sharded._lock, sharded._lock:
+        assert all(shard.lock._is_owned() for shard in sharded._shards)
+    assert not any(shard.lock._is_owned() for shard in sharded._shards)
 
 
-def test_numbers_of_all_shards_are_distinct():
+def test_numbers_of_all_shards_are_distinct(lists):
     """An operation with keys in several shards keeps its number in each of their dicts."""
-    lists = WatchLists("test")
     operations = [Recorder() for _ in range(200)]
     for number, operation in enumerate(operations):
         lists.watch(operation, (number % 40, 100 + number % 7))
@@ -105,19 +125,19 @@ def test_numbers_of_all_shards_are_distinct():
     assert lists.watchers_of(101) == [op for op in operations[1::7] if op in operations[1::2]]
 
 
-def test_one_without_keys_is_counted():
+def test_one_without_keys_is_counted(lists):
     """An operation that completes before it waits is counted once, in whatever shard."""
-    lists = WatchLists("test")
     operations = [Recorder() for _ in range(3)]
+    for number, operation in enumerate(operations):
+        operation._tt_lane = number  # of the thread that made it; set where it matters
     run_threads(*[lambda op=op: lists.release(op, Outcome.COMPLETED) for op in operations])
     lists.release(operations[0], Outcome.COMPLETED)
     assert (lists.completed, lists.pending, lists.entries) == (3, 0, 0)
     lists._check()
 
 
-def test_threads_that_use_all_keys():
+def test_threads_that_use_all_keys(lists):
     """Operations with one key and with several, and foreign keys: no entry is lost or left."""
-    lists = WatchLists("test")
 
     def work(seed):
         rng = random.Random(seed)
@@ -144,9 +164,8 @@ def test_threads_that_use_all_keys():
     assert lists.completed + lists.cancelled > THREADS * ROUNDS // 2
 
 
-def test_an_operation_is_on_all_its_lists_or_on_none():
+def test_an_operation_is_on_all_its_lists_or_on_none(lists):
     """A thread that finds it by one key finds it by the others, until it ends."""
-    lists = WatchLists("test")
     done = threading.Event()
 
     def submit():
@@ -193,9 +212,8 @@ def test_one_that_ends_while_it_is_submitted_is_on_no_list():
     p._check()
 
 
-def test_order_of_arrival_across_threads():
+def test_order_of_arrival_across_threads(lists):
     """Each thread's operations of one key stay in its order."""
-    lists = WatchLists("test")
     made = [[DelayedOperation(30) for _ in range(ROUNDS // 10)] for _ in range(THREADS)]
 
     def work(operations):
