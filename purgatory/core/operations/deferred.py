@@ -8,7 +8,7 @@ end, and drops all other references.
 
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from purgatory.core.operations.future import (
     CANCELLED_AND_NOTIFIED,
@@ -17,13 +17,16 @@ from purgatory.core.operations.future import (
     DeferredFuture,
 )
 from purgatory.core.operations.keyed import KeyedOperation, end_by_hand
-from purgatory.core.operations.operation_state import COMPLETED, FAILED, RELEASED, first_of
+from purgatory.core.operations.operation_state import (
+    COMPLETED,
+    FAILED,
+    RELEASED,
+    enter,
+    first_of,
+    leave,
+)
 from purgatory.errors import OperationCancelled, OperationExpired
-from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section, to_ns
-
-# Bound once: compiled, that saves a look into the module's dict for each operation.
-_enter_section: Final = enter_section
-_leave_section: Final = leave_section
+from timingwheel.lowlevel import COMPILED, to_ns
 
 
 class DeferredOperation(KeyedOperation):
@@ -52,11 +55,9 @@ class DeferredOperation(KeyedOperation):
         A reader either sees the future resolved or is registered before it resolves.
         """
         if COMPILED:
-            if LOCKED_SECTIONS:
-                _enter_section(self._op_lock)
+            enter(self)
             _register(self, future)
-            if LOCKED_SECTIONS:
-                _leave_section(self._op_lock)
+            leave(self)
         else:
             with self._op_lock:
                 _register(self, future)
@@ -184,11 +185,9 @@ def _try_store(
 ) -> bool:
     """Enter the section of `_store`; False if there is no memory for that now."""
     if COMPILED:
-        if LOCKED_SECTIONS:
-            _enter_section(operation._op_lock)
+        enter(operation)
         _store(operation, result, error, state)
-        if LOCKED_SECTIONS:
-            _leave_section(operation._op_lock)
+        leave(operation)
         return True
     try:
         with operation._op_lock:

@@ -1,7 +1,7 @@
 """KeyedOperation: completes once `need` distinct watch keys have been completed."""
 
 from collections.abc import Hashable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Final
 
@@ -16,24 +16,16 @@ from purgatory.core.operations.operation_state import (
     WON,
     OperationOwner,
     Outcome,
+    enter,
+    leave,
     prepare_operation,
 )
-from timingwheel.lowlevel import (
-    COMPILED,
-    LOCKED_SECTIONS,
-    enter_section,
-    keep_for_ever,
-    leave_section,
-    new_hot_rlock,
-)
-
-# Bound once: compiled, that saves a look into the module's dict for each operation.
-_enter_section: Final = enter_section
-_leave_section: Final = leave_section
+from timingwheel.lowlevel import COMPILED, keep_for_ever, new_hot_rlock
 
 # Stands for "no value": any other object may be a value.
 _NO_VALUE: Final = object()
 keep_for_ever(_NO_VALUE)
+_NO_LOCK: Final = nullcontext()  # where one key is enough
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -92,11 +84,9 @@ class KeyedOperation(DelayedOperation):
             if self._op_values_lock is not None:
                 won = _count_key(self, key, value) == WON
             elif COMPILED:
-                if LOCKED_SECTIONS:
-                    _enter_section(self._op_lock)
+                enter(self)
                 won = _try_end(self, COMPLETED, key, value)
-                if LOCKED_SECTIONS:
-                    _leave_section(self._op_lock)
+                leave(self)
             else:
                 with self._op_lock:
                     won = _try_end(self, COMPLETED, key, value)
@@ -149,20 +139,17 @@ def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
     effect = WON
     won = False
     try:
-        if operation._op_values_lock is not None:
-            with operation._op_values_lock:
+        with operation._op_values_lock or _NO_LOCK:
+            if operation._op_values_lock is not None:
                 effect = operation._op_count(key, value)
-                if effect == WON:
-                    if operation._op_lock is None:  # sections are atomic
+            if effect == WON:
+                if COMPILED:
+                    enter(operation)
+                    won = _try_end(operation, COMPLETED, key, value)
+                    leave(operation)
+                else:
+                    with operation._op_lock:
                         won = _try_end(operation, COMPLETED, key, value)
-                    else:
-                        with operation._op_lock:
-                            won = _try_end(operation, COMPLETED, key, value)
-        elif operation._op_lock is None:
-            won = _try_end(operation, COMPLETED, key, value)
-        else:
-            with operation._op_lock:
-                won = _try_end(operation, COMPLETED, key, value)
     except BaseException:  # an interrupt
         if won:
             finalize(operation, COMPLETED)
@@ -182,19 +169,15 @@ def end_by_hand(
     """
     won = False
     try:
-        if operation._op_values_lock is not None:
-            with operation._op_values_lock:
-                if _drops_values(operation, uncounted):
-                    if operation._op_lock is None:
+        with operation._op_values_lock or _NO_LOCK:
+            if _drops_values(operation, uncounted):
+                if COMPILED:
+                    enter(operation)
+                    won = _try_end(operation, outcome, None, value)
+                    leave(operation)
+                else:
+                    with operation._op_lock:
                         won = _try_end(operation, outcome, None, value)
-                    else:
-                        with operation._op_lock:
-                            won = _try_end(operation, outcome, None, value)
-        elif operation._op_lock is None:
-            won = _try_end(operation, outcome, None, value)
-        else:
-            with operation._op_lock:
-                won = _try_end(operation, outcome, None, value)
         if won:
             finalize(operation, outcome)
     except BaseException:

@@ -37,15 +37,15 @@ from purgatory.core.operations.operation_state import (
     RELEASED,
     OperationState,
     Outcome,
+    enter,
+    leave,
 )
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
     COMPILED,
     LOCKED_SECTIONS,
-    enter_section,
     gc_track,
-    leave_section,
     thread_dict,
 )
 
@@ -53,8 +53,6 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _gc_track: Final = gc_track
-_enter_section: Final = enter_section
-_leave_section: Final = leave_section
 _thread_dict: Final = thread_dict
 
 # How often a thread without memory tries to take a finished operation off its lists. It needs a few
@@ -135,10 +133,11 @@ def _set_recheck(operation: OperationState, wanted: bool) -> None:
     would then wipe out a request whose cause the check, begun before, has not seen.
     """
     if LOCKED_SECTIONS:
-        _enter_section(operation._op_lock)
-    operation._op_recheck = wanted
-    if LOCKED_SECTIONS:
-        _leave_section(operation._op_lock)
+        enter(operation)
+        operation._op_recheck = wanted
+        leave(operation)
+    else:
+        operation._op_recheck = wanted
 
 
 def finish(operation: OperationState, outcome: Outcome) -> bool:
@@ -146,11 +145,9 @@ def finish(operation: OperationState, outcome: Outcome) -> bool:
     won = False
     try:
         if COMPILED:
-            if LOCKED_SECTIONS:
-                _enter_section(operation._op_lock)
+            enter(operation)
             won = try_set_outcome(operation, outcome)
-            if LOCKED_SECTIONS:
-                _leave_section(operation._op_lock)
+            leave(operation)
         else:
             with operation._op_lock:
                 won = try_set_outcome(operation, outcome)
@@ -224,11 +221,9 @@ def run_actions(operation: OperationState) -> bool:
     try:
         while True:
             if COMPILED:
-                if LOCKED_SECTIONS:
-                    _enter_section(operation._op_lock)
+                enter(operation)
                 action = _next_action(operation, action)
-                if LOCKED_SECTIONS:
-                    _leave_section(operation._op_lock)
+                leave(operation)
             else:
                 with operation._op_lock:
                     action = _next_action(operation, action)

@@ -13,7 +13,6 @@ be subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable
-from typing import Final
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, finish, request_check
@@ -24,12 +23,10 @@ from purgatory.core.operations.operation_state import (
     UNFINISHED,
     OperationOwner,
     OperationState,
+    enter,
+    leave,
 )
-from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS, enter_section, leave_section
-
-# Bound once: compiled, that saves a look into the module's dict for each operation.
-_enter_section: Final = enter_section
-_leave_section: Final = leave_section
+from timingwheel.lowlevel import COMPILED
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -131,11 +128,9 @@ def attach(operation: OperationState, owner: OperationOwner) -> bool:
     attached = False
     try:
         if COMPILED:
-            if LOCKED_SECTIONS:
-                _enter_section(operation._op_lock)
+            enter(operation)
             attached = _attach(operation, owner)
-            if LOCKED_SECTIONS:
-                _leave_section(operation._op_lock)
+            leave(operation)
         else:
             with operation._op_lock:
                 attached = _attach(operation, owner)

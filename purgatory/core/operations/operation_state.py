@@ -15,8 +15,11 @@ from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
+    LOCKED_SECTIONS,
     UNTRACKS_FROM_GC,
+    enter_section,
     keep_for_ever,
+    leave_section,
     prepare_task,
     shared_lock,
 )
@@ -56,6 +59,8 @@ ENDED: Final = 3
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _shared_lock: Final = shared_lock
+_enter_section: Final = enter_section
+_leave_section: Final = leave_section
 
 
 class OperationOwner:
@@ -185,6 +190,22 @@ class OperationState(TimerTask):
 
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""
+
+
+def enter(operation: OperationState) -> None:
+    """Begin a section of an operation, where compiled; interpreted code uses `with _op_lock`.
+
+    A section is a few lines that make no call into the interpreter and raise nothing. With the
+    interpreter lock such lines are atomic, and nothing is entered.
+    """
+    if LOCKED_SECTIONS:
+        _enter_section(operation._op_lock)
+
+
+def leave(operation: OperationState) -> None:
+    """End a section that `enter` began."""
+    if LOCKED_SECTIONS:
+        _leave_section(operation._op_lock)
 
 
 def outcome_of(operation: OperationState) -> Outcome | None:
