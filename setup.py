@@ -177,6 +177,7 @@ def extensions() -> list[Extension]:
         return []
     document(compiled)
     add_own_headers(compiled)
+    hide_symbols(compiled)
     return [*compiled, *beside]
 
 
@@ -188,6 +189,17 @@ def document(compiled: list[Extension]) -> None:
         say(f"no docstrings in what is compiled ({error!r})")
     else:
         say(f"{count} docstrings in what is compiled")
+
+
+def hide_symbols(compiled: list[Extension]) -> None:
+    """Let the C compiler inline compiled functions in each other, and call them directly.
+
+    It may not where another library could replace them by its own, as it could by default.
+    """
+    if os.name == "posix":
+        for extension in compiled:
+            arguments = extension.extra_compile_args  # a list that all of them share
+            extension.extra_compile_args = [*arguments, "-fvisibility=hidden"]
 
 
 def add_own_headers(compiled: list[Extension]) -> None:

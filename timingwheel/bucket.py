@@ -27,7 +27,7 @@ So the new numbers come first, then the changes.
 
 from typing import Final
 
-from _purgatory_cpython.atomicity import COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.atomicity import COMPILED
 from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
@@ -233,8 +233,7 @@ class TimerTaskList(TaskList):
         """Take out a task for good; False if it is not here."""
         if COMPILED and self._lock.enter_section():
             cancelled = self._cancel(task)
-            if LOCKED_SECTIONS:
-                self._lock.leave_section()
+            self._lock.leave_section()
             return cancelled
         with self._lock.reading():
             return self._cancel(task)
@@ -336,8 +335,7 @@ class TimerTaskList(TaskList):
         """Remove and return the next task to run, or None."""
         if COMPILED and self._lock.enter_section():
             task = self._take()
-            if LOCKED_SECTIONS:
-                self._lock.leave_section()
+            self._lock.leave_section()
             return task
         task = None
         try:

@@ -75,7 +75,7 @@ class ReadWriteLock:
         """Begin a section without `with`. False if that is impossible: use `reading`.
 
         Only compiled, and only a section that raises nothing. Where sections are atomic, only one
-        without calls: nothing is entered. Where they are locked this takes the lock, and the caller
+        without calls: nothing is entered. Where they are locked this takes the lock. The caller
         calls `leave_section`.
         """
         if self._writer != 0:
@@ -86,8 +86,9 @@ class ReadWriteLock:
         return ATOMIC_SECTIONS and self._readers_inside == 0
 
     def leave_section(self) -> None:
-        """End a section that `enter_section` began, where sections are locked."""
-        _leave_section(self._lock)
+        """End a section that `enter_section` began."""
+        if LOCKED_SECTIONS:
+            _leave_section(self._lock)
 
     def reading(self) -> AbstractContextManager[object]:
         """Return the read side, for `with`. Blocks while a writer waits or writes."""

@@ -9,7 +9,7 @@ from contextvars import Context
 from datetime import timedelta
 from typing import Any, Final, TypeVarTuple, Unpack, overload
 
-from _purgatory_cpython.atomicity import COMPILED, LOCKED_SECTIONS
+from _purgatory_cpython.atomicity import COMPILED
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from _purgatory_cpython.threads import yield_gil
 from timingwheel.bucket import TimerTaskList
@@ -217,8 +217,7 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> 
             state.try_place_fast(task, deadline_ns)
             or (task._tt_list is not None and state.try_rearm_in_place(task, deadline_ns))
         )
-        if LOCKED_SECTIONS:
-            state.lock.leave_section()
+        state.lock.leave_section()
         if placed:
             return
     due = None
@@ -277,8 +276,7 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: b
         moved = not timer._closed and state.try_rearm_in_place(task, deadline_ns)
         if moved:
             task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
-        if LOCKED_SECTIONS:
-            state.lock.leave_section()
+        state.lock.leave_section()
         if moved:
             return True
     try:

@@ -152,7 +152,7 @@ def fail_key(parts: PurgatoryParts, key: Hashable, error: BaseException) -> int:
 
 def check_key(parts: PurgatoryParts, key: Hashable) -> int:
     """Call `try_complete` of all watchers of a key; how many operations this call completed."""
-    if COMPILED and (only := parts.lists.sole_watcher(key)) is not None:
+    if (only := parts.lists.sole_watcher(key)) is not None:
         return 1 if request_check(only) else 0
     completed = 0
     for operation in parts.lists.watchers_of(key):

@@ -18,7 +18,6 @@ from purgatory.core.outcome_recorder import OutcomeRecorder
 from purgatory.core.watch_lists import WatchLists
 from timingwheel import Timer
 from timingwheel.lowlevel import (
-    ATOMIC_SECTIONS,
     LOCKED_SECTIONS,
     TimerCore,
     add_task,
@@ -66,7 +65,7 @@ class PurgatoryParts:
             add_task(self.timer, operation)
         else:
             self.timer.add(operation)
-        if ATOMIC_SECTIONS and self.owner.untracks and operation._op_outcome is None:
+        if self.owner.untracks and operation._op_outcome is None:
             # Atomic with the check: the thread that ends it from now on tracks it again.
             _gc_untrack(operation)
 

@@ -206,7 +206,7 @@ def end_alone(operation: OperationState, outcome: Outcome) -> bool:
 def _release(operation: OperationState, outcome: Outcome) -> None:
     """Take the operation off wheel and watch lists, and record its outcome. Only by the winner."""
     owner = operation._op_owner
-    if ATOMIC_SECTIONS and owner is not None and owner.untracks:
+    if owner is not None and owner.untracks:
         _gc_track(operation)
     TimerTask.cancel(operation)  # off the wheel; not a subclass's cancel
     if owner is not None:
