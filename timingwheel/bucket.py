@@ -22,7 +22,7 @@ KeyboardInterrupt, or a finalizer that adds to this very bucket, comes before or
 section, never inside. (The lock alone keeps other threads out.)
 
 They make no object either, for which there might be no memory: interpreted, a number is an object.
-So the new numbers come first, then the changes.
+So the new numbers come first, then the changes. (Past 400 lines: such sections cannot share code.)
 """
 
 from typing import Final

@@ -138,7 +138,8 @@ class Termination:
         self._slots = slots
         self._endpoints = endpoints
         self._term_lock = new_lock()  # held by the thread that waits in `term`
-        self._reaper: Reaper | None = None  # created with the first socket, under the slot lock
+        # The root of the own tree; created with the first socket, under the slot lock.
+        self.reaper: Reaper | None = None
         self._reaper_done: Mailbox[Command] | None = None  # libzmq's slot 0
         self._stopped = False  # all sockets and the reaper have been told
 
@@ -149,15 +150,10 @@ class Termination:
 
         Not before the first socket, and never from a finalizer, which must not start threads.
         """
-        if self._reaper is None:
+        if self.reaper is None:
             self._reaper_done = Mailbox()
-            self._reaper = Reaper(self, name)
-        self._reaper.start()
-
-    @property
-    def reaper(self) -> Reaper | None:
-        """The root of the own tree; None before the first socket."""
-        return self._reaper
+            self.reaper = Reaper(self, name)
+        self.reaper.start()
 
     @property
     def has_sockets(self) -> bool:
@@ -178,8 +174,8 @@ class Termination:
         """
         self.stop_sockets()
         with self._term_lock:
-            if not self.finished and self._reaper is not None:
-                self._wait_for_reaper(self._reaper)
+            if not self.finished and self.reaper is not None:
+                self._wait_for_reaper(self.reaper)
             self.finished = True
 
     def _wait_for_reaper(self, reaper: Reaper) -> None:
@@ -194,8 +190,8 @@ class Termination:
 
         For finalizers: they may run in any thread, the reaper's too, and inside any of our locks.
         """
-        if self._reaper is not None:
-            _send_unless_closed(self._reaper, Stop(self._reaper))
+        if self.reaper is not None:
+            _send_unless_closed(self.reaper, Stop(self.reaper))
 
     def stop_sockets(self) -> None:
         """Fail all sockets, and tell the reaper to end when they have.  Idempotent."""
@@ -205,9 +201,9 @@ class Termination:
             self.begun = True
             for socket in self._slots:
                 socket.mailbox.send(Stop(socket))
-            if self._reaper is not None:
-                self._endpoints.cancel_all(self._reaper)
-                _send_unless_closed(self._reaper, Term(self._reaper, 0))
+            if self.reaper is not None:
+                self._endpoints.cancel_all(self.reaper)
+                _send_unless_closed(self.reaper, Term(self.reaper, 0))
             self._stopped = True  # last: after an interrupt above, everything is done again
 
     def after_fork(self) -> None:

@@ -25,6 +25,7 @@ from purgatory.bus.commands import (
     StopLoop,
     Wake,
 )
+from purgatory.bus.worker_pool import WorkerPool
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent, Reaper, new_rlock
 
@@ -102,13 +103,6 @@ class CommandHandler(Protocol):
         """Cancel what waits for a key, also while the purgatory closes."""
 
 
-class Workers(Protocol):
-    """The threads that run what expires, which the loop looks after."""
-
-    def relieve(self) -> float | None:
-        """Relieve those in slow tasks; the seconds until the next look, None if all are idle."""
-
-
 class Bus:
     """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
 
@@ -117,7 +111,9 @@ class Bus:
     While no loop runs, the thread that calls `Purgatory.step` is the loop.
     """
 
-    def __init__(self, name: str, handler: CommandHandler, workers: Workers | None = None) -> None:
+    def __init__(
+        self, name: str, handler: CommandHandler, workers: WorkerPool | None = None
+    ) -> None:
         self.mailbox: Mailbox[LoopCommand] = Mailbox()
         self._name = name
         self._handler = handler

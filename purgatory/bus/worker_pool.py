@@ -31,11 +31,11 @@ Run = Callable[[Any], object]
 TASKS_PER_WORKER = 1024
 
 
-class PoolWorker:
-    """One thread. `write` and `flush` are called under the lock of its `WorkerPool`."""
+class PoolWorker(InterruptibleThread):
+    """A thread of a `WorkerPool`. `write` and `flush` are called under the lock of that."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        super().__init__(name=name, daemon=True)
         self._mailbox: Mailbox[WorkerCommand] = Mailbox()
         self._pipe: YPipe[ExpiredBatch] = YPipe()
         self._finished = 0  # batches; the worker's. One may be finished twice
@@ -48,16 +48,11 @@ class PoolWorker:
         # Another worker does what this one has; until this one was idle.
         self.relieved: bool = False
         self._term: Term | None = None
-        self._thread = InterruptibleThread(target=self._run, name=name, daemon=True)
 
     @property
     def load(self) -> int:
         """How many batches wait or run here; approximate."""
         return len(self._unfinished)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def is_slow(self, now_s: float) -> bool:
         """Whether it has been in one task since the first look at it, `SLOW_TASK_S` ago."""
@@ -68,10 +63,6 @@ class PoolWorker:
         if seen != self._seen:
             self._seen, self._seen_s = seen, now_s
         return now_s - self._seen_s >= SLOW_TASK_S
-
-    def unfinished(self) -> tuple[ExpiredBatch, ...]:
-        """Return the batches that wait or run here."""
-        return tuple(self._unfinished)
 
     def write(self, batch: ExpiredBatch) -> None:
         """Queue a batch; the worker sees it from the next `flush` on."""
@@ -91,19 +82,8 @@ class PoolWorker:
         with contextlib.suppress(MailboxClosed):  # it was awake, has seen that, and has ended
             self._mailbox.send(self._term)
 
-    def is_here(self) -> bool:
-        """Whether the calling thread is this worker's."""
-        return self._thread is threading.current_thread()
-
-    def is_alive(self) -> bool:
-        """Whether the thread has not ended."""
-        return self._thread.is_alive()
-
-    def join(self, timeout: float | None) -> None:
-        """Wait for the end of the thread."""
-        self._thread.join(timeout)
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Run batches until it is to end, whatever exceptions come from other threads."""
         try:
             while True:
                 try:
@@ -112,7 +92,7 @@ class PoolWorker:
                 except BaseException:  # noqa: BLE001  # one that was to kill it
                     continue
         except BaseException:  # noqa: BLE001  # another one, as that one was handled
-            self._run()
+            self.run()
 
     def _work(self) -> None:
         for batch in list(self._unfinished):  # left by an exception
@@ -214,7 +194,7 @@ class WorkerPool:
             return
         slow.relieved = True
         self._unflushed[other] = None
-        for batch in slow.unfinished():
+        for batch in tuple(slow._unfinished):
             other.write(batch)
         if self._acks is not None:  # closed: the other one is new, and was not told to end
             self.flush()
@@ -242,7 +222,7 @@ class WorkerPool:
                 self._closed = True
                 self._acks = acks = Mailbox()
         # A worker does not wait for workers: another one may wait for it.
-        wait = wait and not any(worker.is_here() for worker in workers)
+        wait = wait and threading.current_thread() not in workers
         if acks is not None:
             self._term(workers, acks, close_deadline if wait else 0.0)
         if wait:

@@ -25,13 +25,12 @@ timer's lock (`Timer.start`), and the timer is never called under it.
 """
 
 import contextlib
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from _purgatory_cpython import fork
 from _purgatory_cpython.locks import new_rlock
 from _purgatory_cpython.threads import InterruptibleThread
 from timingwheel._cpython.freezegun import real_seconds
@@ -111,7 +110,7 @@ class WorkerExecutor:
         self._grace_s = 0.0  # what the leader is granted beyond SLOW_TASK_S
         self._next_look_s = 0.0  # when it looks again
         self._closed = False
-        _executors.add(self)
+        fork.register(self)
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Queue the bucket for the leader; after `close`, run it in the caller's thread.
@@ -360,7 +359,7 @@ class WorkerExecutor:
                 else:
                     self._ensure_leader(me.name)
 
-    def _abandon(self) -> None:
+    def after_fork(self) -> None:
         """Forget all threads and jobs, which are the parent's, and what the threads hold."""
         self._lock = new_rlock()
         self._closed = True
@@ -404,14 +403,3 @@ class ClockLeader:
 
 def _numbered(name: str, number: int) -> str:
     return f"{name}-{number + 1}" if number else name
-
-
-_executors: "weakref.WeakSet[WorkerExecutor]" = weakref.WeakSet()
-
-
-def _abandon_in_child() -> None:
-    for executor in list(_executors):
-        executor._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_in_child)

@@ -106,7 +106,7 @@ def test_a_killed_worker_goes_on(count):
         tasks += [timer.schedule(0.001, runs.update, [(number, letter)]) for letter in "abc"]
         clock.advance(0.001)
         timer.advance_clock()
-        worker = timer._executor._workers[0]._thread
+        worker = timer._executor._workers[0]
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(worker.ident), ctypes.py_object(SystemExit)
         )
@@ -119,13 +119,13 @@ def test_a_killed_worker_goes_on(count):
 
 
 class KillsInTheHandler:
-    """A tracer that kills a worker in the line after an exception has come to `_run`."""
+    """A tracer that kills a worker in the line after an exception has come to `run`."""
 
     def __init__(self):
         self.is_next = self.has_killed = False
 
     def __call__(self, frame, event, argument):
-        if frame.f_code is not PoolWorker._run.__code__:
+        if frame.f_code is not PoolWorker.run.__code__:
             return None
         if event == "exception":
             self.is_next = True
