@@ -7,6 +7,8 @@ Three kinds of threads meet here. The program's threads add and cancel tasks, un
 the lock (or of a lane's). The thread that advances the clock, which is the reaper or the program's,
 detaches what is due under the write side, in batches of bounded size, so that no thread waits for a
 whole drain. The executor's threads take tasks from the detached buckets and run them under no lock.
+
+Past 400 lines: most of it is the public interface, with what it promises.
 """
 
 import concurrent.futures

@@ -9,7 +9,22 @@ from mq.errors import ZMQError
 
 Value = int | bytes
 
-_BOOLEAN = frozenset(
+#: Switches of socket types, which are set and never read back.
+_SWITCHES = frozenset(
+    {
+        SocketOption.PROBE_ROUTER,
+        SocketOption.REQ_CORRELATE,
+        SocketOption.REQ_RELAXED,
+        SocketOption.ROUTER_HANDOVER,
+        SocketOption.ROUTER_MANDATORY,
+        SocketOption.XPUB_MANUAL,
+        SocketOption.XPUB_NODROP,
+        SocketOption.XPUB_VERBOSE,
+        SocketOption.XPUB_VERBOSER,
+    }
+)
+
+_BOOLEAN = _SWITCHES | frozenset(
     {
         SocketOption.CONFLATE,
         SocketOption.GSSAPI_PLAINTEXT,
@@ -20,15 +35,6 @@ _BOOLEAN = frozenset(
         SocketOption.IPV4ONLY,
         SocketOption.IPV6,
         SocketOption.PLAIN_SERVER,
-        SocketOption.PROBE_ROUTER,
-        SocketOption.REQ_CORRELATE,
-        SocketOption.REQ_RELAXED,
-        SocketOption.ROUTER_HANDOVER,
-        SocketOption.ROUTER_MANDATORY,
-        SocketOption.XPUB_MANUAL,
-        SocketOption.XPUB_NODROP,
-        SocketOption.XPUB_VERBOSE,
-        SocketOption.XPUB_VERBOSER,
     }
 )
 
@@ -88,21 +94,12 @@ _READ_ONLY = frozenset(
 )
 
 #: Set, and never read back.
-_WRITE_ONLY = frozenset(
+_WRITE_ONLY = _SWITCHES | frozenset(
     {
         SocketOption.SUBSCRIBE,
         SocketOption.UNSUBSCRIBE,
         SocketOption.CONNECT_ROUTING_ID,
         SocketOption.XPUB_WELCOME_MSG,
-        SocketOption.PROBE_ROUTER,
-        SocketOption.REQ_CORRELATE,
-        SocketOption.REQ_RELAXED,
-        SocketOption.ROUTER_HANDOVER,
-        SocketOption.ROUTER_MANDATORY,
-        SocketOption.XPUB_MANUAL,
-        SocketOption.XPUB_NODROP,
-        SocketOption.XPUB_VERBOSE,
-        SocketOption.XPUB_VERBOSER,
         SocketOption.HWM,
     }
 )

@@ -12,7 +12,7 @@ made again, and can arrive again, after an interrupt.
 """
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
-from mq.pipes.commands import Adopt, Command, Term, TermAck, TermReq
+from mq.pipes.commands import Command, Term, TermAck
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
@@ -45,31 +45,11 @@ class Own:
 
     # -- the tree ----------------------------------------------------------------------------
 
-    def launch_child(self, child: "Own") -> None:
-        """Take `child`, which may live in another thread, into the tree below this object."""
-        child.owner = self
-        self.announce(child)
-        self.mailbox.send(Adopt(self, child))
-
-    def terminate(self) -> None:
-        """Ask the owner to end this object, or begin at once if it is a root."""
-        if self.terminating:
-            return
-        if self.owner is None:
-            self.process_term(self._linger)
-        else:
-            self.owner.mailbox.send(TermReq(self.owner, self))
-
     def term_child(self, child: "Own", linger: int) -> None:
         """Send `Term` to an owned child."""
         self.owned.discard(child)
         self.register_term_acks(1)
         child.mailbox.send(Term(child, linger))
-
-    def process_adopt(self, child: "Own") -> None:
-        """Take a child in, which was announced."""
-        self.adopt(child)
-        self.process_announced(child)
 
     def adopt(self, child: "Own") -> None:
         """Own a child from now on; one that comes too late is ended at once, with linger 0."""
@@ -77,11 +57,6 @@ class Own:
             self.term_child(child, 0)
         else:
             self.owned.add(child)
-
-    def process_term_req(self, child: "Own") -> None:
-        """End a child that asks for it, unless it was sent its `Term` already."""
-        if not self.terminating and child in self.owned:
-            self.term_child(child, self._linger)
 
     # -- the end -----------------------------------------------------------------------------
 

@@ -49,17 +49,6 @@ class Adopt(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class TermReq(Command):
-    """To an owner: `child` asks to be terminated."""
-
-    child: Any
-
-    def deliver(self) -> None:
-        """Pass the request on."""
-        self.destination.process_term_req(self.child)
-
-
-@dataclass(frozen=True, slots=True)
 class Term(Command):
     """To a child: terminate everything below you, then yourself.  `linger` in ms."""
 

@@ -1,7 +1,7 @@
 """The own tree: sequence numbers, acknowledgements, late children."""
 
 from mq.core.own import Own
-from mq.pipes.commands import Command, Term
+from mq.pipes.commands import Adopt, Command, Term
 from mq.queues.mailbox import Mailbox
 
 
@@ -13,8 +13,19 @@ class Node(Own):
         self.log = log
         self.name = name
 
+    def process_adopt(self, child):
+        self.adopt(child)
+        self.process_announced(child)
+
     def process_destroy(self):
         self.log.append(self.name)
+
+
+def hand_over(owner, child):
+    """Send a child to its owner, which has to wait for it."""
+    child.owner = owner
+    owner.announce(child)
+    owner.mailbox.send(Adopt(owner, child))
 
 
 def run(*mailboxes: Mailbox[Command]):
@@ -38,32 +49,19 @@ def test_children_end_before_their_owner():
     """A root ends last, after each below it has acknowledged."""
     (root, child, grandchild), log = make(["root", "child", "grandchild"])
     boxes = [node.mailbox for node in (root, child, grandchild)]
-    root.launch_child(child)
-    child.launch_child(grandchild)
+    hand_over(root, child)
+    hand_over(child, grandchild)
     run(*boxes)
-    root.terminate()
+    root.process_term(0)
     assert log == []
     run(*boxes)
     assert log == ["grandchild", "child", "root"]
 
 
-def test_a_child_asks_its_owner():
-    """A child that terminates itself does so through its owner, once."""
-    (root, child), log = make(["root", "child"])
-    root.launch_child(child)
-    run(root.mailbox)
-    child.terminate()
-    child.terminate()
-    run(root.mailbox, child.mailbox)
-    assert log == ["child"]
-    root.terminate()
-    assert log == ["child", "root"]
-
-
 def test_a_child_that_arrives_late_is_ended_without_linger():
     """An own that arrives while its owner terminates gets term with linger 0, and is waited for."""
     (root, child), log = make(["root", "child"])
-    root.launch_child(child)
+    hand_over(root, child)
     root.process_term(500)
     assert log == []
     run(root.mailbox)
@@ -74,22 +72,11 @@ def test_a_child_that_arrives_late_is_ended_without_linger():
     assert log == ["child", "root"]
 
 
-def test_a_request_that_crosses_the_term_is_ignored():
-    """Owner and child end it at the same time: the child gets one term, and one ack is awaited."""
-    (root, child), log = make(["root", "child"])
-    root.launch_child(child)
-    run(root.mailbox)
-    child.terminate()
-    root.terminate()
-    run(root.mailbox, child.mailbox)
-    assert log == ["child", "root"]
-
-
 def test_an_announced_command_is_waited_for():
     """What was announced must arrive before the end, once or twice."""
     (root,), log = make(["root"])
     root.announce("it")
-    root.terminate()
+    root.process_term(0)
     assert log == []
     root.process_announced("it")
     root.process_announced("it")
@@ -100,7 +87,7 @@ def test_acknowledgements_are_waited_for():
     """Registered acks, as those of pipes, hold an object; the last lets it go, once."""
     (root,), log = make(["root"])
     root.register_term_acks(2)
-    root.terminate()
+    root.process_term(0)
     root.unregister_term_ack()
     assert log == []
     root.unregister_term_ack()
