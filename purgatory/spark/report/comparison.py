@@ -11,7 +11,7 @@ from purgatory.spark.report.curves import shortest_timeout
 from purgatory.spark.report.findings import MIN_OPERATIONS, Advice
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.content import Kind, Report
+    from purgatory.spark.report.content import Kind, KindSummary, Report
 
 # A share has changed if the difference is a percent, and more than chance gives in one of 370
 # comparisons (three standard errors). A wait has changed if it is a quarter longer or shorter.
@@ -49,17 +49,16 @@ def _in_words(change: Change) -> Advice | None:
         only = change.now or change.earlier
         count = formatting.count(only.operations if only else 0)
         return Advice(f"{change.kind} {came}", f"{count} operations.")
-    found = [said for said in (_expired(change), _wait(change)) if said is not None]
+    found = [
+        said for said in (_expired(change.now, change.earlier), _wait(change)) if said is not None
+    ]
     if not found:
         return None
     whats, whys = zip(*found, strict=True)
     return Advice(f"{change.kind}: {', '.join(whats)}", " ".join(whys))
 
 
-def _expired(change: Change) -> tuple[str, str] | None:
-    now, before = change.now, change.earlier
-    if now is None or before is None:
-        return None
+def _expired(now: KindSummary, before: KindSummary) -> tuple[str, str] | None:
     if not _differ(now.expired, now.operations, before.expired, before.operations):
         return None
     share, share_before = (row.expired / row.operations for row in (now, before))

@@ -5,12 +5,13 @@ Made from a kind's completion curve and its present timeouts. Pure functions; an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from purgatory.spark.report import formatting
 from purgatory.spark.report.content import Action, Finding
 from purgatory.spark.report.curves import Curve, shortest_timeout
+from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.wheel_tuning import choose_wheel
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ def weight(finding: Finding) -> float:
     summary, proposed = finding.summary, finding.proposed
     if proposed is None:
         return summary.expired * _MORE
-    waiting = abs(summary.now.mean_wait_ms - proposed.mean_wait_ms) / max(
-        1, summary.now.mean_wait_ms
-    )
+    wait_ms = summary.now.mean_wait_ms
+    waiting = abs(wait_ms - proposed.mean_wait_ms) / max(1, wait_ms)
     return summary.operations * (waiting + abs(proposed.share - summary.now.share))
 
 
@@ -130,7 +130,7 @@ def headline(report: Report) -> str:
 
 def all_advice(report: Report) -> list[Advice]:
     """Return what to do, the most important first."""
-    return [*timeout_advice(report.findings), *_other_advice(report)]
+    return [*map(timeout_advice, report.findings), *_other_advice(report)]
 
 
 _WHAT = {
@@ -141,77 +141,57 @@ _WHAT = {
 }
 
 
-def timeout_advice(findings: Sequence[Finding]) -> Iterator[Advice]:
-    """Put findings into words."""
-    for finding in findings:
-        yield Advice(*_in_words(finding))
-
-
-def _in_words(finding: Finding) -> tuple[str, str]:
-    summary = finding.summary
-    now = _timeouts(summary.timeouts_ms)
-    if finding.proposed is not None:
-        proposed = formatting.duration(finding.proposed.timeout_ms)
-        why = _shorten(finding) if finding.action is Action.SHORTEN else _lengthen(finding)
-        return f"{summary.kind}: {now} \N{RIGHTWARDS ARROW} {proposed}", why
+def timeout_advice(finding: Finding) -> Advice:
+    """Put a finding into words."""
+    summary, point = finding.summary, finding.proposed
+    shortest, now, longest = map(duration, summary.timeouts_ms)
+    if shortest != longest:
+        now = f"{now} ({shortest} to {longest})"
+    if point is not None:
+        reason = _shorten if finding.action is Action.SHORTEN else _lengthen
+        what = f"{summary.kind}: {now} \N{RIGHTWARDS ARROW} {duration(point.timeout_ms)}"
+        return Advice(what, reason(summary, point))
     if finding.action is Action.CHECK_KEYS:
-        why = (
-            f"All {formatting.count(summary.operations)} operations ended otherwise. Before "
-            "another timeout, see whether events with their keys come at all."
+        return Advice(
+            f"{summary.kind}: nothing completes",
+            f"All {count(summary.operations)} operations ended otherwise. Before another timeout, "
+            "see whether events with their keys come at all.",
         )
-        return f"{summary.kind}: nothing completes", why
-    why = (
-        f"{formatting.share(summary.expired / summary.operations)} expire, and completions still "
-        "come when the timeout ends the wait. How many a longer one gains, no outcome here tells: "
-        "give it to a part of the operations, and report again."
+    return Advice(
+        f"{summary.kind}: try more than {now}",
+        f"{share(summary.expired / summary.operations)} expire, and completions still come when "
+        "the timeout ends the wait. How many a longer one gains, no outcome here tells: give it to "
+        "a part of the operations, and report again.",
     )
-    return f"{summary.kind}: try more than {now}", why
 
 
-def _timeouts(timeouts_ms: tuple[int, int, int]) -> str:
-    shortest, median, longest = map(formatting.duration, timeouts_ms)
-    return median if shortest == longest else f"{median} ({shortest} to {longest})"
-
-
-def _shorten(finding: Finding) -> str:
-    summary, point = finding.summary, _proposed(finding)
+def _shorten(summary: KindSummary, point: CurvePoint) -> str:
     lost = max(0, round(summary.operations * (summary.now.share - point.share)))
-    sooner = formatting.duration(summary.timeouts_ms[1] - point.timeout_ms)
+    sooner = duration(summary.timeouts_ms[1] - point.timeout_ms)
     cost = (
         "no completion is lost"
         if not lost
-        else f"{formatting.count(lost)} of {formatting.count(summary.completed)} completions are "
-        f"lost, fewer than one in {LOST_COMPLETIONS:,}"
+        else f"{count(lost)} of {count(summary.completed)} completions are lost, fewer than one in "
+        f"{LOST_COMPLETIONS:,}"
     )
     return (
-        f"What does not complete ({formatting.share(summary.expired / summary.operations)}) is "
-        f"known {sooner} sooner. {_waits(finding)}; {cost}."
+        f"What does not complete ({share(summary.expired / summary.operations)}) is known {sooner} "
+        f"sooner. {_waits(summary, point)}; {cost}."
     )
 
 
-def _lengthen(finding: Finding) -> str:
-    summary, point = finding.summary, _proposed(finding)
+def _lengthen(summary: KindSummary, point: CurvePoint) -> str:
     gained = round(summary.operations * (point.share - summary.now.share))
     return (
-        f"About {formatting.count(gained)} more of {formatting.count(summary.operations)} "
-        f"operations complete: {formatting.share(point.share)}, not "
-        f"{formatting.share(summary.now.share)}. {_waits(finding)}. It rests on "
-        f"{formatting.count(point.watched)} operations that waited so long."
+        f"About {count(gained)} more of {count(summary.operations)} operations complete: "
+        f"{share(point.share)}, not {share(summary.now.share)}. {_waits(summary, point)}. It rests "
+        f"on {count(point.watched)} operations that waited so long."
     )
 
 
-def _waits(finding: Finding) -> str:
-    point, now = _proposed(finding), finding.summary.now
-    return (
-        f"An operation waits {formatting.duration(point.mean_wait_ms)} on average, not "
-        f"{formatting.duration(now.mean_wait_ms)}"
-    )
-
-
-def _proposed(finding: Finding) -> CurvePoint:
-    if finding.proposed is None:
-        raise ValueError(f"{finding.action} proposes no timeout")
-    return finding.proposed
+def _waits(summary: KindSummary, point: CurvePoint) -> str:
+    wait, now = duration(point.mean_wait_ms), duration(summary.now.mean_wait_ms)
+    return f"An operation waits {wait} on average, not {now}"
 
 
 def _other_advice(report: Report) -> Iterator[Advice]:
@@ -222,7 +202,7 @@ def _other_advice(report: Report) -> Iterator[Advice]:
             yield Advice(f"Wheel: {choice.call}", choice.why)
     hottest = next((row for row in report.hot_keys if row.kind.total), None)
     if hottest is not None and (hottest.watched or 0) >= _HOT_SHARE * (total.submitted or 0) > 0:
-        part = formatting.share((hottest.watched or 0) / (total.submitted or 1))
+        part = share((hottest.watched or 0) / (total.submitted or 1))
         why = (
             "So many operations watch this one key that each of its events checks them all. See "
             "whether a narrower key would do."

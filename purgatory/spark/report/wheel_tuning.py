@@ -33,8 +33,8 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from purgatory.spark.report import formatting
 from purgatory.spark.report.content import WheelRow
+from purgatory.spark.report.formatting import duration, number, share
 from timingwheel.lowlevel import DEFAULT_TICK_MS as TIMER_TICK_MS
 from timingwheel.lowlevel import DEFAULT_WHEEL_SIZE
 
@@ -154,8 +154,8 @@ def wheel_row(
     )
 
 
-def _quotient(number: float, by: int) -> float:
-    return number / by if by > 0 else 0.0
+def _quotient(count: float, by: int) -> float:
+    return count / by if by > 0 else 0.0
 
 
 def wheel_tasks(outcomes: DataFrame) -> DataFrame:
@@ -314,7 +314,8 @@ def choose_wheel(rows: Sequence[WheelRow], median_timeout_ms: int) -> WheelChoic
     best = min(still, key=lambda row: (row.tick_ms, row.wheel_size))
     if default is not None and not _is_worth_it(best, default):
         best = default
-    return WheelChoice(best, _is_default(best), _call(best), _why(best, default, median_timeout_ms))
+    call = f"Timer(tick_ms={best.tick_ms}, wheel_size={best.wheel_size})"
+    return WheelChoice(best, _is_default(best), call, _why(best, default, median_timeout_ms))
 
 
 def _is_default(row: WheelRow) -> bool:
@@ -330,37 +331,23 @@ def _is_worth_it(row: WheelRow, default: WheelRow) -> bool:
     )
 
 
-def _call(row: WheelRow) -> str:
-    return f"Timer(tick_ms={row.tick_ms}, wheel_size={row.wheel_size})"
-
-
 def _why(row: WheelRow, default: WheelRow | None, median_timeout_ms: int) -> str:
+    wakeups = f"{number(row.wakeups_per_second)} wake-ups"
+    moves = f"{number(row.moves_per_operation)} moves"
     if row is default and row.wakeups_per_second < _IDLE:
-        return f"The default has little to do, with {_wakeups(row)} a second: leave it."
+        return f"The default has little to do, with {wakeups} a second: leave it."
     if row is default:
         return (
             "The default is as good as any of these: no other wheel saves a fifth of its "
-            f"{_wakeups(row)} a second, or of its {_moves(row)} an operation, without making an "
-            "expiry late by more than a percent of the median timeout."
+            f"{wakeups} a second, or of its {moves} an operation, without making an expiry late by "
+            "more than a percent of the median timeout."
         )
-    against = "" if default is None else f", not {formatting.number(default.wakeups_per_second)}"
-    moved = "" if default is None else f", not {formatting.number(default.moves_per_operation)}"
+    against = "" if default is None else f", not {number(default.wakeups_per_second)}"
+    moved = "" if default is None else f", not {number(default.moves_per_operation)}"
+    late_ms, part = row.max_lateness_ms, ""
+    if late_ms and median_timeout_ms:
+        part = f", {share(late_ms / median_timeout_ms)} of the median timeout"
     return (
-        f"{_wakeups(row)} a second{against}; {_moves(row)} an operation{moved}. An expiry is at "
-        f"most {formatting.duration(row.max_lateness_ms)} late"
-        f"{_part_of(row.max_lateness_ms, median_timeout_ms)}."
+        f"{wakeups} a second{against}; {moves} an operation{moved}. An expiry is at most "
+        f"{duration(late_ms)} late{part}."
     )
-
-
-def _part_of(late_ms: int, timeout_ms: int) -> str:
-    if not (late_ms and timeout_ms):
-        return ""
-    return f", {formatting.share(late_ms / timeout_ms)} of the median timeout"
-
-
-def _wakeups(row: WheelRow) -> str:
-    return f"{formatting.number(row.wakeups_per_second)} wake-ups"
-
-
-def _moves(row: WheelRow) -> str:
-    return f"{formatting.number(row.moves_per_operation)} moves"

@@ -35,7 +35,7 @@ def test_a_timeout_much_too_long_is_shortened():
     finding = finding_of(operations(5000, [30_000], some_never))
     assert finding.action is Action.SHORTEN
     assert 4980 <= finding.proposed.timeout_ms < 5000
-    ((what, why),) = timeout_advice([finding])
+    what, why = timeout_advice(finding)
     assert what.startswith("all kinds: 30 s \N{RIGHTWARDS ARROW} 5 s")
     assert "known 25 s sooner" in why
     assert "not 5." in why  # a tenth of them waits 30 s
@@ -47,7 +47,7 @@ def test_a_longer_timeout_is_proposed_where_others_have_it():
     finding = finding_of(operations(4000, [10_000, 10_000, 60_000], slow))
     assert finding.action is Action.LENGTHEN
     assert 40_000 < finding.proposed.timeout_ms <= 60_000
-    ((what, why),) = timeout_advice([finding])
+    what, why = timeout_advice(finding)
     assert "10 s (10 s to 1 min)" in what
     assert "more of 4,000 operations complete" in why
 
@@ -56,7 +56,7 @@ def test_the_same_timeout_everywhere_tells_nothing_of_longer_ones():
     """If completions still come at the deadline, the advice is to try."""
     finding = finding_of(operations(2000, [10_000], slow))
     assert (finding.action, finding.proposed) == (Action.TRY_LONGER, None)
-    ((what, why),) = timeout_advice([finding])
+    what, why = timeout_advice(finding)
     assert "try more than 10 s" in what
     assert "no outcome here tells" in why
 
@@ -65,7 +65,7 @@ def test_nothing_completes():
     """That is no matter of timeouts."""
     finding = finding_of(operations(200, [10], lambda _: 11))
     assert finding.action is Action.CHECK_KEYS
-    ((what, _),) = timeout_advice([finding])
+    what, _ = timeout_advice(finding)
     assert "nothing completes" in what
 
 
