@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql.datasource import (
     DataSource,
@@ -41,6 +40,7 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
+from purgatory.trace.rows import INT64_MAX, INT64_MIN
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 
 if TYPE_CHECKING:
@@ -119,19 +119,26 @@ class JournalReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the files that can have rows that meet the filters."""
-        times = time_range(self._filters, _TABLES[self._table].time_column)
+        first, last = time_range(self._filters, _TABLES[self._table].time_column)
         found = find_files(self._path, self._table)
         # Spark plans no query without a partition.
-        return [_File(file) for file in found if may_contain(file, times)] or [_File(None)]
+        return [_File(file) for file in found if may_contain(file, first, last)] or [_File(None)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read a file: Arrow batches of Parquet, rows of text files."""
+        """Read a file: Arrow batches of Parquet, rows of text files.
+
+        Of Parquet only these columns are read, and only row groups in which rows can be that meet
+        the filters. A column that the file lacks is null.
+        """
         file = partition.value
         if file is None:
             return iter(())
         if file.suffix != ".parquet":
             return self._read_text(file)
-        return read_batches(file, to_arrow_schema(self._schema), arrow_condition(self._filters))
+        dataset = ds.dataset(str(file), schema=to_arrow_schema(self._schema), format="parquet")
+        condition = arrow_condition(self._filters)
+        batches = dataset.to_batches(columns=self._schema.names, filter=condition)
+        return (batch for batch in batches if batch.num_rows)
 
     def _read_text(self, file: Any) -> Iterator[tuple[Any, ...]]:
         names = self._schema.names
@@ -189,45 +196,13 @@ def _table_path(path: Path, table: str) -> Path:
     return found[0] if found else path
 
 
-def may_contain(file: Path, times: Range) -> bool:
+def may_contain(file: Path, first: int, last: int) -> bool:
     """Say whether a file can have rows of these times, by the date of its directory."""
     date = _DATE.fullmatch(file.parent.name)
     if date is None:
         return True
-    first = (dt.date.fromisoformat(date[1]).toordinal() - _FIRST_DAY) * _DAY_MS
-    return times.overlaps(first, first + _DAY_MS - 1)
-
-
-def read_batches(
-    file: Path, schema: pa.Schema, condition: ds.Expression | None
-) -> Iterator[pa.RecordBatch]:
-    """Read the columns of `schema` of the rows that meet a condition.
-
-    Only these columns are read, and only row groups in which such rows can be. A column that the
-    file lacks is null.
-    """
-    dataset = ds.dataset(str(file), schema=schema, format="parquet")
-    batches = dataset.to_batches(columns=schema.names, filter=condition)
-    return (batch for batch in batches if batch.num_rows)
-
-
-_LEAST: Final = -(2**63)
-_MOST: Final = 2**63 - 1
-
-
-class Range(NamedTuple):
-    """The times from `first` to `last`, Unix ms, both included."""
-
-    first: int = _LEAST
-    last: int = _MOST
-
-    def overlaps(self, first: int, last: int) -> bool:
-        """Say whether a time of another range is in this one."""
-        return first <= self.last and self.first <= last
-
-    def narrowed(self, first: int, last: int) -> Range:
-        """Return the times that are also in another range."""
-        return Range(max(self.first, first), min(self.last, last))
+    day_ms = (dt.date.fromisoformat(date[1]).toordinal() - _FIRST_DAY) * _DAY_MS
+    return first < day_ms + _DAY_MS and day_ms <= last
 
 
 def arrow_condition(filters: Iterable[Filter]) -> ds.Expression | None:
@@ -270,19 +245,19 @@ _COMPARISONS: Final[Mapping[type[Filter], Callable[[ds.Expression, Any], ds.Expr
 }
 
 
-def time_range(filters: Iterable[Filter], column: str) -> Range:
-    """Return the times that a column of Unix ms can have."""
-    times = Range()
+def time_range(filters: Iterable[Filter], column: str) -> tuple[int, int]:
+    """Return the first and the last time that a column of Unix ms can have."""
+    first, last = INT64_MIN, INT64_MAX
     for each in filters:
         match each:
             case EqualTo((name,), int(value)) if name == column:
-                times = times.narrowed(value, value)
+                first, last = max(first, value), min(last, value)
             case GreaterThan((name,), int(value)) | GreaterThanOrEqual((name,), int(value)) if (
                 name == column
             ):
-                times = times.narrowed(value, _MOST)
+                first = max(first, value)
             case LessThan((name,), int(value)) | LessThanOrEqual((name,), int(value)) if (
                 name == column
             ):
-                times = times.narrowed(_LEAST, value)
-    return times
+                last = min(last, value)
+    return first, last

@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from purgatory.spark.report import formatting
 from purgatory.spark.report.comparison import changes_in_words
 from purgatory.spark.report.findings import Advice, all_advice, headline
+from purgatory.spark.report.formatting import NOTHING, duration, name, share
 from purgatory.spark.report.tables import (
     key_cells,
     summary_table,
@@ -69,12 +69,10 @@ def _timeouts(report: Report) -> Iterable[Sequence[str]]:
     """Make the rows for all kinds together."""
     for suggestion in report.suggestions:
         if suggestion.kind.total:
-            wanted = formatting.share(suggestion.wanted)
-            if (point := suggestion.point) is None:
-                yield ["all kinds", wanted, "not seen", formatting.NOTHING]
-                continue
-            wait = formatting.duration(point.mean_wait_ms)
-            yield ["all kinds", wanted, formatting.duration(point.timeout_ms), wait]
+            point, cells = suggestion.point, ("not seen", NOTHING)
+            if point is not None:
+                cells = duration(point.timeout_ms), duration(point.mean_wait_ms)
+            yield ["all kinds", share(suggestion.wanted), *cells]
 
 
 _WHEEL_HEADS = (
@@ -94,6 +92,6 @@ def _print(
         else:
             table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)
     for first, *rest in rows:
-        table.add_row(Text(formatting.name(first, 32)), *rest)
+        table.add_row(Text(name(first, 32)), *rest)
     console.print(table)
     console.print()

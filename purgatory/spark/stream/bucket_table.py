@@ -83,13 +83,9 @@ class BucketTable(Generic[_ValueT]):
         self._changed.add(slot)
         return self._bucket(slot)
 
-    def values_in(self, slot: int) -> list[_ValueT]:
-        """Return all values in a bucket."""
-        return list(self._bucket(slot).values())
-
-    def keys_in(self, slot: int) -> list[str]:
-        """Return all keys in a bucket."""
-        return list(self._bucket(slot))
+    def bucket_copy(self, slot: int) -> dict[str, _ValueT]:
+        """Return all keys and values in a bucket."""
+        return dict(self._bucket(slot))
 
     def slot(self, number: int) -> int:
         """Return the bucket for the hash of a key."""

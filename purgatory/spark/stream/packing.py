@@ -10,7 +10,7 @@ to the shard of their `op_id`; events, and the newest time of each table, go to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,13 +50,8 @@ _COLUMNS: Final = {
 _SCHEMA: Final = to_arrow_schema(PACKED)
 
 
-class Packed(NamedTuple):
-    """A row of `PACKED`."""
-
-    shard: int
-    table: str
-    newest_ms: int
-    rows: bytes | None
+_Packed: TypeAlias = tuple[int, str, int, bytes | None]
+"""A row of `PACKED`."""
 
 
 class Packer:
@@ -83,12 +78,12 @@ class Packer:
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
-    def _packed(self, rows: pa.Table, number: int) -> Iterator[Packed]:
+    def _packed(self, rows: pa.Table, number: int) -> Iterator[_Packed]:
         is_good = pc.is_null(rows["reason"])
         bad = rows.filter(pc.invert(is_good))
         if bad.num_rows:
-            yield Packed(self._shards[0], REJECTED, 0, _dump(bad, REJECTED))
-            yield from (Packed(shard, REJECTED, 0, None) for shard in self._shards[1:])
+            yield (self._shards[0], REJECTED, 0, _dump(bad, REJECTED))
+            yield from ((shard, REJECTED, 0, None) for shard in self._shards[1:])
         for table in pc.unique(rows["table"]).to_pylist():
             chosen = pc.and_(is_good, pc.equal(rows["table"], table))
             place = rows["place"]
@@ -100,14 +95,14 @@ class Packer:
                 newest_ms = pc.max(good["time_ms"]).as_py()
                 yield from self._for_shards(good, table, newest_ms)
 
-    def _for_shards(self, rows: pa.Table, table: str, newest_ms: int) -> Iterator[Packed]:
+    def _for_shards(self, rows: pa.Table, table: str, newest_ms: int) -> Iterator[_Packed]:
         if table not in TABLES:
-            yield from (Packed(shard, table, newest_ms, None) for shard in self._shards)
+            yield from ((shard, table, newest_ms, None) for shard in self._shards)
             return
         whole = _dump(rows, table) if table == "events" else None
         for shard in self._shards:
             dumped = whole or _dump(rows.filter(pc.equal(rows[SHARD], shard)), table)
-            yield Packed(shard, table, newest_ms, dumped)
+            yield (shard, table, newest_ms, dumped)
 
 
 def _dump(rows: pa.Table, table: str) -> bytes | None:

@@ -216,14 +216,14 @@ class Shard:
         """Expire the operations of earlier micro-batches whose deadlines are closed."""
         hashes = {number for _, number in self._state.deadlines.due(closed_ms)}
         for slot in {self._watchers.slot(number) for number in hashes}:
-            for watchers in self._watchers.values_in(slot):
+            for watchers in self._watchers.bucket_copy(slot).values():
                 for operation in list(watchers.values()):
                     if operation.need and operation.deadline_ms <= closed_ms:
                         self._end(operation, EXPIRED, operation.deadline_ms)
         holds = self._state.holds
         if holds.entries:
             for slot in {holds.slot(number) for number in hashes}:
-                for key in holds.keys_in(slot):
+                for key in holds.bucket_copy(slot):
                     self._drop_hold(key, closed_ms)
 
     def _schedule(self, closed_ms: int) -> None:

@@ -15,6 +15,7 @@ from purgatory.spark.report.comparison import changes_in_words
 from purgatory.spark.report.content import Action
 from purgatory.spark.report.curves import shortest_timeout
 from purgatory.spark.report.findings import all_advice, headline
+from purgatory.spark.report.formatting import count, duration, number, share, utc_time
 from purgatory.spark.report.page import charts
 from purgatory.spark.report.page.charts import numbered_kinds
 from purgatory.spark.report.page.html import (
@@ -71,8 +72,8 @@ def _head(report: Report, source: str, notes: Sequence[str]) -> str:
         return f"{heading}{said}<p>There are no outcomes in it.</p>"
     span = report.last_ms - report.first_ms
     detail = max(1, span // 1000)
-    first, last = (formatting.utc_time(ms, detail) for ms in (report.first_ms, report.last_ms))
-    times = f"{first} to {last} UTC, {formatting.duration(span)}"
+    first, last = (utc_time(ms, detail) for ms in (report.first_ms, report.last_ms))
+    times = f"{first} to {last} UTC, {duration(span)}"
     return f"{heading}{paragraph(times, 'times')}{said}"
 
 
@@ -81,11 +82,11 @@ def _to_do(report: Report) -> str:
     total = report.summaries[0]
     half = shortest_timeout(report.curves[total.kind], 0.5)
     cards = [
-        (formatting.count(total.operations), "operations"),
-        (formatting.share(total.completed / total.operations), "completed"),
-        (formatting.share(total.expired / total.operations), "expired"),
-        (formatting.duration(half and half.timeout_ms), "half complete within"),
-        (formatting.duration(total.now.mean_wait_ms), "average wait with the timeouts now"),
+        (count(total.operations), "operations"),
+        (share(total.completed / total.operations), "completed"),
+        (share(total.expired / total.operations), "expired"),
+        (duration(half and half.timeout_ms), "half complete within"),
+        (duration(total.now.mean_wait_ms), "average wait with the timeouts now"),
     ]
     shown = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for value, label in cards)
     said = f"<h2>What to do</h2>{paragraph(headline(report))}{advice_list(all_advice(report))}"
@@ -171,13 +172,11 @@ def _week(report: Report) -> str:
     if len(report.week) < _MIN_HOURS:
         return ""
     title = "Operations submitted, by hour of the week (UTC)"
-    shown = [charts.by_hour_of_week(report, title, lambda row: row.operations, formatting.number)]
+    shown = [charts.by_hour_of_week(report, title, lambda row: row.operations, number)]
     if any(row.expired for row in report.week):
         title = "Share that expired, by hour of the week of the submission (UTC)"
         shown.append(
-            charts.by_hour_of_week(
-                report, title, lambda row: row.expired / row.operations, formatting.share
-            )
+            charts.by_hour_of_week(report, title, lambda row: row.expired / row.operations, share)
         )
     return section("Hours of the week", map(figure, shown))
 
