@@ -106,23 +106,21 @@ def settings_for(*paths: str | None) -> Mapping[str, str]:
 
     Those of short work if all of them are files of this machine that are small together.
     """
-    sizes = [_local_bytes(Path(path)) for path in paths if path is not None]
-    known = [size for size in sizes if size is not None]
-    return SHORT_WORK if len(known) == len(sizes) and sum(known) <= _SMALL_BYTES else {}
+    try:
+        size = sum(_size(Path(path)) for path in paths if path is not None)
+    except OSError:  # not on this machine
+        return {}
+    return SHORT_WORK if size <= _SMALL_BYTES else {}
 
 
 # About a million outcomes, as Parquet.
 _SMALL_BYTES: Final = 32 * 2**20
 
 
-def _local_bytes(path: Path) -> int | None:
-    """Return the size of a file, or of all in a directory; None if it is not on this machine."""
-    try:
-        if not path.is_dir():
-            return path.stat().st_size
-        return sum(file.stat().st_size for file in path.rglob("*"))
-    except OSError:
-        return None
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all in a directory."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
 
 
 def report_journal(

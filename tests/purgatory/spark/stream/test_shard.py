@@ -12,26 +12,10 @@ from purgatory.spark.stream import bucket_table
 from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
 from purgatory.spark.stream.shard_state import MAPS, ShardState
 from purgatory.trace.rows import INT64_MIN
+from tests.testing.memory_store import MemoryStore
 from tests.testing.traces import expected, joined_full, random_full_traces
 
 COUNT = int(os.environ.get("FULL_TRACES", "40"))
-
-
-class MemoryStore(dict):
-    """A map of the state store, in memory; it counts what is written."""
-
-    def __init__(self):
-        super().__init__()
-        self.writes = 0
-
-    def put(self, number, value):
-        """Write a value."""
-        self[number] = value
-        self.writes += 1
-
-    def remove(self, number):
-        """Remove a value."""
-        self.pop(number, None)
 
 
 def rows_of(trace):

@@ -1,0 +1,32 @@
+"""Rows by time, packed into ticks."""
+
+import random
+
+import pytest
+
+from purgatory.spark.stream import tick_table
+from purgatory.spark.stream.tick_table import TICK_MS, TickTable
+from tests.testing.memory_store import MemoryStore
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_come_when_they_are_due(monkeypatch, seed):
+    """Each row comes once, at the first look at its time or later; nothing is left in the end."""
+    monkeypatch.setattr(tick_table, "MAX_CHUNKS", 3)
+    rng = random.Random(seed)
+    chunks, page_store, pages = MemoryStore(), MemoryStore(), set()
+    waiting, now = [], -3 * TICK_MS
+    for number in range(40):
+        table = TickTable(chunks, page_store, pages)
+        now += rng.choice([0, 1, TICK_MS, 300 * TICK_MS])
+        due = table.due(now)
+        assert sorted(due) == sorted(row for row in waiting if row[0] <= now)
+        waiting = [row for row in waiting if row[0] > now]
+        for place in range(rng.randrange(4)):
+            waiting.append([now + 1 + rng.randrange(1000 * TICK_MS), f"{number}-{place}"])
+            table.add(waiting[-1])
+        table.flush()
+    table = TickTable(chunks, page_store, pages)
+    assert sorted(table.due(2**50)) == sorted(waiting)
+    table.flush()
+    assert (chunks, page_store, pages) == ({}, {}, set())

@@ -1,0 +1,32 @@
+"""What spark-submit takes along."""
+
+import ast
+from zipfile import ZipFile
+
+from purgatory.spark.package import write_package
+
+
+def test_the_package_has_what_its_modules_import(tmp_path):
+    """All packages of ours that a module imports are there, and nothing that is compiled."""
+    archive, program = write_package(tmp_path / "new")
+    with ZipFile(archive) as packed:
+        names = packed.namelist()
+        ours = {name.partition("/")[0] for name in names}
+        imported = {
+            name.name.partition(".")[0]
+            for file in ("purgatory/__init__.py", "timingwheel/__init__.py", "mq/__init__.py")
+            for node in ast.walk(ast.parse(packed.read(file)))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for name in (
+                node.names if isinstance(node, ast.Import) else [ast.alias(node.module or "")]
+            )
+        }
+    assert {name for name in imported if name.startswith(("purgatory", "_purgatory"))} <= ours
+    assert not [name for name in names if name.endswith((".so", ".pyc"))]
+    assert "purgatory.cli" in program.read_text()
+
+
+def test_the_same_packages_give_the_same_bytes(tmp_path):
+    """So that a cluster need not fetch the zip again."""
+    first, second = (write_package(tmp_path / name)[0].read_bytes() for name in ("a", "b"))
+    assert first == second
