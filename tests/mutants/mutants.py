@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant(
         "a rolled back transaction leaves what was held in it",
         SERVER + "transactions/key_events.py",
-        "        for key, event in self._held_before.items():\n",
+        "        for key, event in self.held_before.items():\n",
         "        for key, event in ():\n",
     ),
     Mutant(

@@ -149,7 +149,8 @@ class RequestHandler:
                 self._validator.check_completion(completion)
             self._check_held(request)
             self._check_memory(request)
-            return Completed(request.seq, transaction.complete(request.completions))
+            counts = [transaction.events.complete(each) for each in request.completions]
+            return Completed(request.seq, counts)
         if isinstance(request, Extend):
             for extension in request.extensions:
                 self._validator.check_timeout(extension.timeout_ms)
@@ -157,7 +158,7 @@ class RequestHandler:
         if isinstance(request, Fail):
             for failure in request.failures:
                 self._validator.check_failure(failure)
-            return Failed(request.seq, transaction.fail(request.failures))
+            return Failed(request.seq, [transaction.events.fail(each) for each in request.failures])
         return Cancelled(request.seq, transaction.cancel(request.op_ids, owner))
 
     def _check_held(self, request: Complete) -> None:

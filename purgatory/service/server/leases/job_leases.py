@@ -18,7 +18,6 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from purgatory.service.server.leases.job_group import DueJob, JobGroup, WorkerConnection
-from purgatory.service.server.memory import job_bytes
 
 #: Jobs that are given out after one transaction, at most.
 MAX_ASSIGNED: Final = 512
@@ -56,11 +55,6 @@ class JobLeases:
         """Return how many jobs there are."""
         leased, dead = self._leased, self._dead
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Return the memory that they take, without their outcomes."""
-        return job_bytes(len(self.by_number))
 
     def _group(self, name: str) -> JobGroup:
         group = self._groups.get(name)

@@ -29,12 +29,12 @@ MAX_RELEASED_PER_TRANSACTION = 5000
 class KeyEvents:
     """The key events of one transaction, which writes `changes`; all at the state's stamp."""
 
-    __slots__ = ("_changes", "_held_before", "_state", "progressed")
+    __slots__ = ("_changes", "_state", "held_before", "progressed")
 
     def __init__(self, state: "ServerState", changes: Changes) -> None:
         self._state = state
         self._changes = changes
-        self._held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
+        self.held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
         self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
 
     def complete(self, completion: Completion) -> int:
@@ -149,7 +149,7 @@ class KeyEvents:
         held = self._state.held
         before = held.by_key.get(key)
         if before is not None or event is not None:
-            self._held_before.setdefault(key, before)
+            self.held_before.setdefault(key, before)
             held.set(key, event)
 
     def _journal(self, key: str, hold_ms: int, *, failed: bool = False) -> None:
@@ -167,7 +167,7 @@ class KeyEvents:
         for operation, key in self.progressed:
             assert operation.values is not None
             changes.progress += (operation.number, key, bytearray(operation.values[key]))
-        for key in self._held_before:
+        for key in self.held_before:
             event = self._state.held.by_key.get(key)
             if event is None:
                 changes.delete_held.append(key)
@@ -185,5 +185,5 @@ class KeyEvents:
         for operation, key in self.progressed:
             assert operation.values is not None
             del operation.values[key]
-        for key, event in self._held_before.items():
+        for key, event in self.held_before.items():
             self._state.held.set(key, event)

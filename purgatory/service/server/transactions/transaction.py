@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
-from purgatory.service.protocol import NOTHING, Completion, KeyFailure, Submission, TimeoutExtension
+from purgatory.service.protocol import NOTHING, Submission, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.leases.job_group import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
@@ -38,7 +38,7 @@ class Transaction(OutcomeReceiver):
     """A group of changes, at the state's stamp, which begins at the clock's `clock_ns`.
 
     Its life: the store loop begins it, which makes it the state's receiver of outcomes; the request
-    handler fills it, by `submit`, `complete`, `fail`, `extend`, `cancel` and with replies;
+    handler fills it, by `submit`, `extend`, `cancel`, by its `events` and with replies;
     `prepare` completes `changes`, which the store commits; then either `publish` or `roll_back`
     ends it.
 
@@ -54,6 +54,7 @@ class Transaction(OutcomeReceiver):
     __slots__ = (
         "_batch",
         "_batch_bytes",
+        "_lease_ends",
         "_state",
         "changes",
         "clock_ms",
@@ -61,7 +62,6 @@ class Transaction(OutcomeReceiver):
         "deleted",
         "events",
         "extended",
-        "lease_ends",
         "outcomes",
         "remembered",
         "repeated_outcomes",
@@ -78,9 +78,7 @@ class Transaction(OutcomeReceiver):
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
         self.events: KeyEvents = KeyEvents(state, self.changes)
-        self.lease_ends: LeaseEnds = LeaseEnds(
-            state.leases, state.retention, state.failures, self.changes, self.clock_ms
-        )
+        self._lease_ends: LeaseEnds | None = None  # made when a lease ends
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
         self.submitted: list[PendingOperation] = []
@@ -95,6 +93,16 @@ class Transaction(OutcomeReceiver):
         # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         state.receiver = self
+
+    @property
+    def lease_ends(self) -> LeaseEnds:
+        """The ends of leases, and of dead jobs."""
+        state, ends = self._state, self._lease_ends
+        if ends is None:
+            ends = self._lease_ends = LeaseEnds(
+                state.leases, state.retention, state.failures, self.changes, self.clock_ms
+            )
+        return ends
 
     @property
     def now_ms(self) -> int:
@@ -116,10 +124,12 @@ class Transaction(OutcomeReceiver):
 
         And release what was held long enough, and end leases.
         """
-        outcomes = self.outcomes
-        self._state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
-        self.events.release_held(self.clock_ms)
-        self.lease_ends.expire()
+        state, outcomes = self._state, self.outcomes
+        state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
+        if state.held.by_key:
+            self.events.release_held(self.clock_ms)
+        if state.leases.by_number:
+            self.lease_ends.expire()
 
     def submit(
         self, client: ClientRecord, submission: Submission, values: SubmissionValues, size: int
@@ -169,14 +179,6 @@ class Transaction(OutcomeReceiver):
         )
         if state.held.by_key:
             self.events.count_held(operation)
-
-    def complete(self, completions: Iterable[Completion]) -> list[int]:
-        """Complete keys; returns how many operations each completed."""
-        return [self.events.complete(completion) for completion in completions]
-
-    def fail(self, failures: Iterable[KeyFailure]) -> list[int]:
-        """Fail keys; returns how many operations each ended."""
-        return [self.events.fail(failure) for failure in failures]
 
     def extend(
         self, extensions: Iterable[TimeoutExtension], owner: str | None = None
@@ -258,13 +260,15 @@ class Transaction(OutcomeReceiver):
 
     def prepare(self) -> None:
         """Complete `changes`: from here on it can be committed."""
-        self.events.prepare()
+        if self.events.progressed or self.events.held_before:
+            self.events.prepare()
 
     def publish(self) -> None:
         """Make it visible: `changes` are on disk. Ends the transaction."""
         self._state.receiver = None
         retention = self._state.retention
-        self.events.publish()
+        if self.events.progressed:
+            self.events.publish()
         for operation, record in self.outcomes:
             if record.is_job:
                 self._publish_job(operation, record)
@@ -274,8 +278,10 @@ class Transaction(OutcomeReceiver):
                 self._note_failure(operation, record)
             size = operation.bytes if operation.values is None else operation.all_bytes()
             self._state.pending_bytes -= size
-        retention.delete(self.deleted)
-        self.lease_ends.publish()
+        if self.deleted:
+            retention.delete(self.deleted)
+        if self._lease_ends is not None:
+            self._lease_ends.publish()
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
 
@@ -298,7 +304,8 @@ class Transaction(OutcomeReceiver):
         state = self._state
         state.receiver = None  # the ends below are none
         self.events.roll_back()
-        self.lease_ends.roll_back()
+        if self._lease_ends is not None:
+            self._lease_ends.roll_back()
         for session, seq in self.remembered:
             state.replies.take_back(session, seq)
         for operation, deadline_ns in reversed(self.extended):
