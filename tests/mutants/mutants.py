@@ -38,8 +38,8 @@ MUTANTS = [
         "a server takes itself for ready while its disk hangs",
         SERVER + "store_loop.py",
         "        self.activity.commit_since_ns = self.activity.now_ns()\n"
-        "        try:\n            if transaction.changes:\n",
-        "        try:\n            if transaction.changes:\n",
+        "        try:\n            if has_changes:\n",
+        "        try:\n            if has_changes:\n",
     ),
     Mutant(
         "a migration loses extensions",

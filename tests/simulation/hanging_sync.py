@@ -57,9 +57,7 @@ class HangingSync:
         store_loop = process.parts.store_loop
         if store_loop.finished():  # it closes: it is not asked any more
             return
-        health = ServerHealth(
-            store_loop.activity, str, store_loop.clock.now_ms, process.monotonic_ns
-        )
+        health = ServerHealth(store_loop.activity, str, store_loop.clock.now_ms)
         report = health.report()
         if hung_s > READY_BOUND_S + _ROUNDING_S and not report.not_ready:
             self._report(f"a sync has hung for {hung_s:g} s, and the server says it is ready")

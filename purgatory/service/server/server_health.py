@@ -5,7 +5,6 @@ restarted. *Ready* means, moreover, that commits succeed and return, and that ou
 told soon after they are due: a server that is not ready may be well again by itself. Any thread.
 """
 
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,25 +48,23 @@ class HealthReport:
 class ServerHealth:
     """Judges by `activity`, and by `ended`, which says which thread has ended; empty if none has.
 
-    `now_ms` is the server's clock, `now_ns` that of `activity`.
+    `now_ms` is the server's clock.
     """
 
     def __init__(
-        self,
-        activity: StoreActivity,
-        ended: Callable[[], str],
-        now_ms: Callable[[], int],
-        now_ns: Callable[[], int] = time.monotonic_ns,
+        self, activity: StoreActivity, ended: Callable[[], str], now_ms: Callable[[], int]
     ) -> None:
         self._activity = activity
         self._ended = ended
         self._now_ms = now_ms
-        self._now_ns = now_ns
 
     def report(self) -> HealthReport:
         """Return the health of this moment. O(1)."""
         activity = self._activity
-        late_s = self._late_s()
+        late_s, next_due_s = 0.0, NEVER
+        if due_ms := activity.due_ms:
+            left_s = (due_ms - self._now_ms()) / _MS_PER_S
+            late_s, next_due_s = max(0.0, -left_s), max(0.0, left_s)
         failing_s = self._seconds_since(activity.failing_since_ns)
         broken = self._ended() or self._stuck()
         return HealthReport(
@@ -76,7 +73,7 @@ class ServerHealth:
             last_commit_age_s=self._seconds_since(activity.committed_ns),
             oldest_due_age_s=late_s,
             failing_s=failing_s,
-            next_due_s=self._next_due_s(),
+            next_due_s=next_due_s,
         )
 
     def _stuck(self) -> str:
@@ -95,16 +92,8 @@ class ServerHealth:
             return f"commits have failed for {failing_s:.0f} s, {count} in a row: {activity.error}"
         return ""
 
-    def _late_s(self) -> float:
-        due_ms = self._activity.due_ms
-        return max(0, self._now_ms() - due_ms) / _MS_PER_S if due_ms else 0.0
-
-    def _next_due_s(self) -> float:
-        due_ms = self._activity.due_ms
-        return max(0, due_ms - self._now_ms()) / _MS_PER_S if due_ms else NEVER
-
     def _seconds_since(self, moment_ns: int) -> float:
-        return max(0, self._now_ns() - moment_ns) / NS_PER_S if moment_ns else 0.0
+        return max(0, self._activity.now_ns() - moment_ns) / NS_PER_S if moment_ns else 0.0
 
 
 def _lateness(late_s: float) -> str:

@@ -309,11 +309,12 @@ class StoreLoop:
         that its disk is well again, though no client asks for anything.
         """
         is_retry = 0 < self._retry_ms <= transaction.clock_ms
-        if not transaction.changes and not is_retry:
+        has_changes = bool(transaction.changes)
+        if not has_changes and not is_retry:
             return None
         self.activity.commit_since_ns = self.activity.now_ns()
         try:
-            if transaction.changes:
+            if has_changes:
                 self._store.commit(transaction.changes)
             else:
                 self._store.set_metadata(self.clock.metadata())

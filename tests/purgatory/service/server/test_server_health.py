@@ -33,9 +33,7 @@ class Bench:
         self.clock = FakeClock()
         self.activity = StoreActivity(self.clock.now_ns)
         self.ended = ""
-        self.health = ServerHealth(
-            self.activity, lambda: self.ended, self.clock.now_ms, self.clock.now_ns
-        )
+        self.health = ServerHealth(self.activity, lambda: self.ended, self.clock.now_ms)
 
     def begin_commit(self):
         self.activity.commit_since_ns = self.clock.now_ns()

@@ -83,7 +83,8 @@ def test_a_disk_that_hangs_when_the_clock_is_noted(step_server, monkeypatch):
 
     def hang(metadata):
         later_ns = activity.commit_since_ns + 6 * NS_PER_S
-        health = ServerHealth(activity, str, lambda: step_server.time.ms, lambda: later_ns)
+        monkeypatch.setattr(activity, "now_ns", lambda: later_ns)
+        health = ServerHealth(activity, str, lambda: step_server.time.ms)
         found.append(health.report().not_ready)
 
     monkeypatch.setattr(step_server.store, "set_metadata", hang)
