@@ -169,7 +169,7 @@ class Acknowledge(Request, tag=6):
 
 
 class Stats(Request, tag=7):
-    """Ask for the server's figures."""
+    """Ask for the stats of the server."""
 
 
 class Bye(Request, tag=8):
@@ -347,7 +347,7 @@ class States(Answer, tag=36):
 class StatsReply(Answer, tag=37):
     """Answer to `Stats`: name -> number."""
 
-    figures: dict[str, int | float]
+    stats: dict[str, int | float]
 
 
 class Failure(Answer, tag=38):
@@ -412,7 +412,7 @@ class UnreadOutcomes(Answer, tag=41):
 
 
 class Acknowledged(Answer, tag=42):
-    """Answer to `Acknowledge`, if asked for: how many of the outcomes were unread."""
+    """Answer to `Acknowledge`, if asked for: how many of the outcomes were unacknowledged."""
 
     count: int
 

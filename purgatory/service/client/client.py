@@ -306,7 +306,7 @@ class Client(LaterCalls):
         return self._ask(self._list, cursor, limit, kind, key, client, state)
 
     def stats(self) -> dict[str, int | float]:
-        """Return the server's figures by name; see `ServerStats`."""
+        """Return the server's stats by name; see `ServerStats`."""
         return self._ask(self.stats_later)
 
     def flush(self, timeout: float | None = None) -> None:

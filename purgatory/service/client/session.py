@@ -1,6 +1,6 @@
 """Session: a client's side of the protocol, without sockets, threads or clocks.
 
-Calls go in and are grouped into messages; messages of the server go in and resolve futures; what is
+Calls go in and are batched into messages; messages of the server go in and resolve futures; what is
 to be sent comes out. Messages that were not answered are sent again on a new connection. Used by
 the thread that has the `Turn`; only the dict of futures is shared with the callers, which enter a
 future before its call gets here.
@@ -108,7 +108,7 @@ class Session:
         self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
         self._version = VERSION  # of this connection, or offered for it
-        # In order; all groups are full but the last of each run of one kind.
+        # In order; all batches are full but the last of each run of one kind.
         self._unsent: deque[CallBatch] = deque()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
         self.unsent_calls: int = 0
@@ -147,7 +147,7 @@ class Session:
         """Note the end of the connection: nothing is sent until the next welcome."""
         self.welcome = None
         # It ends also after a caller was interrupted, perhaps between a change and its count.
-        self.unsent_calls = sum([len(group.calls) for group in self._unsent])
+        self.unsent_calls = sum([len(batch.calls) for batch in self._unsent])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
         """Add calls of one kind, to be sent in order."""
@@ -188,35 +188,35 @@ class Session:
 
     def _next_message(self) -> bytes | None:
         """Take the first calls that fit into a message; None if the first one alone does not."""
-        group = self._unsent.popleft()
+        batch = self._unsent.popleft()
         if self._version < VERSION:
-            self._fail_unknown(group)
-            if not group.calls:
+            self._fail_unknown(batch)
+            if not batch.calls:
                 return None
         seq = next(self._seqs)
-        group = self._split(group, self._max_items)
-        while len(frame := group.encode(seq)) > self._max_message_bytes and len(group.calls) > 1:
-            group = self._split(group, len(group.calls) // 2)
-        self._count_finished(len(group.calls))
+        batch = self._split(batch, self._max_items)
+        while len(frame := batch.encode(seq)) > self._max_message_bytes and len(batch.calls) > 1:
+            batch = self._split(batch, len(batch.calls) // 2)
+        self._count_finished(len(batch.calls))
         if len(frame) > self._max_message_bytes:
             limit = self._max_message_bytes
             error = TooLarge(f"message of {len(frame)} bytes; expected at most {limit}")
-            self._fail_group(group, error)
+            self._fail_batch(batch, error)
             return None
-        self._unanswered[seq] = (frame, group)
+        self._unanswered[seq] = (frame, batch)
         return frame
 
-    def _split(self, group: CallBatch, count: int) -> CallBatch:
-        """Return the first `count` calls of a group; the others are sent next."""
-        if len(group.calls) > count:
-            self._unsent.appendleft(CallBatch(group.request, group.calls[count:]))
-            group = CallBatch(group.request, group.calls[:count])
-        return group
+    def _split(self, batch: CallBatch, count: int) -> CallBatch:
+        """Return the first `count` calls of a batch; the others are sent next."""
+        if len(batch.calls) > count:
+            self._unsent.appendleft(CallBatch(batch.request, batch.calls[count:]))
+            batch = CallBatch(batch.request, batch.calls[:count])
+        return batch
 
-    def _fail_unknown(self, group: CallBatch) -> None:
+    def _fail_unknown(self, batch: CallBatch) -> None:
         """Fail the calls that a server of version 1 does not know; the others stay."""
-        unknown = [call for call in group.calls if not _is_of_version_1(group.request, call)]
-        group.calls = [call for call in group.calls if _is_of_version_1(group.request, call)]
+        unknown = [call for call in batch.calls if not _is_of_version_1(batch.request, call)]
+        batch.calls = [call for call in batch.calls if _is_of_version_1(batch.request, call)]
         self._count_finished(len(unknown))
         message = "the server speaks version 1 of the protocol, which does not have that"
         fail_calls(unknown, WrongVersion(message))
@@ -229,8 +229,8 @@ class Session:
         """Tell whether handling a message may run callbacks, or send anything."""
         if type(message) in _NO_REPLIES:
             return type(message) is not protocol.Ping
-        _, group = self._unanswered.get(message.seq, (b"", None))
-        return group is not None and any(future._observed for _, future in group.calls)
+        _, batch = self._unanswered.get(message.seq, (b"", None))
+        return batch is not None and any(future._observed for _, future in batch.calls)
 
     def handle(self, message: Any) -> list[bytes]:
         """Handle a decoded message of the server; returns what is to be sent at once."""
@@ -272,27 +272,27 @@ class Session:
 
     def _fail_unanswered_unknown(self) -> None:
         """Fail messages to a server that was replaced by one of version 1, which knows less."""
-        for seq, (_, group) in list(self._unanswered.items()):
-            if not all(_is_of_version_1(group.request, call) for call in group.calls):
+        for seq, (_, batch) in list(self._unanswered.items()):
+            if not all(_is_of_version_1(batch.request, call) for call in batch.calls):
                 del self._unanswered[seq]
                 message = "the server was replaced by one that speaks version 1 of the protocol"
-                self._fail_group(group, WrongVersion(message))
+                self._fail_batch(batch, WrongVersion(message))
 
     def _on_reply(self, message: Any) -> None:
-        _, group = self._unanswered.get(message.seq, (b"", None))
-        if group is None:
+        _, batch = self._unanswered.get(message.seq, (b"", None))
+        if batch is None:
             return  # a second reply: the message was sent on two connections
         if isinstance(message, protocol.Submitted):
-            self._on_submitted(group, message)
+            self._on_submitted(batch, message)
         else:
-            group.resolve(message)
+            batch.resolve(message)
         # Last: if a caller is interrupted before, the message is sent again.
         self._unanswered.pop(message.seq, None)
 
-    def _on_submitted(self, group: CallBatch, message: protocol.Submitted) -> None:
+    def _on_submitted(self, batch: CallBatch, message: protocol.Submitted) -> None:
         refused = {item.index: item for item in message.refused}
         known = {item.index: item.state for item in message.known}
-        for index, (submission, future) in enumerate(group.calls):
+        for index, (submission, future) in enumerate(batch.calls):
             if refused and (item := refused.get(index)) is not None:
                 self._forget(submission.op_id, future)
                 reject(future, error_for(item.code, item.message))
@@ -316,20 +316,20 @@ class Session:
             log.warning("the server says: %s", error)
         return []
 
-    def _on_refused(self, group: CallBatch, error: ServiceError) -> None:
+    def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:
         """Fail calls; queries whose answer is too large are asked again in two halves."""
-        if group.request is Query and isinstance(error, TooLarge) and len(group.calls) > 1:
-            self.unsent_calls += len(group.calls)
-            self.finished_calls -= len(group.calls)
-            self._unsent.appendleft(self._split(group, len(group.calls) // 2))
+        if batch.request is Query and isinstance(error, TooLarge) and len(batch.calls) > 1:
+            self.unsent_calls += len(batch.calls)
+            self.finished_calls -= len(batch.calls)
+            self._unsent.appendleft(self._split(batch, len(batch.calls) // 2))
         else:
-            self._fail_group(group, error)
+            self._fail_batch(batch, error)
 
-    def _fail_group(self, group: CallBatch, error: ServiceError) -> None:
-        if group.request is Submit:
-            for submission, future in group.calls:
+    def _fail_batch(self, batch: CallBatch, error: ServiceError) -> None:
+        if batch.request is Submit:
+            for submission, future in batch.calls:
                 self._forget(submission.op_id, future)
-        fail_calls(group.calls, error)
+        fail_calls(batch.calls, error)
 
     def _forget(self, op_id: str, future: ReplyFuture[Any]) -> None:
         """Forget a future; that of another call with the same operation stays."""
@@ -339,13 +339,13 @@ class Session:
     def fail(self, error: ServiceError) -> None:
         """Fail all calls and futures with an error, and all later calls: permanent."""
         self.failure = error
-        groups = [group for _, group in self._unanswered.values()]
-        groups += self._unsent
+        batches = [batch for _, batch in self._unanswered.values()]
+        batches += self._unsent
         self._unanswered.clear()
         self._unsent.clear()
         self._count_finished(self.unsent_calls)
-        for group in groups:
-            self._fail_group(group, error)
+        for batch in batches:
+            self._fail_batch(batch, error)
         while self._futures:
             _, future = self._futures.popitem()
             reject(future, error)

@@ -63,7 +63,7 @@ def test_the_memory_is_bounded(tmp_path, context, make, batch):
         peer.hello()
         count = fill(peer, make, batch)
         assert resident_bytes(serve.process) <= most
-        figures = peer.ask(Stats(1)).figures
+        figures = peer.ask(Stats(1)).stats
         assert figures["memory_bytes"] <= figures["max_memory_bytes"] == MIN_BYTES
         assert peer.ask(Complete(2, [Completion(make(1).keys[0])])).counts == [1]
         peer.socket.close(0)
@@ -72,7 +72,7 @@ def test_the_memory_is_bounded(tmp_path, context, make, batch):
         assert resident_bytes(serve.process) <= most
         peer = RawPeer(context, serve.address)
         peer.hello("other")
-        assert peer.ask(Stats(1)).figures["pending"] == count - 1
+        assert peer.ask(Stats(1)).stats["pending"] == count - 1
         peer.socket.close(0)
 
 

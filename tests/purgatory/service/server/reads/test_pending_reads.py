@@ -90,7 +90,7 @@ def test_figures_are_gathered_once_for_all_requests_of_a_run(server):
         for seq in range(3):
             reads.add(ClientRequest(b"r", "c", Stats(seq), 1, "", False))
         replies = [reply for answer in reads.run(HANG) for _, reply in answer.replies]
-        found.append([decode_answer(reply).figures for reply in replies])
+        found.append([decode_answer(reply).stats for reply in replies])
     assert found == [[{"n": 1}] * 3, [{"n": 2}] * 3]
 
 
