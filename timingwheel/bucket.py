@@ -77,7 +77,7 @@ class TimerTaskList(TaskList):
     """A bucket; see the module. Amortized O(1): add, cancel and take.
 
     `level`: the wheel's. At level 0 all tasks are due at `expiration_ns`, else they cascade then.
-    `has_rearmed`: the deadline of some was moved beyond that since, so these cascade as well.
+    `has_rescheduled`: the deadline of some was moved beyond that since, so these cascade as well.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class TimerTaskList(TaskList):
         "_slots_untracked",
         "dispatched",
         "expiration_ns",
-        "has_rearmed",
+        "has_rescheduled",
         "level",
         "turn",
     )
@@ -116,7 +116,7 @@ class TimerTaskList(TaskList):
         self._slots_untracked = _UNTRACKS_FROM_GC
         self.level: i32 = level
         self.expiration_ns: i64 = expiration_ns
-        self.has_rearmed: bool = False
+        self.has_rescheduled: bool = False
         self.dispatched: bool = False  # to the executor, as a whole
         # How often a thread took over from another one that ran this. A thread that finds that it
         # has changed runs no more tasks of it.
@@ -418,7 +418,7 @@ class TimerTaskList(TaskList):
             if task is not None:
                 assert self._head <= index < self._end, (self, index)
                 assert (task._tt_list, task._tt_index) == (self, index), (self, index, task)
-                cascades = self.level or self.has_rearmed
+                cascades = self.level or self.has_rescheduled
                 assert task.deadline_ns <= self.expiration_ns or cascades, (self, task)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Statistics of a timer: frozen figures, and the histogram of lateness behind them."""
+"""Statistics of a timer: frozen numbers, and the histogram of lateness behind them."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class TimerStats:
-    """A timer's figures at one moment.
+    """A timer's numbers at one moment.
 
     `pending`: tasks that wait in the wheel. `fired`: tasks that the executor has started.
     `cancelled`: tasks that will not run. `executor_backlog`: tasks that came due and have not

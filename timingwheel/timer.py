@@ -155,7 +155,7 @@ class Timer(TimerCore):
         return recurring
 
     def stats(self) -> TimerStats:
-        """Return the present figures; O(1) in the number of tasks. Raises TimerForked."""
+        """Return the present numbers; O(1) in the number of tasks. Raises TimerForked."""
         self._lock.check_usable()
         states = self._wheels.all()
         counters = [state.counters for state in states]

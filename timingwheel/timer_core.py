@@ -91,7 +91,7 @@ class TimerCore:
     def add(self, task: TimerTask) -> TimerTask:
         """Start a task's delay, and return the task.
 
-        A pending task is re-armed: it moves, stays one and runs once. So does one that came due
+        A pending task is rescheduled: it moves, stays one and runs once. So does one that came due
         and has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
         TimerError for a task that is pending in another timer.
         """
@@ -215,7 +215,7 @@ def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> 
     if COMPILED and state.lock.enter_section():  # all of this is one
         placed = not (timer._max_pending or timer._closed) and (
             state.try_place_fast(task, deadline_ns)
-            or (task._tt_list is not None and state.try_rearm_in_place(task, deadline_ns))
+            or (task._tt_list is not None and state.try_reschedule_in_place(task, deadline_ns))
         )
         state.lock.leave_section()
         if placed:
@@ -273,7 +273,7 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: b
     state = _lane_of(timer, task)
     if COMPILED and delay_ns != 0 and state.lock.enter_section():  # all of this is one
         start_ns = task.deadline_ns - task.delay_ns
-        moved = not timer._closed and state.try_rearm_in_place(task, deadline_ns)
+        moved = not timer._closed and state.try_reschedule_in_place(task, deadline_ns)
         if moved:
             task.delay_ns = deadline_ns - start_ns if keeps_start else delay_ns
         state.lock.leave_section()

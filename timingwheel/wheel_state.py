@@ -97,7 +97,7 @@ class WheelState:
         """
         if task._tt_list is not None:
             self._check_owner(task)
-            if self.try_rearm_in_place(task, deadline_ns):
+            if self.try_reschedule_in_place(task, deadline_ns):
                 return None
         due_ns = self.wheel.due_ns(deadline_ns)
         if due_ns <= self.wheel.now_ns:
@@ -105,11 +105,12 @@ class WheelState:
         self._put(task, self.wheel.bucket_for(due_ns), deadline_ns)
         return None
 
-    def try_rearm_in_place(self, task: TimerTask, deadline_ns: i64) -> bool:
+    def try_reschedule_in_place(self, task: TimerTask, deadline_ns: i64) -> bool:
         """Give a pending task a deadline that its bucket comes up for in time; False if none.
 
-        The task stays where it is, and is placed anew when the bucket comes. Heartbeats re-arm far
-        more often than they expire, so most moves are never made. Conditions as `try_place_fast`.
+        The task stays where it is, and is placed anew when the bucket comes. Heartbeats are
+        rescheduled far more often than they expire, so most moves are never made. Conditions as
+        `try_place_fast`.
         """
         bucket = bucket_of(task)
         if (
@@ -120,7 +121,7 @@ class WheelState:
         ):
             return False
         if bucket.level == 0 and deadline_ns > bucket.expiration_ns:
-            bucket.has_rearmed = True
+            bucket.has_rescheduled = True
         task.deadline_ns = deadline_ns
         return True
 
@@ -198,7 +199,7 @@ class WheelState:
 
     def _process_bucket(self, bucket: TimerTaskList, budget: i64, now_ns: i64) -> i64:
         """Dispatch a bucket, or cascade up to `budget` of it; the cost."""
-        if bucket.level == 0 and not bucket.has_rearmed:
+        if bucket.level == 0 and not bucket.has_rescheduled:
             bucket.mark_dispatched()
             if len(bucket):
                 self.dispatch_queue.append(bucket)

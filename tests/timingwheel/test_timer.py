@@ -341,7 +341,7 @@ class TestRearm:
         assert timer.stats().fired == 1
 
     def test_heartbeat(self, timer, clock):
-        """A task that is re-armed in time, again and again, fires once that stops."""
+        """A task that is rescheduled in time, again and again, fires once that stops."""
         ran = []
         task = timer.schedule(1, ran.append, 1)
         for _ in range(50):
@@ -354,7 +354,7 @@ class TestRearm:
         assert ran == [1]
 
     def test_after_it_came_due_and_before_it_started(self):
-        """A due task that is re-armed before it starts is pending, and does not run now."""
+        """A due task that is rescheduled before it starts is pending, and does not run now."""
         clock, held, go, ran = ManualClock(), threading.Event(), threading.Event(), []
         timer = Timer(clock=clock)
         timer.schedule(1, lambda: (held.set(), go.wait(30)))

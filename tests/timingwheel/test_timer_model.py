@@ -150,7 +150,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(task=tasks)
     def add(self, task):
-        """Add, or re-arm."""
+        """Add, or reschedule."""
         self.do_add(task)
 
     @rule(task=tasks, delay_us=delays_us)
