@@ -11,11 +11,12 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.problems import ApiError
+from purgatory.service.protocol import VERBS, Request
 
 #: Bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20
@@ -31,7 +32,7 @@ _EVENT_HEADERS: Final = {
 
 
 class Endpoint:
-    """A method of a path, which needs `right` and is answered by `handler`, with `status`.
+    """A method of a path, answered by `handler` with `status`; it needs the right of `request`.
 
     The handler's arguments say what it takes: `caller`; `data`, the body; `name`, the text that
     ends the path; `request`; and those of `PLACES`. It returns a struct, or yields events.
@@ -41,7 +42,7 @@ class Endpoint:
         self,
         method: str,
         path: str,
-        right: str,
+        request: type[Request],
         summary: str,
         handler: Callable[..., Any],
         status: int,
@@ -50,7 +51,7 @@ class Endpoint:
         self.path = path
         #: The path without the name that ends it, if one does.
         self.prefix: str = path.partition("{")[0]
-        self.right = right
+        self.right: str = VERBS[request].right
         self.summary = summary
         self.handler = handler
         self.status = status
@@ -60,7 +61,7 @@ class Endpoint:
         self.reply: Any = signature.return_annotation
         self.streams: bool = inspect.isasyncgenfunction(handler)
 
-    async def answer(self, request: Request, caller: Caller) -> Response:
+    async def answer(self, request: HttpRequest, caller: Caller) -> Response:
         """Answer a request. Raises ApiError, and what the handler raises."""
         given: dict[str, Any] = {"caller": caller, "request": request}
         if "name" in self.takes:
@@ -78,7 +79,7 @@ class Endpoint:
         content = msgspec.json.encode(await reply)
         return Response(content, status_code=self.status, media_type=JSON)
 
-    def _parameter(self, request: Request, name: str) -> Any:
+    def _parameter(self, request: HttpRequest, name: str) -> Any:
         place, key = PLACES[name]
         value = (request.query_params if place == "query" else request.headers).get(key)
         wanted = self.takes[name]
@@ -88,10 +89,10 @@ class Endpoint:
 
 
 def endpoint(
-    method: str, path: str, right: str, summary: str, status: int = 200
+    method: str, path: str, request: type[Request], summary: str, status: int = 200
 ) -> Callable[[Callable[..., Any]], Endpoint]:
     """Make an endpoint of a handler."""
-    return lambda handler: Endpoint(method, path, right, summary, handler, status)
+    return lambda handler: Endpoint(method, path, request, summary, handler, status)
 
 
 def _checked(decode: Callable[[], Any], name: str) -> Any:
@@ -106,7 +107,7 @@ def _checked(decode: Callable[[], Any], name: str) -> Any:
     raise ApiError(400, "malformed", message)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: HttpRequest) -> bytes:
     """Return the body. Raises ApiError if it is too large."""
     body = bytearray()
     async for chunk in request.stream():

@@ -28,7 +28,7 @@ from purgatory.service.gateway.messages import (
     as_json,
     seconds,
 )
-from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
+from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, LeaseEnd, Work
 from timingwheel.lowlevel import to_ms
 
 # Seconds until the second attempt, and at most between two, as of a `Worker`.
@@ -36,7 +36,7 @@ _RETRY_DELAY_S: Final = 1.0
 _MAX_RETRY_DELAY_S: Final = 600.0
 
 
-@endpoint("POST", "/v1/leases", "work", "Take jobs")
+@endpoint("POST", "/v1/leases", Work, "Take jobs")
 async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJobs:
     """Return jobs that are due, leased to the caller: those that there are, or the first to come.
 
@@ -54,7 +54,7 @@ async def _hanging_up(request: Request) -> None:
         pass
 
 
-@endpoint("POST", "/v1/leases/keep", "work", "Keep leases")
+@endpoint("POST", "/v1/leases/keep", Keep, "Keep leases")
 async def keep(caller: Caller, data: LeaseList) -> LeaseResults:
     """Have leases last as long again as when they were taken, from now on."""
     calls = caller.client.calls.job_calls
@@ -62,13 +62,13 @@ async def keep(caller: Caller, data: LeaseList) -> LeaseResults:
     return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
 
 
-@endpoint("POST", "/v1/leases/acknowledge", "work", "Acknowledge jobs")
+@endpoint("POST", "/v1/leases/acknowledge", Finish, "Acknowledge jobs")
 async def finish(caller: Caller, data: LeaseList) -> LeaseResults:
     """Say that jobs are done: whatever was held is never leased again, and that is on disk."""
     return await _end(caller, [_end_of(name, How.DONE) for name in data.leases])
 
 
-@endpoint("POST", "/v1/leases/return", "work", "Give jobs back")
+@endpoint("POST", "/v1/leases/return", Finish, "Give jobs back")
 async def give_back(caller: Caller, data: ReturnRequest) -> LeaseResults:
     """Give back jobs that were not done, or at which an attempt has failed."""
     if data.error is None:

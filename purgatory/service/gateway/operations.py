@@ -26,18 +26,18 @@ from purgatory.service.gateway.messages import (
     seconds,
 )
 from purgatory.service.gateway.problems import ApiError, problem_of
-from purgatory.service.protocol import OperationStatus
+from purgatory.service.protocol import Cancel, Complete, Extend, OperationStatus, Query, Submit
 
 _UNKNOWN: Final = "unknown"
 
 
-@endpoint("POST", "/v1/operations", "submit", "Submit an operation", 201)
+@endpoint("POST", "/v1/operations", Submit, "Submit an operation", 201)
 async def submit(caller: Caller, data: OperationRequest) -> Receipt:
     """Have an operation wait; it is on disk when this is answered."""
     return await _submit(caller, data)
 
 
-@endpoint("POST", "/v1/jobs", "submit", "Schedule a job", 201)
+@endpoint("POST", "/v1/jobs", Submit, "Schedule a job", 201)
 async def schedule(caller: Caller, data: JobRequest) -> Receipt:
     """Have a worker do a job when it is due; it is on disk when this is answered."""
     reply = caller.client.calls.schedule_later(
@@ -51,7 +51,7 @@ async def schedule(caller: Caller, data: JobRequest) -> Receipt:
     return Receipt(receipt.op_id, receipt.state)
 
 
-@endpoint("POST", "/v1/batch/operations", "submit", "Submit many")
+@endpoint("POST", "/v1/batch/operations", Submit, "Submit many")
 async def submit_batch(caller: Caller, data: BatchRequest) -> BatchReply:
     """Have operations wait; each is submitted, or refused, by itself."""
     replies = await asyncio.gather(
@@ -80,20 +80,20 @@ def _result(reply: Receipt | BaseException) -> BatchResult:
     raise reply
 
 
-@endpoint("GET", "/v1/operations/{op_id}", "read", "Look at an operation")
+@endpoint("GET", "/v1/operations/{op_id}", Query, "Look at an operation")
 async def look(caller: Caller, name: str) -> OperationReport:
     """Return the state of an operation. Its outcome stays unread."""
     return report(OperationReport, await _status(caller, name))
 
 
-@endpoint("PATCH", "/v1/operations/{op_id}", "submit", "Extend an operation")
+@endpoint("PATCH", "/v1/operations/{op_id}", Extend, "Extend an operation")
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
     """Have its timeout count anew from now, unless it has ended."""
     timeout = seconds(data.timeout)
     return await _change(caller, name, lambda: caller.client.extend(name, timeout))
 
 
-@endpoint("DELETE", "/v1/operations/{op_id}", "submit", "Cancel an operation")
+@endpoint("DELETE", "/v1/operations/{op_id}", Cancel, "Cancel an operation")
 async def cancel(caller: Caller, name: str) -> Done:
     """End it as cancelled, unless it has ended."""
     return await _change(caller, name, lambda: caller.client.cancel(name))
@@ -113,7 +113,7 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
     return status
 
 
-@endpoint("POST", "/v1/keys/{key}", "complete", "Complete a key, or let it fail")
+@endpoint("POST", "/v1/keys/{key}", Complete, "Complete a key, or let it fail")
 async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
     """Return how many operations that ended; it is on disk then."""
     return Count(await _change_key(caller.client, name, data))

@@ -18,21 +18,21 @@ from purgatory.service.gateway.messages import (
     OutcomeReport,
     report,
 )
-from purgatory.service.protocol import OutcomeMessage
+from purgatory.service.protocol import Acknowledge, OutcomeMessage, Unread
 
 # Seconds without an outcome after which a stream says that it is there.
 _QUIET_S: Final = 15.0
 _Number = Annotated[int, Meta(ge=0, le=2**63 - 1, description="tell those beyond this number")]
 
 
-@endpoint("GET", "/v1/outcomes", "read", "Read outcomes")
+@endpoint("GET", "/v1/outcomes", Unread, "Read outcomes")
 async def unread(caller: Caller, after: _Number = 0) -> OutcomeList:
     """Return the first unacknowledged outcomes beyond number `after`, in order."""
     found = await caller.client.unread(after)
     return OutcomeList([report(OutcomeReport, outcome) for outcome in found])
 
 
-@endpoint("POST", "/v1/outcomes/acknowledge", "submit", "Acknowledge outcomes")
+@endpoint("POST", "/v1/outcomes/acknowledge", Acknowledge, "Acknowledge outcomes")
 async def acknowledge(caller: Caller, data: Acknowledgement) -> Count:
     """Have the server forget outcomes; returns how many of them were unread."""
     count = await caller.client.acknowledge(data.numbers)
@@ -40,7 +40,7 @@ async def acknowledge(caller: Caller, data: Acknowledgement) -> Count:
     return Count(count)
 
 
-@endpoint("GET", "/v1/outcomes/stream", "read", "Follow outcomes")
+@endpoint("GET", "/v1/outcomes/stream", Unread, "Follow outcomes")
 async def follow(
     caller: Caller,
     after: _Number = 0,
