@@ -12,8 +12,7 @@ from purgatory.service.client.client import Client
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.server_host import ServerHost
-from purgatory.testing.world.server_process import ADDRESS
+from purgatory.testing.world.server import ADDRESS, ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 
 _SERVER: Final = "server"

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from purgatory.testing.world.disk import DiskError, Handles
 from purgatory.testing.world.machine import MAX_DRIFT_PPM, Machine
 from purgatory.testing.world.network import SimulatedNetwork
-from purgatory.testing.world.server_host import ServerHost
+from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.hanging_sync import HangingSync
 from tests.simulation.jobs.worker_program import WorkerProgram

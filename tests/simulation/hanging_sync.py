@@ -9,8 +9,7 @@ from typing import Final
 
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S, ServerHealth
 from purgatory.testing.world.disk import Handles
-from purgatory.testing.world.server_host import ServerHost
-from purgatory.testing.world.server_process import ServerProcess
+from purgatory.testing.world.server import ServerHost, ServerProcess
 from purgatory.testing.world.world import NS_PER_S
 from tests.simulation.troubles import Troubles
 

@@ -6,10 +6,10 @@ It is the last migration taken back. Worlds with it have nothing that the older 
 from typing import Final
 
 from purgatory.service.server.recovery import LEASE_EPOCH
+from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.disk import Handles
 from purgatory.testing.world.machine import Machine
-from purgatory.testing.world.server_process import DATABASE
-from purgatory.testing.world.vfs import SimulatedDatabaseFiles
+from purgatory.testing.world.server import DATABASE
 
 #: The version of the schema that the steps lead back to.
 VERSION_BEFORE: Final = 3

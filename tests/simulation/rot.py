@@ -9,8 +9,7 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.store.store import DAMAGE
-from purgatory.testing.world.server_host import ServerHost
-from purgatory.testing.world.server_process import DATABASE
+from purgatory.testing.world.server import DATABASE, ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.errors import Violation
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
-from purgatory.testing.world.server_host import ServerHost
+from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.collector import seldom_collecting
 from tests.simulation.faults import REFUSING, Faults, Victim

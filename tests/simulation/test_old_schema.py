@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from purgatory.service.store.schema import SCHEMA_VERSION
+from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
-from purgatory.testing.world.server_host import ServerHost
-from purgatory.testing.world.server_process import DATABASE
-from purgatory.testing.world.vfs import SimulatedDatabaseFiles
+from purgatory.testing.world.server import DATABASE, ServerHost
 from tests.simulation.old_schema import VERSION_BEFORE, downgrade
 
 DUMPS = Path(__file__).parents[1] / "purgatory" / "service" / "store"

@@ -4,7 +4,7 @@ import pytest
 
 from purgatory.errors import StoreError
 from purgatory.service.store.store import DAMAGE
-from purgatory.testing.world.server_process import DATABASE
+from purgatory.testing.world.server import DATABASE
 from tests.simulation.errors import Violation
 from tests.simulation.rot import Rot
 from tests.simulation.simulation import simulate

@@ -1,78 +1,21 @@
-"""SimulatedVfs: SQLite's view of a simulated disk, and the files and connections of a process.
+"""SimulatedVfs and VfsFile: SQLite's view of a simulated disk.
 
 SQLite is that of apsw, which lets Python be its file system.
 """
 
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from purgatory.errors import StoreError
-from purgatory.service.store.database_files import WalPreallocator
-from purgatory.testing.world.database import SimulatedDatabase
-from purgatory.testing.world.disk import Disk, DiskError, Handles
-from purgatory.testing.world.log_file import LogFile
-from purgatory.testing.world.vfs_file import VfsFile
+from purgatory.testing.world.disk import SECTOR_BYTES, Disk, DiskError, Handles, OpenFile
 from purgatory.testing.world.world import World
 
 _NUMBERS: Final = count()
-_PAGE_BYTES: Final = 4096
 # With the first sync of these SQLite syncs the directory, too, whether it has made them or not.
 _SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
-
-
-class SimulatedDatabaseFiles:
-    """The `DatabaseFiles`, and `connect`, of a process with `handles` on a disk."""
-
-    def __init__(self, world: World, disk: Disk, handles: Handles) -> None:
-        self._disk = disk
-        self._handles = handles
-        self._vfs = SimulatedVfs(world, disk, handles)
-        self._databases: list[SimulatedDatabase] = []
-        self._closed = False
-
-    def connect(self, path: str, **options: Any) -> Any:
-        """Open a database, as `sqlite3.connect` does."""
-        del options
-        database = SimulatedDatabase(path, self._vfs.name)
-        self._databases.append(database)
-        return database
-
-    def make_private(self, path: Path) -> None:
-        """Make an empty database file if there is none."""
-        name = str(path)
-        if not self._disk.exists(name):
-            self._disk.open(name, self._handles, create=True)
-
-    def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
-        """Return what extends a log."""
-        return WalPreallocator(log, enough, LogFile(self._disk, self._handles))
-
-    def copy(self, connection: Any, target: Path) -> None:
-        """Copy a database, in the steps of `copy_database`. Raises StoreError."""
-        unfinished = str(target.with_name(f".{target.name}.unfinished"))
-        self._disk.delete(unfinished, self._handles)
-        file = self._disk.open(unfinished, self._handles, create=True)
-        content: bytes = connection.content()
-        try:
-            for offset in range(0, len(content), _PAGE_BYTES):
-                file.write(content[offset : offset + _PAGE_BYTES], offset)
-            file.sync()
-            self._disk.rename(unfinished, str(target), self._handles)
-            self._disk.sync_names(self._handles)
-        except DiskError as error:
-            raise StoreError(f"{target}: cannot copy the database there: {error}") from error
-
-    def close(self) -> None:
-        """Let go of what SQLite holds; not within a step of SQLite's."""
-        databases, self._databases = self._databases, []
-        for database in databases:
-            database.close()
-        if not self._closed:
-            self._closed = True
-            self._vfs.unregister()
+# As the real file system says.
+_CHARACTERISTICS: Final = int(apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE)
 
 
 class SimulatedVfs(apsw.VFS):
@@ -122,3 +65,83 @@ class SimulatedVfs(apsw.VFS):
     def xSleep(self, microseconds: int) -> int:  # noqa: N802
         """Do not sleep."""
         return microseconds
+
+
+class VfsFile:
+    """An open file of SQLite's."""
+
+    def __init__(self, disk: Disk, handles: Handles, file: OpenFile, sync_names: bool) -> None:
+        self._disk = disk
+        self._handles = handles
+        self._file = file
+        self._sync_names = sync_names
+
+    def excepthook(self, *_: object) -> None:
+        """Say nothing of faults: SQLite is told."""
+
+    def xClose(self) -> None:  # noqa: N802
+        """Do nothing."""
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        """Return so many bytes, fewer at the end."""
+        return self._file.read(amount, offset)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        """Write."""
+        try:
+            self._file.write(data, offset)
+        except DiskError as error:
+            raise _error_of(error, apsw.SQLITE_IOERR_WRITE) from None
+
+    def xTruncate(self, size: int) -> None:  # noqa: N802
+        """Cut off what is beyond a size."""
+        try:
+            self._file.truncate(size)
+        except DiskError as error:
+            raise _error_of(error, apsw.SQLITE_IOERR_TRUNCATE) from None
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        """Make sure that its content, and once its name, is on disk."""
+        del flags
+        try:
+            self._file.sync()
+            if self._sync_names:
+                self._disk.sync_names(self._handles)
+                self._sync_names = False
+        except DiskError as error:
+            raise _error_of(error, apsw.SQLITE_IOERR_FSYNC) from None
+
+    def xFileSize(self) -> int:  # noqa: N802
+        """Return its size in bytes."""
+        return self._file.size()
+
+    def xLock(self, level: int) -> None:  # noqa: N802
+        """Do nothing: no other process has it open."""
+
+    def xUnlock(self, level: int) -> None:  # noqa: N802
+        """Do nothing."""
+
+    def xCheckReservedLock(self) -> bool:  # noqa: N802
+        """Return that no other process has it locked."""
+        return False
+
+    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
+        """Return that no request is known."""
+        del op, pointer
+        return False
+
+    def xSectorSize(self) -> int:  # noqa: N802
+        """Return what the disk writes at once."""
+        return SECTOR_BYTES
+
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+        """Return what the disk promises."""
+        return _CHARACTERISTICS
+
+
+def _error_of(error: DiskError, code: int) -> Any:
+    if error.full:
+        return apsw.FullError("database or disk is full")
+    raised: Any = apsw.IOError("disk I/O error")
+    raised.extendedresult = code
+    return raised

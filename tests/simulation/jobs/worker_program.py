@@ -12,7 +12,7 @@ from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, Worke
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.server_process import ADDRESS
+from purgatory.testing.world.server import ADDRESS
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
 from tests.simulation.jobs.handler_behaviour import HandlerBehaviour
 from tests.simulation.jobs.job_oracle import JobOracle

@@ -10,7 +10,7 @@ from typing import Any, Final
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.protocol import OutcomeMessage
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.server_process import ADDRESS
+from purgatory.testing.world.server import ADDRESS
 from tests.simulation.programs.event_loop import SimulatedEventLoop
 
 # Seconds that a handler of outcomes awaits, if it does not return at once.

@@ -16,7 +16,7 @@ from purgatory.service.protocol import OutcomeMessage
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.server_process import ADDRESS
+from purgatory.testing.world.server import ADDRESS
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
 from tests.simulation.oracle import Oracle
 from tests.simulation.programs.recent import Recent

@@ -1,6 +1,5 @@
 """World: events in order of time, and time that does not wait."""
 
-from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.world import NS_PER_S, World
 
 
@@ -36,32 +35,3 @@ def test_lost_time_makes_events_late(world):
 def test_the_seed_decides():
     """One seed, one sequence."""
     assert World(7).spread(1, 100) == World(7).spread(1, 100) != World(8).spread(1, 100)
-
-
-def test_clocks_of_a_machine(world):
-    """Suspended, its monotonic clock stands still; a boot begins both anew, and not the wall's."""
-    machine = Machine(world, "m")
-    machine.suspend(4 * NS_PER_S)
-    world.run(10)
-    assert machine.boot_ns() == 11 * NS_PER_S
-    assert machine.monotonic_ns() == 7 * NS_PER_S
-    before, boot = machine.wall_ns(), machine.boot_id
-    machine.lose_power()
-    assert machine.boot_ns() == machine.monotonic_ns() == NS_PER_S
-    assert machine.wall_ns() == before
-    assert machine.boot_id != boot
-
-
-def test_a_clock_that_drifts(world):
-    """It counts more than passes, or less, and nothing is counted anew when its speed changes."""
-    machine = Machine(world, "m")
-    start_ns = machine.boot_ns()
-    world.run(10)
-    machine.drift(500)
-    world.run(100)
-    assert machine.boot_ns() - start_ns == 110 * NS_PER_S + NS_PER_S // 20
-    machine.drift(-500)
-    world.run(200)
-    assert machine.monotonic_ns() - start_ns == 310 * NS_PER_S - NS_PER_S // 20
-    machine.lose_power()
-    assert machine.boot_ns() == NS_PER_S

@@ -1,17 +1,34 @@
-"""ServerHost: a machine that has a server, started again whenever it does not run."""
+"""ServerHost: a machine that has a server, started again whenever it does not run.
+
+A `ServerProcess` is what `Server` is in real threads, its parts stepped by the world: the network
+thread sleeps on the descriptors of mailbox and socket, and the store thread is a `Reaper`.
+"""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.protocol import Limits
 from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.commands import CloseServer
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.network.network import Network
+from purgatory.service.server.server import ServerParts, build_parts
+from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.store.store import Store
+from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.server_process import ServerProcess
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
 
+#: Where a server of a world listens.
+ADDRESS: Final = "tcp://server:7411"
+#: Where it has its database.
+DATABASE: Final = Path("/data/purgatory.db")
+# Seconds that a transaction may take: in a simulation no time passes in it.
+_NO_LIMIT_S: Final = 1e9
 LIMITS = Limits(
     message_bytes=1 << 20,
     keys=10,
@@ -66,7 +83,7 @@ class ServerHost:
         self.start()
 
     @property
-    def process(self) -> ServerProcess | None:
+    def process(self) -> "ServerProcess | None":
         """The server, if it runs."""
         process = self._process
         return process if process is not None and process.running else None
@@ -148,3 +165,119 @@ class ServerHost:
         """Have the machine lose its power: the server is gone, with what is not on disk."""
         self.kill()
         self.machine.lose_power()
+
+
+class ServerProcess(Process):
+    """A server, from `start` until it is closed, killed, or fails."""
+
+    def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
+        super().__init__(machine, network)
+        #: Why it ended by itself; None if it has not.
+        self.failure: Exception | None = None
+        self.ended: bool = False
+        #: Whether its threads were started.
+        self.started: bool = False
+        self.parts: ServerParts
+        self._files = SimulatedDatabaseFiles(self.world, machine.disk, self.handles)
+
+    def start(self, limits: Limits, sink: JournalSink | None = None) -> None:
+        """Load what is on disk, listen, and start the threads. Raises StoreError.
+
+        It may be killed meanwhile.
+        """
+        store = Store(DATABASE, connect=self._files.connect, files=self._files)
+        self.parts = build_parts(
+            store,
+            limits,
+            stats=self._stats,
+            ended=self._end,
+            retention_ms=7 * 86_400_000,
+            max_clients=10_000,
+            sink=sink,
+            platform=self,
+            clocks=self.machine.clocks(),
+        )
+        store_loop = self.parts.store_loop
+        store_loop.requests.seconds = store_loop.read_seconds = _NO_LIMIT_S
+        store_loop.start()
+        if self.alive:
+            self.parts.network.listen(self.context(), ADDRESS, None)
+            self._start_threads(store_loop, self.parts.network)
+
+    def _start_threads(self, store_loop: StoreLoop, network: Network) -> None:
+        store_thread = self.thread(_StoreThread(store_loop), "service-store")
+        self.descriptors.watch(store_loop.mailbox.fileno(), store_thread.wake)
+        network_thread = self.thread(_NetworkThread(network, self), "service-network")
+        for descriptor in network.descriptors:
+            self.descriptors.watch(descriptor, network_thread.wake)
+        store_thread.start()
+        network_thread.start()
+        self.started = True
+
+    def _stats(self) -> dict[str, int]:
+        """Return the most important of a server's statistics."""
+        state = self.parts.store_loop.state
+        return {
+            "pending": state.purgatory.delayed,
+            "unacknowledged": state.unacknowledged,
+            "held": len(state.held),
+        }
+
+    def _end(self, failure: Exception | None) -> None:
+        self.failure = failure
+        self.ended = True
+
+    def close(self, seconds: float) -> None:
+        """Begin to close it, as SIGTERM does."""
+        self.parts.network.mailbox.send(CloseServer(seconds))
+
+    @property
+    def running(self) -> bool:
+        """Whether it was neither killed nor has ended."""
+        return self.alive and not self.ended
+
+    def kill(self) -> None:
+        """See `Process`."""
+        super().kill()
+        self.world.after(0, self.discard)  # not now: SQLite may be in the middle of a step
+
+    def discard(self) -> None:
+        """Let go of what SQLite holds. Idempotent."""
+        self._files.close()
+
+
+class _NetworkThread:
+    """The network thread, as a `Loop`."""
+
+    def __init__(self, network: Network, process: Process) -> None:
+        self._network = network
+        self._is_readable: Callable[[int], bool] = process.descriptors.is_readable
+        self._descriptors = network.descriptors
+        self.finished = network.finished
+        self.sleep_seconds = network.sleep_seconds
+        self.shut_down = network.shut_down
+
+    def step(self) -> None:
+        self._network.step([each for each in self._descriptors if self._is_readable(each)])
+
+
+class _StoreThread:
+    """The store thread, as a `Loop`: what a `Reaper` does with the store loop.
+
+    The real thread is asleep within `wait` once it has released the store. Here `wait` returns
+    then, and the step ends.
+    """
+
+    def __init__(self, store_loop: StoreLoop) -> None:
+        self._store_loop = store_loop
+        self.finished = store_loop.finished
+        self.shut_down = store_loop.shut_down
+
+    def sleep_seconds(self) -> float | None:
+        return 0.0 if self._store_loop.unreleased else None
+
+    def step(self) -> None:
+        store_loop = self._store_loop
+        store_loop.wait(store_loop.max_sleep() if store_loop.unreleased else None)
+        if store_loop.unreleased:
+            store_loop.advance_clock()

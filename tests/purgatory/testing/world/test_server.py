@@ -2,7 +2,7 @@
 
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
-from purgatory.testing.world.server_host import ServerHost
+from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S
 
 
