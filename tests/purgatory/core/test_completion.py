@@ -1,4 +1,4 @@
-"""Failing a key; ending a future by hand; the context of callbacks."""
+"""Completion: failing a key, ending a future by hand, the context of callbacks."""
 
 import concurrent.futures
 import contextvars

@@ -1,0 +1,28 @@
+"""`purgatory backup` and `purgatory restore`."""
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
+
+
+def test_a_copy_of_a_server_that_runs(run, at, service, tmp_path):
+    """What was submitted is in the copy, and in the data directory that is made of it."""
+    run("defer", "k", "--in", 60)
+    backup, restored = tmp_path / "backup", tmp_path / "restored"
+    code, out, err = run("backup", backup, "--data-dir", tmp_path / "data")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{backup}: a database of ")
+    code, out, err = run("restore", backup, "--data-dir", restored)
+    assert (code, err) == (0, "")
+    assert (restored / "purgatory.db").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("backup", "{}/new", "--data-dir", "{}/missing"), ("restore", "{}", "--data-dir", "{}/new")],
+)
+def test_nothing_to_copy(run, tmp_path, argv):
+    """It is one line and exit code 2, and no new directory is left."""
+    code, out, err = run(*[word.format(tmp_path) for word in argv])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert not (tmp_path / "new").exists()

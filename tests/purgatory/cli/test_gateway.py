@@ -1,0 +1,45 @@
+"""`purgatory gateway`: what it makes of its options; the gateway itself has tests of its own."""
+
+import pytest
+
+from purgatory.service.gateway import server as module
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The arguments of the gateway that the command makes, which does not run."""
+    found = {}
+
+    class Gateway:
+        url = "http://127.0.0.1:1"
+
+        def __init__(self, bind, **options):
+            found.update(options, bind=bind)
+
+        def run(self, when_ready):
+            when_ready()
+
+    monkeypatch.setattr(module, "Gateway", Gateway)
+    return found
+
+
+def test_options(run, made, tmp_path):
+    """Where it listens, and its names."""
+    where = ("--bind", "127.0.0.1:0", "--data-dir", tmp_path)
+    code, out, err = run("gateway", *where, "--hosts", "a,b")
+    assert (code, out, err) == (0, "serving http://127.0.0.1:1\n", "")
+    assert made["bind"] == "127.0.0.1:0"
+    assert tuple(made["hosts"]) == ("a", "b")
+
+
+def test_a_missing_certificate(run, made, tmp_path):
+    """The command ends before anything listens, and names the file."""
+    code, _, err = run("gateway", "--tls-certificate", tmp_path / "c.pem", "--tls-key", "k.pem")
+    assert (code, made) == (2, {})
+    assert "c.pem" in err
+
+
+def test_a_bad_address_of_the_server(run, made):
+    """It is told at once, not with each request."""
+    code, out, err = run("gateway", "--address", "nowhere")
+    assert (code, out, err.count("\n"), made) == (2, "", 1, {})
