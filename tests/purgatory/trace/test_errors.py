@@ -8,48 +8,8 @@ from purgatory.trace import (
     SkippedRows,
     read_events,
     read_extensions,
-    read_operations,
 )
-from tests.testing.trace_files import text_file
-
-HEADER = "op_id,kind,submitted_ms,timeout_ms,keys,need\n"
-
-
-def first_bad(read, path):
-    with pytest.raises(BadRows) as caught:
-        list(read(path))
-    assert str(path) in str(caught.value)
-    return caught.value.rows[0]
-
-
-@pytest.mark.parametrize(
-    ("row", "column", "value"),
-    [
-        (",x,1,2,k,1", "op_id", None),
-        ("a,x,,2,k,1", "submitted_ms", None),
-        ("a,x,1.5,2,k,1", "submitted_ms", "1.5"),
-        ("a,x,1_000,2,k,1", "submitted_ms", "1_000"),
-        ("a,x,\u0661,2,k,1", "submitted_ms", "\u0661"),
-        ("a,x,9223372036854775808,2,k,1", "submitted_ms", 2**63),
-        ("a,x," + "9" * 5000 + ",2,k,1", "submitted_ms", "9" * 5000),
-        ("a,x,1,-2,k,1", "timeout_ms", -2),
-        ("a,x,1,soon,k,1", "timeout_ms", "soon"),
-        ("a,x,1,2,,1", "keys", None),
-        ("a,x,1,2,k||l,1", "keys", ["k", "", "l"]),
-        ("a,x,1,2,k,0", "need", 0),
-        ("a,x,1,2,k|k,2", "need", 2),
-        ("a,x,1,2,k", "", ["a", "x", "1", "2", "k"]),
-        ("a,x,1,2,k,1,1", "", ["a", "x", "1", "2", "k", "1", "1"]),
-    ],
-)
-@pytest.mark.parametrize("name", ["ops.csv", "ops.csv.gz"])
-def test_a_broken_csv_row_is_named(tmp_path, name, row, column, value):
-    """The error has file, physical line, column, value and what was expected."""
-    path = text_file(tmp_path, name, f"{HEADER}good,x,1,2,k,1\n\n{row}\n")
-    bad = first_bad(read_operations, path)
-    assert (bad.path, bad.unit, bad.number) == (str(path), "line", 4)
-    assert (bad.column, bad.value) == (column, value)
-    assert bad.expected
+from tests.testing.trace_files import first_bad, text_file
 
 
 @pytest.mark.parametrize(
@@ -83,94 +43,6 @@ def test_a_bad_hold_or_failure_is_named(tmp_path, cells, column, value):
     path = text_file(tmp_path, "e.csv", f"key,at_ms,hold_ms,failed\nk,1,,\nk,1,{cells}\n")
     bad = first_bad(read_events, path)
     assert (bad.number, bad.column, bad.value) == (3, column, value)
-
-
-def test_a_row_of_several_lines_is_named_by_its_first(tmp_path):
-    """A quoted field may hold line breaks; an editor jumps to where the row begins."""
-    path = text_file(tmp_path, "ops.csv", HEADER + 'a,"x\n\ny",1,2,k,1\n"b\n",x,1,-2,k,1\n')
-    rows = read_operations(path)
-    assert next(rows).kind == "x\n\ny"
-    assert rows.where() == f"{path}, line 2"
-    with pytest.raises(BadRows) as caught:
-        next(rows)
-    assert caught.value.rows[0].number == 5
-
-
-@pytest.mark.parametrize(
-    ("line", "column", "value"),
-    [
-        ('{"at_ms": 1}', "key", None),
-        ('{"key": null, "at_ms": 1}', "key", None),
-        ('{"key": 5, "at_ms": 1}', "key", 5),
-        ('{"key": "\\ud800", "at_ms": 1}', "key", "\ud800"),
-        ('{"key": "k"}', "at_ms", None),
-        ('{"key": "k", "at_ms": "1"}', "at_ms", "1"),
-        ('{"key": "k", "at_ms": 1.0}', "at_ms", 1.0),
-        ('{"key": "k", "at_ms": true}', "at_ms", True),
-        ('{"key": "k", "at_ms": 1e400}', "at_ms", float("inf")),
-        ('{"key": "k", "at_ms": 9223372036854775808}', "at_ms", 2**63),
-        ('{"key": "k", "at_ms": ' + "9" * 5000 + "}", "", None),
-        ('{"key": "k", "at_', "", '{"key": "k", "at_'),
-        ('["k", 1]', "", '["k", 1]'),
-        ('{"key": "k", "at_ms": 1, "hold_ms": -1}', "hold_ms", -1),
-        ('{"key": "k", "at_ms": 1, "hold_ms": 1.5}', "hold_ms", 1.5),
-        ('{"key": "k", "at_ms": 1, "hold_ms": true}', "hold_ms", True),
-        ('{"key": "k", "at_ms": 1, "hold_ms": 9223372036854775807}', "hold_ms", 2**63 - 1),
-        ('{"key": "k", "at_ms": 1, "failed": 1}', "failed", 1),
-        ('{"key": "k", "at_ms": 1, "failed": "true"}', "failed", "true"),
-        ("[" * 100_000, "", None),
-        ("null", "", "null"),
-    ],
-)
-def test_a_broken_json_line_is_named(tmp_path, line, column, value):
-    """As for CSV; what is not an object, or is too deep or too big, is a bad row too."""
-    path = text_file(tmp_path, "e.jsonl", f'\n{{"key": "k", "at_ms": 1}}\n{line}\n')
-    bad = first_bad(read_events, path)
-    assert (bad.unit, bad.number, bad.column) == ("line", 3, column)
-    assert value is None or bad.value == value
-
-
-def test_a_broken_parquet_row_is_named(tmp_path, pq):
-    """Rows are counted from 1."""
-    path = pq(tmp_path / "e.parquet", key=["a", "", None], at_ms=[1, 2, 3])
-    bad = first_bad(read_events, path)
-    assert (bad.unit, bad.number, bad.column, bad.value) == ("row", 2, "key", "")
-    good = {"op_id": ["a"], "submitted_ms": [1], "timeout_ms": [2], "keys": [["k"]], "need": [1]}
-    changes = [
-        ("op_id", None),
-        ("submitted_ms", None),
-        ("timeout_ms", -1),
-        ("keys", None),
-        ("keys", []),
-        ("keys", [None]),
-        ("keys", [""]),
-        ("need", 2),
-    ]
-    for column, value in changes:
-        columns = {name: values * 2 for name, values in good.items()}
-        columns[column] = [good[column][0], value]
-        bad = first_bad(read_operations, pq(tmp_path / "o.parquet", **columns))
-        assert (bad.number, bad.column) == (2, column)
-
-
-def test_bytes_that_are_not_utf8_are_a_bad_row(tmp_path, pq):
-    """In every format, with the row's place; the rows around it are readable."""
-    pa = pq.pa
-    raw = pa.array([b"a", b"\xff", b"c"], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
-    paths = [
-        text_file(tmp_path, "e.csv", b"key,at_ms\na,1\n\xff,2\nc,3\n"),
-        text_file(
-            tmp_path,
-            "e.jsonl",
-            b'{"key":"a","at_ms":1}\n{"key":"\xff","at_ms":2}\n{"key":"c","at_ms":3}\n',
-        ),
-        pq(tmp_path / "e.parquet", key=text, at_ms=[1, 2, 3]),
-    ]
-    for path, number in zip(paths, (3, 2, 2), strict=True):
-        skipped = SkippedRows()
-        assert list(read_events(path, on_bad=skipped)) == [KeyEvent("a", 1), KeyEvent("c", 3)]
-        assert [(bad.number, bad.column) for bad in skipped.first] == [(number, "key")]
 
 
 def test_reading_stops_at_the_first_five_bad_rows(tmp_path):

@@ -1,9 +1,6 @@
 """Rows survive every format, and a suffix names the format."""
 
 import contextlib
-import gzip
-import json
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +26,7 @@ from purgatory.trace import (
     write_outcomes,
 )
 from purgatory.trace.formats import open_rows
-from tests.testing.trace_files import text_file
+from tests.testing.trace_files import round_trip, text_file
 
 SUFFIXES = ["parquet", "csv", "jsonl", "ndjson", "json", "csv.gz", "jsonl.gz", "CSV", "json.GZ"]
 
@@ -81,15 +78,6 @@ def outcomes(draw):
     by_key = draw(names) if outcome == COMPLETED else None
     times = draw(st.tuples(int64, int64, int64, int64, int64))
     return Outcome(draw(names), draw(texts), outcome, times[0], by_key, *times[1:])
-
-
-def round_trip(path, write, read, rows):
-    """Write rows and read them back."""
-    with write(path) as out:
-        for row in rows:
-            out.write(row)
-    assert out.count == len(rows)
-    return list(read(path))
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "csv.gz", "json.gz"])
@@ -174,65 +162,6 @@ def test_the_same_rows_give_the_same_bytes(tmp_path, suffix):
     assert len(found) == 1
 
 
-def test_csv_is_what_others_expect(tmp_path):
-    """A header, line feeds, quotes only where needed, '|' between keys."""
-    path = tmp_path / "ops.csv"
-    with write_operations(path) as out:
-        out.write(Operation("a", "", 1, 2, ("k", "l"), 2))
-        out.write(Operation('b,"', "x\ny", 1, 2, ("k",)))
-    assert path.read_bytes() == (
-        b'op_id,kind,submitted_ms,timeout_ms,keys,need\na,,1,2,k|l,2\n"b,""","x\ny",1,2,k,1\n'
-    )
-
-
-def test_json_lines_are_what_others_expect(tmp_path):
-    """One object a line; text as it is; null for no key."""
-    path = tmp_path / "out.jsonl.gz"
-    row = Outcome("a", "é", EXPIRED, 3, None, 1, 3, 2, 0)
-    with write_outcomes(path) as out:
-        out.write(row)
-    text = gzip.decompress(path.read_bytes()).decode()
-    assert "é" in text
-    assert text.endswith("}\n")
-    assert json.loads(text) == row._asdict()
-
-
-def test_parquet_has_the_schema_of_the_contract(tmp_path):
-    """Other programs rely on its names and types."""
-    pa = pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    text, int64_ = pa.string(), pa.int64()
-    expected = {
-        write_operations: [
-            ("op_id", text),
-            ("kind", text),
-            ("submitted_ms", int64_),
-            ("timeout_ms", int64_),
-            ("keys", pa.list_(text)),
-            ("need", pa.int32()),
-        ],
-        write_events: [("key", text), ("at_ms", int64_)],
-        write_extensions: [("op_id", text), ("at_ms", int64_), ("timeout_ms", int64_)],
-        write_outcomes: [
-            ("op_id", text),
-            ("kind", text),
-            ("outcome", text),
-            ("at_ms", int64_),
-            ("by_key", text),
-            ("submitted_ms", int64_),
-            ("deadline_ms", int64_),
-            ("waited_ms", int64_),
-            ("lateness_ms", int64_),
-        ],
-    }
-    for write, fields in expected.items():
-        path = tmp_path / "table.parquet"
-        with write(path):
-            pass
-        schema = pq.read_schema(path)
-        assert list(zip(schema.names, schema.types, strict=True)) == fields
-
-
 @pytest.mark.parametrize(
     "name", ["ops", "ops.txt", "ops.parquet.gz", "ops.gz", "ops.csv.zip", ".csv", "csv"]
 )
@@ -244,22 +173,3 @@ def test_an_unknown_suffix_is_refused(tmp_path, name):
     path.write_text("key,at_ms\nk,1\n")
     with pytest.raises(TraceError, match="suffix must be one of"):
         read_events(path)
-
-
-def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
-    """CSV works without it; for Parquet the error says what to install."""
-    with write_events(tmp_path / "events.parquet") as out:
-        out.write(KeyEvent("k", 1))
-    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(TraceError, match=r"timer-purgatory\[trace\]"):
-        read_events(tmp_path / "events.parquet")
-    with (
-        pytest.raises(TraceError, match=r"timer-purgatory\[trace\]"),
-        write_events(tmp_path / "other.parquet"),
-    ):
-        pass
-    assert [file.name for file in tmp_path.iterdir()] == ["events.parquet"]
-    rows = [KeyEvent("k", 1)]
-    assert round_trip(tmp_path / "events.csv", write_events, read_events, rows) == rows

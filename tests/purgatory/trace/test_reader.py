@@ -17,11 +17,9 @@ from purgatory.trace import (
     in_order,
     read_events,
     read_operations,
-    read_outcomes,
     write_events,
     write_operations,
 )
-from purgatory.trace.reader import table_of
 from tests.testing.trace_files import text_file
 
 HEADER = "op_id,kind,submitted_ms,timeout_ms,keys,need\n"
@@ -50,73 +48,6 @@ def test_columns_may_come_in_any_order_with_others_among_them(tmp_path, pq):
         assert list(read_operations(path)) == expected
 
 
-def test_related_types_of_parquet_are_read(tmp_path, pq):
-    """Large strings, dictionaries, large lists and narrow integers hold the same values."""
-    pa = pq.pa
-    path = pq(
-        tmp_path / "o.parquet",
-        op_id=pa.array(["a", "b"], pa.large_string()),
-        kind=pa.array(["x", None]).dictionary_encode(),
-        submitted_ms=pa.array([1, 2], pa.int16()),
-        timeout_ms=pa.array([3, 4], pa.uint64()),
-        keys=pa.array([["k"], ["l", "m"]], pa.large_list(pa.large_string())),
-        need=pa.array([None, None], pa.null()),
-    )
-    assert list(read_operations(path)) == [
-        Operation("a", "x", 1, 3, ("k",), 1),
-        Operation("b", "", 2, 4, ("l", "m"), 1),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "found"),
-    [
-        ("submitted_ms", [1.0], "double"),
-        ("timeout_ms", ["1"], "string"),
-        ("keys", ["k"], "string"),
-        ("keys", [[1]], "list"),
-        ("op_id", [1], "int64"),
-    ],
-)
-def test_a_parquet_column_of_a_wrong_type_is_refused(tmp_path, pq, column, values, found):
-    """At once, with the type found."""
-    columns = {"op_id": ["a"], "submitted_ms": [1], "timeout_ms": [2], "keys": [["k"]]}
-    path = pq(tmp_path / "o.parquet", **columns | {column: values})
-    with pytest.raises(TraceError, match=f"column {column} holds {found}"):
-        read_operations(path)
-
-
-def test_a_missing_column_is_refused(tmp_path, pq):
-    """At once, and by name: the file may hold another table."""
-    csv = text_file(tmp_path, "e.csv", "key,when\nk,1\n")
-    parquet = pq(tmp_path / "e.parquet", key=["k"])
-    for path in (csv, parquet):
-        with pytest.raises(TraceError, match=r"no column at_ms"):
-            read_events(path)
-    with pytest.raises(TraceError, match="no column op_id, outcome, at_ms"):
-        read_outcomes(parquet)
-
-
-def test_a_column_twice_is_refused(tmp_path):
-    """The reader cannot know which one is meant."""
-    path = text_file(tmp_path, "e.csv", "key,at_ms,key\nk,1,l\n")
-    with pytest.raises(TraceError, match="column key is there more than once"):
-        read_events(path)
-
-
-def test_the_table_is_recognised_by_its_columns(tmp_path):
-    """In every format; a file of something else is refused."""
-    with write_operations(tmp_path / "o.jsonl") as out:
-        out.write(Operation("a", "", 1, 2, ("k",)))
-    with write_events(tmp_path / "e.csv"):
-        pass
-    assert table_of(tmp_path / "o.jsonl").name == "operations"
-    assert table_of(tmp_path / "e.csv").name == "events"
-    for name, text in (("x.csv", "a,b\n1,2\n"), ("x.json", "[1]"), ("y.json", "")):
-        with pytest.raises(TraceError, match="none of the tables"):
-            table_of(text_file(tmp_path, name, text))
-
-
 # Files
 
 
@@ -139,50 +70,6 @@ def test_a_file_of_another_kind_is_refused(tmp_path, name, data, message):
     with pytest.raises(TraceError, match=message) as caught:
         list(read_events(path))
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["e.csv.gz", "e.jsonl.gz"])
-def test_a_damaged_gz_is_refused(tmp_path, name):
-    """Not gzip at all, cut short, or with a wrong checksum: after the rows that could be read."""
-    path = tmp_path / name
-    with write_events(path) as out:
-        for n in range(50_000):
-            out.write(KeyEvent(f"key-{n * 7919 % 50_000}", n))
-    whole = path.read_bytes()
-    for data in (b"key,at_ms\nk,1\n", whole[: len(whole) // 2], whole[:-4] + b"\0\0\0\0"):
-        path.write_bytes(data)
-        rows = []
-        with pytest.raises(TraceError) as caught:
-            rows.extend(read_events(path))
-        count = len(rows)
-        assert not isinstance(caught.value, BadRows)
-        assert str(path) in str(caught.value)
-        assert (count == 0) == (data[:2] != whole[:2])
-        assert count == 0 or f"after line {count + ('csv' in name)}" in str(caught.value)
-
-
-def test_a_damaged_page_of_parquet_is_refused(tmp_path, pq):
-    """The footer is sound, so the file opens; the damage is found while reading."""
-    path = tmp_path / "e.parquet"
-    with write_events(path) as out:
-        for n in range(10_000):
-            out.write(KeyEvent(f"key-{n * 7919 % 50_000}", n))
-    data = bytearray(path.read_bytes())
-    for at in range(100, len(data) // 2, 50):
-        data[at] ^= 0xFF
-    path.write_bytes(data)
-    with pytest.raises(TraceError) as caught:
-        list(read_events(path))
-    assert str(path) in str(caught.value)
-
-
-def test_a_field_beyond_the_limit_of_csv_is_refused(tmp_path):
-    """An open quote takes in all that follows; that ends in an error, not in all memory."""
-    path = text_file(tmp_path, "e.csv", 'key,at_ms\nk,1\n"' + "x,1\n" * 100_000)
-    rows = read_events(path)
-    assert next(rows) == KeyEvent("k", 1)
-    with pytest.raises(TraceError, match="after line 2: field larger than field limit"):
-        next(rows)
 
 
 def test_what_cannot_be_opened_is_refused_at_once(tmp_path):

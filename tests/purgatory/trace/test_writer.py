@@ -9,11 +9,9 @@ import pytest
 from purgatory.trace import (
     BadRows,
     KeyEvent,
-    Operation,
     TraceError,
     read_events,
     write_events,
-    write_operations,
 )
 
 SUFFIXES = ["parquet", "csv", "jsonl", "csv.gz"]
@@ -120,17 +118,6 @@ def test_a_bad_row_is_refused_and_the_others_are_kept(tmp_path, suffix):
         assert caught.value.rows[0].path == str(path)
         out.write(ROW)
     assert list(read_events(path)) == [ROW, ROW]
-
-
-def test_csv_refuses_what_it_cannot_hold(tmp_path):
-    """A '|' within a key, a field that CSV readers would refuse: nothing of the row is there."""
-    path = tmp_path / "o.csv"
-    with write_operations(path) as out:
-        with pytest.raises(BadRows, match=r"column keys: 'k\|l'"):
-            out.write(Operation("a", "", 1, 2, ("k|l",)))
-        with pytest.raises(BadRows, match=r"column op_id: .* at most 131072 characters"):
-            out.write(Operation("a" * 131_073, "", 1, 2, ("k",)))
-    assert path.read_text().count("\n") == 1
 
 
 def test_the_writer_works_in_its_block_only(tmp_path):
