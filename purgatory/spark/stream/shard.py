@@ -100,7 +100,7 @@ class Shard:
         for key in keys:
             self._watchers.edit(key).setdefault(key, {})[operation.number] = operation
         self._watchers.entries += len(keys)
-        self._state.alive += 1
+        self._state.pending += 1
         self._open.append(operation)
         if self._state.holds.entries:
             self._submitted.append(operation)
@@ -158,7 +158,7 @@ class Shard:
         for watched in operation.keys:
             self._unwatch(operation, watched)
         operation.need = 0
-        self._state.alive -= 1
+        self._state.pending -= 1
         if self._state.extensible:
             self._forget_id(operation)
         o = operation

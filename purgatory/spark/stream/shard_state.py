@@ -31,7 +31,7 @@ MAPS: Final = (*BUCKET_MAPS, *TICK_MAPS, *(f"{name}_pages" for name in TICK_MAPS
 _OPERATION: Final = 0  # its code; see `shard`
 # The facts that are attributes.
 _FACTS: Final = (
-    *("closed_ms", "newest_ms", "alive", "counts", "last_deadline_ms"),
+    *("closed_ms", "newest_ms", "counts", "last_deadline_ms"),
     *("waiting_operations", "waiting_events"),
 )
 
@@ -40,8 +40,9 @@ class ShardState:
     """The state of one shard, as of the end of the last micro-batch until it is changed.
 
     `stores`: the maps of the state store by their names in `MAPS`. `closed_ms`: the last closed
-    instant. `newest_ms`: the newest time of each source. `alive`: pending operations. `counts`:
-    rows by fate since the stream began. `last_deadline_ms`: no pending operation has a later one.
+    instant. `newest_ms`: the newest time of each source. `pending`: operations without an outcome,
+    those that wait for their instant not counted. `counts`: rows by fate since the stream began.
+    `last_deadline_ms`: no pending operation has a later one.
     """
 
     def __init__(self, stores: Mapping[str, PackedMap], *, extensible: bool) -> None:
@@ -51,7 +52,7 @@ class ShardState:
         facts: dict[str, Any] = json.loads(packed) if packed else {}
         self.closed_ms: int = facts.get("closed_ms", INT64_MIN)
         self.newest_ms: dict[str, int] = facts.get("newest_ms", {})
-        self.alive: int = facts.get("alive", 0)
+        self.pending: int = facts.get("alive", 0)
         self.counts: dict[str, int] = facts.get("counts", {})
         self.last_deadline_ms: int = facts.get("last_deadline_ms", INT64_MIN)
         self.waiting_operations: int = facts.get("waiting_operations", 0)
@@ -95,7 +96,7 @@ class ShardState:
         return {
             "closed_ms": self.closed_ms,
             "newest_ms": self.newest_ms,
-            "pending": self.alive + self.waiting_operations,
+            "pending": self.pending + self.waiting_operations,
             "kept": self.waiting_events,
             "last_deadline_ms": self.last_deadline_ms,
             "counts": self.counts,
@@ -109,10 +110,10 @@ class ShardState:
             bucket_table.flush()
         for tick_table in ticks.values():
             tick_table.flush()
-        if not (self.alive or self.waiting_operations):
+        if not (self.pending or self.waiting_operations):
             self.last_deadline_ms = INT64_MIN
         facts: dict[str, Any] = {name: getattr(self, name) for name in _FACTS}
-        facts["numbers"] = self._numbers
+        facts["alive"], facts["numbers"] = self.pending, self._numbers
         facts["sizes"] = {
             name: {"buckets": table.buckets, "entries": table.entries}
             for name, table in buckets.items()
