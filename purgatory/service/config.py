@@ -9,7 +9,7 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -76,8 +76,11 @@ class Config:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            _check(each.name, getattr(self, each.name), each.type, _least(each.name))
-        _check_memory(self.max_memory)
+            _check(each.name, getattr(self, each.name), each)
+        if 0 < self.max_memory < MIN_BYTES:
+            raise ConfigError(
+                f"max_memory is {self.max_memory}; expected 0, or at least {MIN_BYTES}"
+            )
         if self.log_format not in _LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
@@ -109,15 +112,12 @@ class Config:
         if file is None and environment.get(CONFIG_FILE):
             file = Path(environment[CONFIG_FILE])
         settings = {} if file is None else _read_file(file)
-        types = {each.name: each.type for each in fields(cls)}
-        for name, kind in types.items():
-            place = PREFIX + name.upper()
+        for each in fields(cls):
+            name, place = each.name, PREFIX + each.name.upper()
             if place in environment:
-                settings[name] = _parsed(place, environment[place], kind, _least(name))
+                settings[name] = _parsed(place, environment[place], each)
             if flags is not None and flags.get(name) is not None:
-                settings[name] = _parsed(
-                    f"--{name.replace('_', '-')}", flags[name], kind, _least(name)
-                )
+                settings[name] = _parsed(f"--{name.replace('_', '-')}", flags[name], each)
         return cls(**settings)
 
 
@@ -134,22 +134,23 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    types = {each.name: each.type for each in fields(Config)}
+    known = {each.name: each for each in fields(Config)}
     settings = {}
     for name, value in table.items():
-        if name not in types:
-            raise ConfigError(f"{path}: {name} is no setting; expected one of {', '.join(types)}")
+        if name not in known:
+            raise ConfigError(f"{path}: {name} is no setting; expected one of {', '.join(known)}")
         place = f"{path}: {name}"
-        if types[name] in _WRITTEN_AS_TEXT and isinstance(value, str):
-            value = _parsed(place, value, types[name], _least(name))  # noqa: PLW2901
+        if known[name].type in _WRITTEN_AS_TEXT and isinstance(value, str):
+            settings[name] = _parsed(place, value, known[name])
         else:
-            _check(place, value, types[name], _least(name))
-        settings[name] = value
+            _check(place, value, known[name])
+            settings[name] = value
     return settings
 
 
-def _parsed(place: str, value: Any, kind: Any, least: int) -> Any:
+def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
     """Convert a text to the type of its setting; a flag may have it already."""
+    kind: Any = setting.type
     if not isinstance(value, str):
         return value
     if kind is bool:
@@ -159,8 +160,8 @@ def _parsed(place: str, value: Any, kind: Any, least: int) -> Any:
     try:
         parsed = parse_duration(value) if kind is float else kind(value)
     except ValueError as error:
-        raise ConfigError(f"{place} is {value!r}; expected {_expected(kind, least)}") from error
-    _check(place, parsed, kind, least)
+        raise ConfigError(f"{place} is {value!r}; expected {_expected(setting)}") from error
+    _check(place, parsed, setting)
     return parsed
 
 
@@ -176,26 +177,22 @@ _EXPECTED: Final[dict[Any, str]] = {
 }
 
 
-def _check_memory(value: int) -> None:
-    if 0 < value < MIN_BYTES:
-        raise ConfigError(f"max_memory is {value}; expected 0, or at least {MIN_BYTES}")
-
-
-def _least(name: str) -> int:
+def _least(setting: Field[Any]) -> int:
     """Return the least value of a setting that is a whole number."""
-    return 0 if name == "max_memory" else 1
+    return 0 if setting.name == "max_memory" else 1
 
 
-def _check(place: str, value: Any, kind: Any, least: int) -> None:
+def _check(place: str, value: Any, setting: Field[Any]) -> None:
+    kind: Any = setting.type
     if kind is float:
         fine = isinstance(value, int | float) and math.isfinite(value) and value >= 0
     elif kind is int:
-        fine = isinstance(value, int) and value >= least
+        fine = isinstance(value, int) and value >= _least(setting)
     else:
         fine = isinstance(value, kind)
     if not fine or (kind is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{place} is {value!r}; expected {_expected(kind, least)}")
+        raise ConfigError(f"{place} is {value!r}; expected {_expected(setting)}")
 
 
-def _expected(kind: Any, least: int) -> str:
-    return _EXPECTED[kind].format(least=least)
+def _expected(setting: Field[Any]) -> str:
+    return _EXPECTED[setting.type].format(least=_least(setting))
