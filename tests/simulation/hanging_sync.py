@@ -7,7 +7,7 @@ server's other thread, its clients, and other faults.
 from collections.abc import Callable
 from typing import Final
 
-from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S, ServerHealth
+from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S, report_health
 from purgatory.testing.world.disk import Handles
 from purgatory.testing.world.server import ServerHost, ServerProcess
 from purgatory.testing.world.world import NS_PER_S
@@ -56,8 +56,7 @@ class HangingSync:
         store_loop = process.parts.store_loop
         if store_loop.finished():  # it closes: it is not asked any more
             return
-        health = ServerHealth(store_loop.activity, str, store_loop.clock.now_ms)
-        report = health.report()
+        report = report_health(store_loop.activity, "", store_loop.clock.now_ms())
         if hung_s > READY_BOUND_S + _ROUNDING_S and not report.not_ready:
             self._report(f"a sync has hung for {hung_s:g} s, and the server says it is ready")
         if hung_s > STUCK_S + _ROUNDING_S and not report.broken:

@@ -16,11 +16,12 @@ from purgatory.service.store.store import Store
 PROCESS_BYTES: Final = 224 << 20
 #: Remembered replies take no more than that share of the memory: then the oldest are forgotten.
 REPLIES_SHARE: Final = 8
+#: A job that is due takes as many, beside its outcome.
+JOB_BYTES: Final = 500
 _OPERATION_BYTES: Final = 950  # with its timer, and its entries by id and by number
 _KEY_BYTES: Final = 200  # with its entry in the watch lists
 _VALUE_BYTES: Final = 200
 _OUTCOME_BYTES: Final = 400
-_JOB_BYTES: Final = 500
 _HELD_BYTES: Final = 700
 _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
@@ -50,11 +51,6 @@ def value_bytes(length: int) -> int:
 def outcome_bytes(op_id: str) -> int:
     """Return the bytes of an outcome that is kept."""
     return _OUTCOME_BYTES + text_bytes(op_id)
-
-
-def job_bytes(count: int) -> int:
-    """Return the bytes of so many jobs that are due, beside their outcomes."""
-    return _JOB_BYTES * count
 
 
 def held_bytes(key: str, length: int) -> int:

@@ -31,7 +31,7 @@ from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.network import Network
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
-from purgatory.service.server.server_health import HealthReport, ServerHealth
+from purgatory.service.server.server_health import HealthReport, report_health
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_activity import StoreActivity
@@ -81,7 +81,6 @@ class Server:
         self._reload_callbacks: list[Callable[[], None]] = []
         # Set by `start`.
         self._parts: ServerParts | None = None
-        self._health: ServerHealth
         self._store_thread: Reaper
         self._network_thread: threading.Thread
         self._cleanup: contextlib.ExitStack | None = None
@@ -131,9 +130,6 @@ class Server:
             self.address = network.listen(
                 context, self.config.bind, self._secure, self._most_descriptors()
             )
-            self._health = ServerHealth(
-                store_loop.activity, self._ended_thread, store_loop.clock.now_ms
-            )
             self._store_thread = Reaper(store_loop, store_loop, "service-store")
             self._network_thread = threading.Thread(
                 target=network.run, name="service-network", daemon=True
@@ -174,7 +170,7 @@ class Server:
         """Return the statistics of this moment. O(1); any thread."""
         store_loop, network = self._running
         state, activity, reception = store_loop.state, store_loop.activity, network.reception
-        health = self._health.report()
+        health = self.health()
         jobs = state.leases.counts
         return ServerStats(
             pending=state.purgatory.delayed,
@@ -205,8 +201,9 @@ class Server:
 
     def health(self) -> HealthReport:
         """Return whether the server works and is ready. O(1); any thread."""
-        self._running  # noqa: B018  # raises before the start
-        return self._health.report()
+        store_loop = self._running.store_loop
+        now_ms = store_loop.clock.now_ms()
+        return report_health(store_loop.activity, self._ended_thread(), now_ms)
 
     def _ended_thread(self) -> str:
         """Say which of the threads has ended; empty if none has."""

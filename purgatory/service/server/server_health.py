@@ -1,4 +1,4 @@
-"""ServerHealth: says whether a server works and whether it is ready, and what has failed last.
+"""The health of a server: whether a server works and is ready, and what has failed last.
 
 *Works* means that its threads live and no transaction is stuck: a process that does not work may be
 restarted. *Ready* means, moreover, that commits succeed and return, and that outcomes are
@@ -6,7 +6,6 @@ told soon after they are due: a server that is not ready may be well again by it
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -45,55 +44,44 @@ class HealthReport:
     next_due_s: float = NEVER
 
 
-class ServerHealth:
-    """Judges by `activity`, and by `ended`, which says which thread has ended; empty if none has.
+def report_health(activity: StoreActivity, ended: str, now_ms: int) -> HealthReport:
+    """Judge by `activity`, and by `ended`, which says which thread has ended; empty if none has.
 
-    `now_ms` is the server's clock.
+    `now_ms`: by the server's clock. O(1).
     """
+    late_s, next_due_s = 0.0, NEVER
+    if deadline_ms := activity.deadline_ms:
+        left_s = (deadline_ms - now_ms) / _MS_PER_S
+        late_s, next_due_s = max(0.0, -left_s), max(0.0, left_s)
+    failing_s = _seconds_since(activity.failing_since_ns, activity)
+    broken = ended or _stuck(activity)
+    return HealthReport(
+        broken=broken,
+        not_ready=broken or _disk_trouble(activity, failing_s) or _lateness(late_s),
+        last_commit_age_s=_seconds_since(activity.committed_ns, activity),
+        oldest_due_age_s=late_s,
+        failing_s=failing_s,
+        next_due_s=next_due_s,
+    )
 
-    def __init__(
-        self, activity: StoreActivity, ended: Callable[[], str], now_ms: Callable[[], int]
-    ) -> None:
-        self._activity = activity
-        self._ended = ended
-        self._now_ms = now_ms
 
-    def report(self) -> HealthReport:
-        """Return the health of this moment. O(1)."""
-        activity = self._activity
-        late_s, next_due_s = 0.0, NEVER
-        if due_ms := activity.due_ms:
-            left_s = (due_ms - self._now_ms()) / _MS_PER_S
-            late_s, next_due_s = max(0.0, -left_s), max(0.0, left_s)
-        failing_s = self._seconds_since(activity.failing_since_ns)
-        broken = self._ended() or self._stuck()
-        return HealthReport(
-            broken=broken,
-            not_ready=broken or self._disk_trouble(failing_s) or _lateness(late_s),
-            last_commit_age_s=self._seconds_since(activity.committed_ns),
-            oldest_due_age_s=late_s,
-            failing_s=failing_s,
-            next_due_s=next_due_s,
-        )
+def _stuck(activity: StoreActivity) -> str:
+    seconds = _seconds_since(activity.step_since_ns, activity)
+    return f"a transaction has not ended for {seconds:.0f} s" if seconds > STUCK_S else ""
 
-    def _stuck(self) -> str:
-        seconds = self._seconds_since(self._activity.step_since_ns)
-        if seconds <= STUCK_S:
-            return ""
-        return f"a transaction has not ended for {seconds:.0f} s"
 
-    def _disk_trouble(self, failing_s: float) -> str:
-        activity = self._activity
-        seconds = self._seconds_since(activity.commit_since_ns)
-        if seconds > READY_BOUND_S:
-            return f"a commit has not returned for {seconds:.0f} s: the disk hangs"
-        if activity.failing_since_ns:
-            count = activity.failures_in_a_row
-            return f"commits have failed for {failing_s:.0f} s, {count} in a row: {activity.error}"
-        return ""
+def _disk_trouble(activity: StoreActivity, failing_s: float) -> str:
+    seconds = _seconds_since(activity.commit_since_ns, activity)
+    if seconds > READY_BOUND_S:
+        return f"a commit has not returned for {seconds:.0f} s: the disk hangs"
+    if activity.failing_since_ns:
+        count = activity.failures_in_a_row
+        return f"commits have failed for {failing_s:.0f} s, {count} in a row: {activity.error}"
+    return ""
 
-    def _seconds_since(self, moment_ns: int) -> float:
-        return max(0, self._activity.now_ns() - moment_ns) / NS_PER_S if moment_ns else 0.0
+
+def _seconds_since(moment_ns: int, activity: StoreActivity) -> float:
+    return max(0, activity.now_ns() - moment_ns) / NS_PER_S if moment_ns else 0.0
 
 
 def _lateness(late_s: float) -> str:

@@ -22,7 +22,7 @@ from purgatory.core.submission import submit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS, Stamp, TransactionClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
-from purgatory.service.server.memory import PROCESS_BYTES, REPLIES_SHARE, job_bytes
+from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SHARE
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
@@ -145,7 +145,7 @@ class ServerState:
             PROCESS_BYTES
             + self.pending_bytes
             + self.retention.bytes
-            + job_bytes(len(self.leases.by_number))
+            + JOB_BYTES * len(self.leases.by_number)
             + self.held.bytes
             + self.replies.bytes
             + self.clients.bytes

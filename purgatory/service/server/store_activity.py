@@ -31,7 +31,7 @@ class StoreActivity:
         self.error: str = ""  # of the last commit that failed
         #: Unix milliseconds of the server's clock: when the oldest outcome that is not on disk is,
         #: or was, due; 0 if nothing waits.
-        self.due_ms: int = 0
+        self.deadline_ms: int = 0
         # Since the start.
         self.commits: int = 0
         self.last_commit_s: float = 0.0  # how long the last one took that succeeded

@@ -218,20 +218,20 @@ class StoreLoop:
         """Return the seconds until something is due."""
         state = self.state
         next_wake_ns = state.next_wake_ns()
-        self.activity.due_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
+        self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting:
             return 0.0
-        due_ms = [self._maintenance.next_ms]
+        wakes_ms = [self._maintenance.next_ms]
         if self._retry_ms:
-            due_ms.append(self._retry_ms)
+            wakes_ms.append(self._retry_ms)
         else:
-            due_ms += [each for each in self._other_due_ms() if each is not None]
-        wake_ns = min(due_ms) * NS_PER_MS
+            wakes_ms += [each for each in self._other_wakes_ms() if each is not None]
+        wake_ns = min(wakes_ms) * NS_PER_MS
         if next_wake_ns is not None and not self._retry_ms:
             wake_ns = min(wake_ns, next_wake_ns)
         return self.clock.seconds_until(wake_ns)
 
-    def _other_due_ms(self) -> tuple[int | None, ...]:
+    def _other_wakes_ms(self) -> tuple[int | None, ...]:
         """Return when other things than operations are due; None for one that is not."""
         state = self.state
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers

@@ -44,7 +44,7 @@ class LentStore:
         #: Commands that the store thread has not released; it begins with the one to start.
         self.with_store_thread: int = StoreLoop.START_COMMANDS
         self._crowded_until = 0.0  # by the monotonic clock, as all times here
-        self._due = math.inf  # when a transaction is due in this thread
+        self._next_transaction = math.inf  # when a transaction is due in this thread
         #: Bytes of requests that are not answered.
         self.in_flight: int = 0
 
@@ -60,15 +60,15 @@ class LentStore:
 
     def sleep_seconds(self, now: float, *, is_closing: bool) -> float:
         """Return the seconds until a transaction is due in this thread."""
-        self._due = math.inf
+        self._next_transaction = math.inf
         if not self.with_store_thread and not is_closing:
-            self._due = now + self._store_loop.max_sleep()
-        return max(0.0, self._due - now)
+            self._next_transaction = now + self._store_loop.max_sleep()
+        return max(0.0, self._next_transaction - now)
 
     def dispatch(self, now: float, *, is_closing: bool) -> None:
         """Run the next transaction, if one is due, or leave it to the store thread."""
         if not self.with_store_thread and not is_closing:
-            if now >= self._due:
+            if now >= self._next_transaction:
                 self.commands.append(RunTransaction())
             if self.commands and not self._is_much(now):
                 commands, self.commands = self.commands, []

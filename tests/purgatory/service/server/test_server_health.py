@@ -1,4 +1,4 @@
-"""ServerHealth: what makes a server unready, and when it does not work."""
+"""The health of a server: what makes a server unready, and when it does not work."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from purgatory.service.server.server_health import (
     NEVER,
     READY_BOUND_S,
     STUCK_S,
-    ServerHealth,
+    report_health,
 )
 from purgatory.service.server.store_activity import StoreActivity
 
@@ -27,13 +27,12 @@ class FakeClock:
 
 
 class Bench:
-    """A health over an activity that the test writes."""
+    """An activity that the test writes."""
 
     def __init__(self):
         self.clock = FakeClock()
         self.activity = StoreActivity(self.clock.now_ns)
         self.ended = ""
-        self.health = ServerHealth(self.activity, lambda: self.ended, self.clock.now_ms)
 
     def begin_commit(self):
         self.activity.commit_since_ns = self.clock.now_ns()
@@ -41,7 +40,7 @@ class Bench:
     def report(self, after_s=0.0):
         """Return the report so many seconds later."""
         self.clock.passed_s += after_s
-        return self.health.report()
+        return report_health(self.activity, self.ended, self.clock.now_ms())
 
 
 @pytest.fixture
@@ -89,19 +88,19 @@ def test_commits_that_fail(bench):
 
 def test_a_late_outcome(bench):
     """What is due but not on disk within the bound makes the server unready."""
-    bench.activity.due_ms = bench.clock.now_ms() + 1000
+    bench.activity.deadline_ms = bench.clock.now_ms() + 1000
     assert bench.report(1 + READY_BOUND_S).not_ready == ""
     report = bench.report(2)
     assert report.not_ready == "the oldest due outcome is 7 s late; expected at most 5 s"
     assert report.oldest_due_age_s == 7
-    bench.activity.due_ms = 0
+    bench.activity.deadline_ms = 0
     assert bench.report().not_ready == ""
 
 
 def test_when_something_is_due_next(bench):
     """In so many seconds; 0 if it is late; a number that is no time if nothing waits."""
     assert bench.report().next_due_s == NEVER
-    bench.activity.due_ms = bench.clock.now_ms() + 3000
+    bench.activity.deadline_ms = bench.clock.now_ms() + 3000
     assert bench.report(1).next_due_s == 2
     assert bench.report(10).next_due_s == 0
 

@@ -1,7 +1,7 @@
 """The store loop notes what is due and not on disk, and finds out that its disk is well again."""
 
 from purgatory.service.protocol import Submitted
-from purgatory.service.server.server_health import ServerHealth
+from purgatory.service.server.server_health import report_health
 from purgatory.service.server.store_activity import NS_PER_S
 from purgatory.service.server.store_loop import RETRY_MS
 from purgatory.service.server.transactions import transaction
@@ -12,8 +12,8 @@ from tests.testing.step_server import START_MS, operation
 def lateness(server):
     """Return the seconds that the oldest due outcome is late, as a sleeping store loop says."""
     server.store_loop.max_sleep()
-    health = ServerHealth(server.store_loop.activity, str, lambda: server.time.ms)
-    return health.report().oldest_due_age_s
+    report = report_health(server.store_loop.activity, "", server.time.ms)
+    return report.oldest_due_age_s
 
 
 def test_what_waits_is_not_late(step_server):
@@ -30,8 +30,8 @@ def test_a_store_thread_that_does_nothing(step_server):
     step_server.submit(operation("a", timeout_ms=1000))
     assert lateness(step_server) == 0
     step_server.time.ms += 8001
-    health = ServerHealth(step_server.store_loop.activity, str, lambda: step_server.time.ms)
-    assert 7 <= health.report().oldest_due_age_s <= 8
+    report = report_health(step_server.store_loop.activity, "", step_server.time.ms)
+    assert 7 <= report.oldest_due_age_s <= 8
 
 
 def test_outcomes_that_cannot_be_written(step_server):
@@ -84,8 +84,8 @@ def test_a_disk_that_hangs_when_the_clock_is_noted(step_server, monkeypatch):
     def hang(metadata):
         later_ns = activity.commit_since_ns + 6 * NS_PER_S
         monkeypatch.setattr(activity, "now_ns", lambda: later_ns)
-        health = ServerHealth(activity, str, lambda: step_server.time.ms)
-        found.append(health.report().not_ready)
+        report = report_health(activity, "", step_server.time.ms)
+        found.append(report.not_ready)
 
     monkeypatch.setattr(step_server.store, "set_metadata", hang)
     step_server.time.wall_ms += 10_000
