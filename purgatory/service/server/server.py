@@ -127,9 +127,10 @@ class Server:
             roll_back.callback(context.destroy, 0)
             if self._secure is not None:
                 roll_back.callback(self._secure.close)
-            self.address = network.listen(
-                context, self.config.bind, self._secure, self._most_descriptors()
-            )
+            config, most = self.config, 0
+            if self._owns_process:
+                most = most_descriptors(config.max_clients, config.max_memory)
+            self.address = network.listen(context, config.bind, self._secure, most)
             self._store_thread = Reaper(store_loop, store_loop, "service-store")
             self._network_thread = threading.Thread(
                 target=network.run, name="service-network", daemon=True
@@ -139,10 +140,6 @@ class Server:
             self._network_thread.start()
             # From here on the threads and `close` release all that.
             self._cleanup = roll_back.pop_all()
-
-    def _most_descriptors(self) -> int:
-        config = self.config
-        return most_descriptors(config.max_clients, config.max_memory) if self._owns_process else 0
 
     def _build(self, store: Store) -> "ServerParts":
         config = self.config

@@ -134,16 +134,14 @@ class StoreLoop:
         """Start the journal and give it what it has missed. Raises what the journal raises."""
         if self._sink is not None:
             source = str(self._store.metadata()[DATABASE_ID])
-            position = self._sink.start(source, self._on_journaled)
+            # A confirmation that comes too late is told at the next start.
+            position = self._sink.start(source, lambda found: self._send(JournalConfirmed(found)))
             self._confirm_journaled(position)
             replay_to_journal(self._store, self._sink, position)
 
     def _confirm_journaled(self, position: JournalPosition) -> None:
         self.state.retention.confirm_journaled(position)
         self.state.journal_numbers.confirm(position)
-
-    def _on_journaled(self, position: JournalPosition) -> None:
-        self._send(JournalConfirmed(position))  # if it is too late, the next start is told
 
     @property
     def backlog(self) -> int:
@@ -217,29 +215,26 @@ class StoreLoop:
     def max_sleep(self) -> float:
         """Return the seconds until something is due."""
         state = self.state
+        leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting:
             return 0.0
-        wakes_ms = [self._maintenance.next_ms]
+        wakes_ms: list[int | None] = [self._maintenance.next_ms]
         if self._retry_ms:
+            next_wake_ns = None
             wakes_ms.append(self._retry_ms)
         else:
-            wakes_ms += [each for each in self._other_wakes_ms() if each is not None]
-        wake_ns = min(wakes_ms) * NS_PER_MS
-        if next_wake_ns is not None and not self._retry_ms:
+            if leases.by_number:
+                wakes_ms.append(leases.next_wake_ms(state.clock()))
+            if retention.acknowledged:
+                wakes_ms.append(retention.next_deletion_ms())
+            if numbers.has_deletable:
+                wakes_ms.append(numbers.next_deletion_ms())
+        wake_ns = min([each for each in wakes_ms if each is not None]) * NS_PER_MS
+        if next_wake_ns is not None:
             wake_ns = min(wake_ns, next_wake_ns)
         return self.clock.seconds_until(wake_ns)
-
-    def _other_wakes_ms(self) -> tuple[int | None, ...]:
-        """Return when other things than operations are due; None for one that is not."""
-        state = self.state
-        leases, retention, numbers = state.leases, state.retention, state.journal_numbers
-        return (
-            leases.next_wake_ms(state.clock()) if leases.by_number else None,
-            retention.next_deletion_ms() if retention.acknowledged else None,
-            numbers.next_deletion_ms() if numbers.has_deletable else None,
-        )
 
     def advance_clock(self) -> bool:
         """Run a transaction, unless an earlier one has failed."""
@@ -258,7 +253,8 @@ class StoreLoop:
         transaction = Transaction(self.state, self.clock.now_ns())
         if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
-        due = _due_span(transaction)
+        ended = transaction.outcomes
+        due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         self._handle_requests(transaction)
         self._maintenance.run(transaction, self._retry_ms)
         transaction.prepare()
@@ -270,13 +266,20 @@ class StoreLoop:
         self._note_lateness(due)
         after_commit, self._after_commit = self._after_commit, []
         for command in after_commit:
-            self._handle_after_commit(command)
+            if isinstance(command, JournalConfirmed):
+                self._confirm_journaled(command.position)
+            elif isinstance(command, StopStoreLoop):
+                self._stopping = True
+                self._reads.close()
         if self._reads.waiting:
             self.send_replies()
             self._outgoing += self._reads.run(self.read_seconds)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
-        """Note since when an outcome is due that is not on disk; `due`: see `_due_span`."""
+        """Note since when an outcome is due that is not on disk.
+
+        `due`: when the first and the last that have expired were due; (0, 0) without any.
+        """
         first_ms, last_ms = due
         if self._retry_ms:  # nothing of the transaction was written; or it was empty
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
@@ -321,15 +324,12 @@ class StoreLoop:
         except StoreError as error:
             self.activity.commit_failed(str(error))
             return error
-        self._note_success()
-        return None
-
-    def _note_success(self) -> None:
         failures = self.activity.failures_in_a_row
         if failures:
             log.warning("a commit has succeeded, after %d that failed", failures)
         self.activity.commit_succeeded()
         self._retry_ms = 0
+        return None
 
     def _publish(self, transaction: Transaction) -> None:
         transaction.publish()
@@ -362,13 +362,6 @@ class StoreLoop:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
         self._answer(self.handler.reject(transaction, refusal, self.requests.bytes))
-
-    def _handle_after_commit(self, command: _AfterCommit) -> None:
-        if isinstance(command, JournalConfirmed):
-            self._confirm_journaled(command.position)
-        elif isinstance(command, StopStoreLoop):
-            self._stopping = True
-            self._reads.close()
 
     def _fail(self, error: Exception) -> None:
         log.critical("the server ends: %s", error, exc_info=error)
@@ -404,10 +397,3 @@ class StoreLoop:
         transaction.publish()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})
-
-
-def _due_span(transaction: Transaction) -> tuple[int, int]:
-    """Return when the first and the last of the outcomes so far were due; (0, 0) without any."""
-    if not transaction.outcomes:
-        return 0, 0
-    return transaction.outcomes[0][0].op_deadline_ms, transaction.outcomes[-1][0].op_deadline_ms
