@@ -30,10 +30,6 @@ EXCEPTIONS = {
 }
 #: Modules whose tests are still to be brought there.
 NOT_YET = {
-    "purgatory/cli/spark/__init__.py",
-    "purgatory/cli/spark/session.py",
-    "purgatory/replay/feeder.py",
-    "purgatory/replay/operation.py",
     "purgatory/service/server/journal/journal_rows.py",
     "purgatory/service/server/leases/job_frames.py",
     "purgatory/service/server/leases/job_group.py",
@@ -48,7 +44,6 @@ NOT_YET = {
     "purgatory/service/store/changes.py",
     "purgatory/service/store/migrations.py",
     "purgatory/service/store/tables.py",
-    "timingwheel/_cpython/callback_kind.py",
 }
 
 

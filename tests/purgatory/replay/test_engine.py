@@ -9,21 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
-from purgatory.trace import Extension, KeyEvent, Operation
+from purgatory.trace import KeyEvent
 from purgatory.trace.rows import columns_of
 from tests.testing.oracle import full_traces, resolve, traces
+from tests.testing.replays import operation, replayed
 from timingwheel import Timer
-
-
-def replayed(operations, events, extensions=None, **options):
-    """The outcomes of a replay, in the order of the operations."""
-    outcomes = []
-    with Replay(on_outcome=outcomes.append, **options) as replay:
-        replay.run(operations, events, extensions=extensions)
-        replay._purgatory._check()
-        assert replay.pending == 0
-    order = {operation.op_id: place for place, operation in enumerate(operations)}
-    return sorted(outcomes, key=lambda outcome: order[outcome.op_id])
 
 
 def in_small_windows(trace, rows):
@@ -38,11 +28,6 @@ def in_small_windows(trace, rows):
         replay._purgatory._check()
         assert replay.pending == 0
     return sorted(outcomes)
-
-
-def operation(op_id="o", submitted_ms=0, timeout_ms=10, keys=("k",), need=1, kind=""):
-    """Make an operation of the values that a test is about."""
-    return Operation(op_id, kind, submitted_ms, timeout_ms, keys, need)
 
 
 @settings(max_examples=400)
@@ -101,17 +86,6 @@ def test_real_time_gives_the_same_outcomes(trace):
     assert all(row.lateness_ms >= 0 for row in real)
 
 
-def test_outcomes_come_in_order_of_time():
-    """`on_outcome` is called in the order of time."""
-    rows = [operation(f"o{place}", 0, 1000 - place, ("k",)) for place in range(100)]
-    outcomes = []
-    with Replay(on_outcome=outcomes.append) as replay:
-        replay.run(rows, [])
-    times = [outcome.at_ms for outcome in outcomes]
-    assert times == sorted(times)
-    assert len(times) == 100
-
-
 def test_summaries_per_kind():
     """Counts and waits of each kind, and of all."""
     rows = [operation("a", kind="x"), operation("b", kind="y", keys=("z",))]
@@ -120,48 +94,6 @@ def test_summaries_per_kind():
     assert (total.operations, total.completed, total.expired, total.pending) == (2, 1, 1, 0)
     assert replay.kinds["x"].waits.quantile(0.5) == 4
     assert replay.kinds["y"].waits.quantile(0.5) == 10
-
-
-def test_timeouts_beyond_all_bounds():
-    """The longest timeout that a trace can hold is still a timeout."""
-    never = operation("never", 0, 2**63 - 1)
-    (outcome,) = replayed([never], [])
-    assert (outcome.outcome, outcome.at_ms) == ("expired", 2**63 - 1)
-
-
-def test_a_millisecond_counts_in_a_timeout_that_a_float_cannot_hold():
-    """2**53 + 1 ms is not 2**53 ms."""
-    rows = [operation("long", 0, 2**53 + 1)]
-    (outcome,) = replayed(rows, [KeyEvent("k", 2**53 + 1)])
-    assert outcome.outcome == "completed"
-
-
-def test_failures_are_counted():
-    """By kind, as completions are."""
-    rows = [operation("a"), operation("b", keys=("l",))]
-    with Replay() as replay:
-        total = replay.run(rows, [KeyEvent("k", 4, 0, True), KeyEvent("l", 5)])
-    assert (total.completed, total.failed, total.expired, total.pending) == (1, 1, 0, 0)
-
-
-def test_operations_of_one_id_are_extended_together():
-    """An id need not be distinct; what has ended stays as it was."""
-    rows = [operation(), operation(), operation("o", 5, 20), operation(keys=("l",))]
-    rows.sort(key=lambda row: row.submitted_ms)
-    outcomes = []
-    with Replay(on_outcome=outcomes.append) as replay:
-        replay.run(rows, [KeyEvent("l", 3)], extensions=[Extension("o", 10, 2)])
-        assert not replay._feeder._waiting
-    assert sorted((row.at_ms, row.deadline_ms) for row in outcomes) == [(3, 10), *[(12, 12)] * 3]
-
-
-def test_holds_and_extensions_beyond_all_bounds():
-    """The longest that a trace can hold."""
-    rows = [operation("held", 2**50, 5), operation("extended", 2**50, 5, ("x",))]
-    extensions = [Extension("extended", 2**50, 2**63 - 1 - 2**50)]
-    held, extended = replayed(rows, [KeyEvent("k", 0, 2**63 - 1)], extensions)
-    assert (held.outcome, held.at_ms) == ("completed", 2**50)
-    assert (extended.outcome, extended.at_ms) == ("expired", 2**63 - 1)
 
 
 @pytest.mark.parametrize("speed", [None, 1e9])
@@ -196,20 +128,6 @@ def test_the_wheel_is_drained_once_a_window(monkeypatch):
         total = replay.run(rows, events)
     assert (total.completed, total.expired) == (5_000, 5_000)
     assert len(drains) < 30
-
-
-def test_the_wheel_sees_only_what_waits_for_longer_than_a_window():
-    """To put each operation on it and take it off again was a quarter of a replay."""
-    rows = [operation(f"o{n}", n, 5, (f"k{n}",)) for n in range(10_000)]
-    events = [KeyEvent(f"k{n}", n + n % 7) for n in range(10_000)]
-    events.sort(key=lambda event: event.at_ms)
-    with Replay() as replay:
-        replay.run(rows, events)
-        timer = replay._clock.timer.stats()
-        purgatory = replay._purgatory.stats()
-    assert purgatory.completed + purgatory.expired == 10_000
-    assert purgatory.expired > 1_000
-    assert 0 < timer.cancelled + timer.fired < 200
 
 
 def test_summaries_are_exact_during_a_run():
