@@ -33,13 +33,13 @@ def schedule(count: int) -> None:
     """Schedule timers that stay pending."""
     timer, _ = _timer()
     for delay in range(count):
-        timer.schedule(1.0 + delay * 0.001, len)
+        timer.schedule(1.0 + delay * 0.001, int)
 
 
 def cancel(count: int) -> None:
     """Schedule timers and cancel them."""
     timer, _ = _timer()
-    for task in [timer.schedule(1.0 + delay * 0.001, len) for delay in range(count)]:
+    for task in [timer.schedule(1.0 + delay * 0.001, int) for delay in range(count)]:
         task.cancel()
 
 
@@ -71,7 +71,7 @@ def pair(count: int) -> None:
 
 def push_to_pull(count: int) -> None:
     """Send a message from PUSH to PULL within a thread."""
-    context = mq.Context()
+    context: mq.Context[mq.Socket[bytes]] = mq.Context()
     push, pull = context.socket(mq.PUSH), context.socket(mq.PULL)
     push.bind("inproc://scene")
     pull.connect("inproc://scene")
