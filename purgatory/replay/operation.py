@@ -23,8 +23,8 @@ from purgatory.core.operations.operation_state import (
     outcome_of,
 )
 from purgatory.replay.clock import ReplayClock
-from purgatory.trace import rows
-from purgatory.trace.rows import Columns
+from purgatory.trace import rules
+from purgatory.trace.rows import Columns, OutcomeRow
 from timingwheel.lowlevel import new_lock
 
 # Of all operations, which only the replay's thread ends.
@@ -140,20 +140,21 @@ def outcome_columns(ended: list[TraceOperation]) -> Columns:
     """Return operations that ended as the columns of a table of outcomes."""
     submitted_ms = [operation.submitted_ms for operation in ended]
     ended_ms = [operation.ended_ms for operation in ended]
-    return (
-        [operation.op_id for operation in ended],
-        [operation.kind for operation in ended],
-        [_name(outcome_of(operation)) for operation in ended],
-        ended_ms,
-        [operation.by_key for operation in ended],
-        submitted_ms,
-        [operation.due_ms for operation in ended],
-        list(map(sub, ended_ms, submitted_ms)),
-        [operation.lateness_ms for operation in ended],
-    )
+    columns: dict[str, list[Any]] = {
+        "op_id": [operation.op_id for operation in ended],
+        "kind": [operation.kind for operation in ended],
+        "outcome": [_name(outcome_of(operation)) for operation in ended],
+        "at_ms": ended_ms,
+        "by_key": [operation.by_key for operation in ended],
+        "submitted_ms": submitted_ms,
+        "deadline_ms": [operation.due_ms for operation in ended],
+        "waited_ms": list(map(sub, ended_ms, submitted_ms)),
+        "lateness_ms": [operation.lateness_ms for operation in ended],
+    }
+    return tuple(columns[name] for name in OutcomeRow._fields)
 
 
 def _name(outcome: Outcome | None) -> str:
     if outcome is COMPLETED:
-        return rows.COMPLETED
-    return rows.EXPIRED if outcome is EXPIRED else rows.FAILED
+        return rules.COMPLETED
+    return rules.EXPIRED if outcome is EXPIRED else rules.FAILED

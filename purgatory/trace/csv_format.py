@@ -10,10 +10,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from purgatory.trace.errors import BadValue, TraceError
-from purgatory.trace.tables import Column, ColumnType, Table
+from purgatory.trace.rules import ColumnType
 from purgatory.trace.text_file import (
     TextRowReader,
     TextRowWriter,
@@ -21,6 +21,10 @@ from purgatory.trace.text_file import (
     open_text,
     wrap_text,
 )
+
+if TYPE_CHECKING:
+    from purgatory.trace.rows import Column
+    from purgatory.trace.tables import Table
 
 SEPARATOR: Final = "|"
 

@@ -12,20 +12,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from purgatory.trace.arrow_validation import are_good
 from purgatory.trace.errors import TraceError
-from purgatory.trace.tables import Column, ColumnType, Table
+from purgatory.trace.rules import ColumnType
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import Columns
+    from purgatory.trace.rows import Column, Columns
+    from purgatory.trace.tables import Table
 
 _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
-# Columns with few distinct values. A dictionary for ids and keys would cost more than all else.
-_DICTIONARY_COLUMNS: Final = ("kind", "outcome", "hold_ms")
-# The value of a column that a file may lack.
-_DEFAULTS: Final = {"kind": "", "need": 1, "hold_ms": 0, "failed": False}
 
 
 class ParquetRowReader:
@@ -43,7 +39,7 @@ class ParquetRowReader:
             self._file = self._pa.parquet.ParquetFile(path)
         except self._pa.ArrowException as error:
             raise TraceError(f"{path}: a damaged Parquet file") from error
-        self._table = ""
+        self._table: Table[Any] | None = None
         self._columns: tuple[Column, ...] = ()
         self._names: list[str | None] = []
 
@@ -58,7 +54,7 @@ class ParquetRowReader:
         present = [column for column in table.columns if column.name in found]
         for column in present:
             self._check_type(column)
-        self._table = table.name
+        self._table = table
         self._columns = table.columns
         self._names = [column.name if column in present else None for column in table.columns]
 
@@ -75,13 +71,14 @@ class ParquetRowReader:
     def good_columns_of(self, portion: Any) -> Columns | None:
         """Return the values of the table's columns, and count the rows, if all are surely good."""
         arrays = self._arrays_of(portion)
-        if not len(portion) or not are_good(self._pa, self._table, arrays):
+        assert self._table is not None
+        if not len(portion) or not self._table.surely_allows(self._pa, arrays):
             return None
         try:
             columns = tuple(
                 _listed(self._pa, arrays[column.name], _strict_scalars)
                 if column.name in arrays
-                else [_DEFAULTS[column.name]] * len(portion)
+                else [column.default] * len(portion)
                 for column in self._columns
             )
         except UnicodeDecodeError:
@@ -150,7 +147,8 @@ class ParquetRowWriter:
         self._group_rows = group_rows
         self._pa = load_pyarrow(path)
         self._schema = _schema(self._pa, table)
-        few = [column.name for column in table.columns if column.name in _DICTIONARY_COLUMNS]
+        # A dictionary for ids and keys would cost more than all else.
+        few = [column.name for column in table.columns if column.has_few]
         self._writer = self._pa.parquet.ParquetWriter(file, self._schema, use_dictionary=few)
         self._rows: list[tuple[Any, ...]] = []
         self._batches: list[Any] = []  # before those rows

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, OutOfOrder, TraceError
 from purgatory.trace.formats import RowReader, files_of, open_rows, reason
-from purgatory.trace.rows import INT64_MIN, Batch, columns_of
+from purgatory.trace.rows import Batch, columns_of
+from purgatory.trace.rules import INT64_MIN
 from purgatory.trace.tables import (
     EVENTS,
     EXTENSIONS,

@@ -1,73 +1,38 @@
-"""The four tables of a trace: names, columns and types, shared by every file format.
+"""The four tables of a trace, of the columns of their rows, shared by every file format.
 
 Constants; any thread may read them.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_type_hints
 
-from purgatory.trace.column_validation import (
-    event_columns,
-    extension_columns,
-    operation_columns,
-    outcome_columns,
-)
-from purgatory.trace.errors import TraceError
-from purgatory.trace.validation import (
-    checked_event,
-    checked_extension,
-    checked_operation,
-    checked_outcome,
-)
+from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.rows import REQUIRED, Column, Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.rules import ColumnType
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import Columns, Extension, KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.rows import Columns
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
 
-class ColumnType(enum.Enum):
-    """The type of a column; each format maps it to one of its own."""
-
-    TEXT = "text"
-    TEXTS = "list of texts"
-    INT32 = "integer"
-    INT64 = "integer of 64 bits"
-    BOOL = "true or false"
-
-
-class Column(NamedTuple):
-    """A column; one that is not required may be absent from a file, and then reads as null.
-
-    One that is `rare` is written only if a row needs it; its default is 0 or False. Such columns
-    come last. One that `is_time` holds Unix milliseconds, and is read from timestamps, too.
-    """
-
-    name: str
-    type: ColumnType
-    required: bool = True
-    rare: bool = False
-    is_time: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Table(Generic[RowT]):
-    """A kind of table: its columns in order, and the functions that check them.
+    """A kind of table: the class of its rows, and their columns in order.
 
-    `make` makes a checked row of values, `make_columns` checked columns of lists, or None if a row
-    may be bad. `time_column` is the column by which a trace is in time order.
+    `make` makes a row of values of any type, one for each column: None stands for a default, and
+    the first bad one raises BadValue. `time_column`: by it a trace is in time order.
     """
 
     name: str
+    row: type[RowT]
+    time_column: str
     columns: tuple[Column, ...]
     make: Callable[..., RowT]
-    make_columns: Callable[..., Columns | None]
-    time_column: str
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,6 +53,32 @@ class Table(Generic[RowT]):
         """Return the table as it is written while no row needs a rare column."""
         return replace(self, columns=tuple(c for c in self.columns if not c.rare))
 
+    def make_columns(self, *columns: list[Any]) -> Columns | None:
+        """Return columns of values of any type with their defaults; None if a row may be bad.
+
+        There is at least one row. Who wants to know the bad value goes through the rows.
+        """
+        made: dict[str, list[Any]] = {}
+        for column, values in zip(self.columns, columns, strict=True):
+            name, rule, default = column.name, column.rule, column.default
+            if default is not REQUIRED and default is not None and None in values:
+                values = [default if value is None else value for value in values]  # noqa: PLW2901
+            if not rule.all_good(values, made.get(column.beside)):
+                return None
+            made[name] = list(map(tuple, values)) if column.type is ColumnType.TEXTS else values
+        return tuple(made.values())
+
+    def surely_allows(self, pa: Any, arrays: Mapping[str, Any]) -> bool:
+        """Tell whether the rows of Arrow arrays are good beyond doubt; there is at least one.
+
+        `pa`: pyarrow, an optional extra. `arrays`: by column; without those that the file lacks.
+        """
+        return not any(array.null_count for array in arrays.values()) and all(
+            column.rule.all_surely_good(pa, arrays[column.name], arrays.get(column.beside))
+            for column in self.columns
+            if column.name in arrays
+        )
+
     def missing_from(self, names: Collection[str]) -> list[str]:
         """Name the required columns that are not among `names`."""
         return [c.name for c in self.columns if c.required and c.name not in names]
@@ -103,62 +94,49 @@ class Table(Generic[RowT]):
             raise TraceError(f"{path}: column {', '.join(twice)} is there more than once")
 
 
-_TEXT, _TEXTS = ColumnType.TEXT, ColumnType.TEXTS
-_INT32, _INT64 = ColumnType.INT32, ColumnType.INT64
+def _table(name: str, row: type[RowT], time_column: str) -> Table[RowT]:
+    hints = get_type_hints(row, include_extras=True)
+    columns = [hint.__metadata__[0]._replace(name=field) for field, hint in hints.items()]
+    return Table(name, row, time_column, tuple(columns), _maker(row, columns))
 
-OPERATIONS: Final[Table[Operation]] = Table(
-    "operations",
-    (
-        Column("op_id", _TEXT),
-        Column("kind", _TEXT, required=False),
-        Column("submitted_ms", _INT64, is_time=True),
-        Column("timeout_ms", _INT64),
-        Column("keys", _TEXTS),
-        Column("need", _INT32, required=False),
-    ),
-    checked_operation,
-    operation_columns,
-    "submitted_ms",
-)
 
-EVENTS: Final[Table[KeyEvent]] = Table(
-    "events",
-    (
-        Column("key", _TEXT),
-        Column("at_ms", _INT64, is_time=True),
-        Column("hold_ms", _INT64, required=False, rare=True),
-        Column("failed", ColumnType.BOOL, required=False, rare=True),
-    ),
-    checked_event,
-    event_columns,
-    "at_ms",
-)
+def _maker(row: type[RowT], columns: Sequence[Column]) -> Callable[..., RowT]:
+    names = [column.name for column in columns]
+    checks = [
+        (place, column.rule.fault, column.default, names.index(column.beside or column.name))
+        for place, column in enumerate(columns)
+    ]
+    lists = [place for place, column in enumerate(columns) if column.type is ColumnType.TEXTS]
 
-EXTENSIONS: Final[Table[Extension]] = Table(
-    "extensions",
-    (Column("op_id", _TEXT), Column("at_ms", _INT64, is_time=True), Column("timeout_ms", _INT64)),
-    checked_extension,
-    extension_columns,
-    "at_ms",
-)
+    def make(*values: Any) -> RowT:
+        made = list(values)
+        for place, fault, default, beside in checks:
+            value = made[place]
+            if value is None and default is not REQUIRED:
+                made[place] = default
+            elif expected := fault(value, made[beside]):
+                raise BadValue(names[place], value, expected)
+        for place in lists:
+            made[place] = tuple(made[place])
+        return row(*made)
 
-OUTCOMES: Final[Table[OutcomeRow]] = Table(
-    "outcomes",
-    (
-        Column("op_id", _TEXT),
-        Column("kind", _TEXT, required=False),
-        Column("outcome", _TEXT),
-        Column("at_ms", _INT64, is_time=True),
-        Column("by_key", _TEXT, required=False),
-        Column("submitted_ms", _INT64, is_time=True),
-        Column("deadline_ms", _INT64, is_time=True),
-        Column("waited_ms", _INT64),
-        Column("lateness_ms", _INT64),
-    ),
-    checked_outcome,
-    outcome_columns,
-    "at_ms",
-)
+    # Most rows are made by one expression: calls would double the time that a row takes.
+    plain = [
+        column.rule.plain.format(value=column.name, beside=column.beside) for column in columns
+    ]
+    fields = [f"tuple({n})" if place in lists else n for place, n in enumerate(names)]
+    arguments = ", ".join(names)
+    expression = f"row({', '.join(fields)}) if {' and '.join(plain)} else make({arguments})"
+    made_or_row: Callable[..., RowT] = eval(  # of constants
+        f"lambda {arguments}: {expression}", {"row": row, "make": make}
+    )
+    return made_or_row
+
+
+OPERATIONS: Final = _table("operations", Operation, "submitted_ms")
+EVENTS: Final = _table("events", KeyEvent, "at_ms")
+OUTCOMES: Final = _table("outcomes", OutcomeRow, "at_ms")
+EXTENSIONS: Final = _table("extensions", Extension, "at_ms")
 
 TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSIONS)
 

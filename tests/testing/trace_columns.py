@@ -1,10 +1,12 @@
 """Columns of a trace, good ones and bad ones; the rows that they make."""
 
+from dataclasses import fields
+
 from hypothesis import strategies as st
 
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rows import INT64_MAX, INT64_MIN
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
+from purgatory.trace.rules import INT64_MAX, INT64_MIN
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
 
 # Good values and bad ones, for any column.
 TEXTS = ["", "a", "b", "\udcff", "completed", "expired"]
@@ -41,3 +43,15 @@ def checked(table, rows):
 def rows_of(batches):
     """The rows of batches of columns, as tuples."""
     return [row for columns in batches for row in zip(*columns, strict=True)]
+
+
+class UncheckedTable(Table):
+    """A table whose columns are not checked value by value."""
+
+    def make_columns(self, *columns):
+        raise AssertionError
+
+
+def unchecked(table):
+    """Return a table that fails a test which checks its columns value by value."""
+    return UncheckedTable(*(getattr(table, field.name) for field in fields(table)))

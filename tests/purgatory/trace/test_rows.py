@@ -1,6 +1,5 @@
 """Rows by column: batches have the rows of the file, in order, sorted and written."""
 
-from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -23,7 +22,7 @@ from purgatory.trace import (
 from purgatory.trace.reader import batches_by_time, batches_in_order
 from purgatory.trace.tables import OUTCOMES
 from purgatory.trace.writer import Writer
-from tests.testing.trace_columns import rows_of
+from tests.testing.trace_columns import rows_of, unchecked
 
 SUFFIXES = ["parquet", "csv", "jsonl"]
 
@@ -111,8 +110,7 @@ def test_checked_rows_are_written_as_they_are(tmp_path, suffix):
     columns = tuple(map(list, zip(*rows, strict=True)))
     with write_outcomes(tmp_path / f"one.{suffix}") as out:
         out.write_columns(columns)
-    unchecked = replace(OUTCOMES, make_columns=None)
-    with Writer(tmp_path / f"other.{suffix}", unchecked) as out:
+    with Writer(tmp_path / f"other.{suffix}", unchecked(OUTCOMES)) as out:
         out.write_columns(columns, checked=True)
     one, other = (tmp_path / f"{name}.{suffix}" for name in ("one", "other"))
     assert one.read_bytes() == other.read_bytes()

@@ -25,10 +25,9 @@ from purgatory.spark.tables.row_checks import (
     check_operations,
 )
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, REJECTED
-from purgatory.trace import Operation
+from purgatory.trace import Operation, tables
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rows import INT64_MAX, INT64_MIN
-from purgatory.trace.validation import checked_operation
+from purgatory.trace.rules import INT64_MAX, INT64_MIN
 
 # As operations, but with room for a need that does not fit.
 LOOSE = StructType(
@@ -251,7 +250,7 @@ rows = st.tuples(
 def accepted(row):
     """Return the operation that the in-process reader makes of a row; None if it refuses it."""
     try:
-        return checked_operation(*row)
+        return tables.OPERATIONS.make(*row)
     except BadValue:
         return None
 

@@ -1,4 +1,4 @@
-"""Validation: the values that a row may hold."""
+"""Rules: the values that a row may hold."""
 
 import pickle
 
@@ -6,13 +6,8 @@ import pytest
 
 from purgatory.trace import Extension, KeyEvent, Operation, Outcome, TraceError
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rows import INT64_MAX, INT64_MIN
-from purgatory.trace.validation import (
-    checked_event,
-    checked_extension,
-    checked_operation,
-    checked_outcome,
-)
+from purgatory.trace.rules import INT64_MAX, INT64_MIN
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 
 OPERATION = {
     "op_id": "op",
@@ -33,6 +28,22 @@ OUTCOME = {
     "waited_ms": 20,
     "lateness_ms": 0,
 }
+
+
+def checked_operation(**values):
+    return OPERATIONS.make(*map(values.get, OPERATIONS.names))
+
+
+def checked_event(key, at_ms, hold_ms=None, failed=None):
+    return EVENTS.make(key, at_ms, hold_ms, failed)
+
+
+def checked_extension(*values):
+    return EXTENSIONS.make(*values)
+
+
+def checked_outcome(**values):
+    return OUTCOMES.make(*map(values.get, OUTCOMES.names))
 
 
 def test_a_good_operation_is_made_as_given():
