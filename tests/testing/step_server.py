@@ -41,15 +41,15 @@ from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator
-from purgatory.service.store.rows import (
+from purgatory.service.store.rows import JournalPosition
+from purgatory.service.store.store import Store
+from tests.testing.failing_disk import DiskFaults
+from tests.testing.journal_rows import (
     JournalEvent,
     JournalExtension,
     JournalOperation,
     JournalOutcome,
-    JournalPosition,
 )
-from purgatory.service.store.store import Store
-from tests.testing.failing_disk import DiskFaults
 
 START_MS = 1_000_000_000_000
 

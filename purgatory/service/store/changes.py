@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatory.service.store.rows import StoredOutcome
+
 if TYPE_CHECKING:
     from purgatory.service.store.rows import OperationBatch
 
-#: Values of a row of outcomes.
-OUTCOME_COLUMNS: Final = 7
+# Values of a row of outcomes.
+_OUTCOME_VALUES: Final = len(StoredOutcome._fields)
 
 
 class Changes:
@@ -75,5 +77,5 @@ class Changes:
         if self.progress or self.has_others:
             return False
         if self.outcomes:
-            return not self.operations and len(self.outcomes) == OUTCOME_COLUMNS
+            return not self.operations and len(self.outcomes) == _OUTCOME_VALUES
         return len(self.operations) == 1

@@ -83,6 +83,7 @@ class _Row(NamedTuple):
         )
 
 
+_COLUMNS: Final = ", ".join(_Row._fields)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
 _decode_ints: Final = msgspec.msgpack.Decoder(list[int]).decode
@@ -97,7 +98,7 @@ class OperationBatches:
 
     def write(self, batches: Iterable[OperationBatch]) -> None:
         """Add batches of at most `MAX_BATCH` operations."""
-        sql = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, NULL, ?)"
+        sql = f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, ?)"
         for first, client, submitted_ms, operations in batches:
             count = len(operations)
             packed = bytearray(_encode(operations))  # see `Changes`
@@ -122,7 +123,7 @@ class OperationBatches:
         deleted = {
             number for (number,) in run("SELECT number FROM forgotten WHERE number > ?", (after,))
         }
-        cursor = run("SELECT * FROM batches WHERE last > ? ORDER BY first", (after,))
+        cursor = run(f"SELECT {_COLUMNS} FROM batches WHERE last > ? ORDER BY first", (after,))
         while rows := cursor.fetchmany(_CHUNK):
             for row in map(_Row._make, rows):
                 for number, raw in zip(
@@ -136,7 +137,7 @@ class OperationBatches:
 
         Also some that were deleted. None: there are no more.
         """
-        sql = "SELECT * FROM batches WHERE last > ? ORDER BY first LIMIT ?"
+        sql = f"SELECT {_COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
         found: list[StoredOperation] = []
         for row in map(_Row._make, self._connection.execute(sql, (after, batches)).fetchall()):
             for number, raw in zip(row.all_numbers(), _decode_list(row.operations), strict=True):
@@ -170,7 +171,7 @@ class OperationBatches:
 
     def _rows(self, firsts: Iterable[int]) -> Iterator[_Row]:
         for chunk in chunks(list(firsts)):
-            sql = f"SELECT * FROM batches WHERE first IN {placeholders(chunk)}"
+            sql = f"SELECT {_COLUMNS} FROM batches WHERE first IN {placeholders(chunk)}"
             # One at a time: a row may have many payloads.
             yield from map(_Row._make, self._connection.execute(sql, chunk))
 

@@ -1,4 +1,4 @@
-"""The rows of the store, and those that a server's journal gets from it.
+"""The rows of the store, each defined once: statements have the names and the order of fields.
 
 Immutable values; any thread.
 """
@@ -37,7 +37,7 @@ class StoredOperation(NamedTuple):
 
 
 class StoredOutcome(NamedTuple):
-    """A row of the table of outcomes."""
+    """A row of the table of outcomes; `by_key` and `result` may be null."""
 
     seq: int
     number: int
@@ -89,52 +89,3 @@ class JournalPosition(NamedTuple):
     outcomes: int
     events: int = 0
     extensions: int = 0
-
-
-class JournalOperation(NamedTuple):
-    """A row of the journal's table of operations; times are Unix milliseconds."""
-
-    number: int
-    op_id: str
-    kind: str
-    submitted_ms: int
-    timeout_ms: int
-    keys: tuple[str, ...]
-    need: int
-
-
-class JournalEvent(NamedTuple):
-    """A row of the journal's table of events; times are milliseconds, `at_ms` is Unix."""
-
-    number: int
-    key: str
-    at_ms: int
-    hold_ms: int
-    failed: bool
-
-
-class JournalExtension(NamedTuple):
-    """A row of the journal's table of extensions; times are milliseconds, `at_ms` is Unix."""
-
-    number: int
-    op_id: str
-    at_ms: int
-    timeout_ms: int
-
-
-class JournalOutcome(NamedTuple):
-    """A row of the journal's table of outcomes; times are Unix milliseconds.
-
-    An expired operation ended at its deadline; `lateness_ms` later that was noticed.
-    """
-
-    seq: int
-    op_id: str
-    kind: str
-    outcome: str
-    at_ms: int
-    by_key: str | None
-    submitted_ms: int
-    deadline_ms: int
-    waited_ms: int
-    lateness_ms: int

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from purgatory.errors import StoreError
-from purgatory.service.store.changes import OUTCOME_COLUMNS, Changes
+from purgatory.service.store.changes import Changes
 from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
 from purgatory.service.store.operation_batches import OperationBatches
 from purgatory.service.store.rows import (
@@ -53,7 +53,12 @@ _CHECKPOINT_PAGES: Final = 2_500
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
 _CHUNK: Final = 500
-_OUTCOME_VALUES: Final = [*["?"] * (OUTCOME_COLUMNS - 2), *["nullif(?, '')"] * 2]
+# Columns of outcomes that may be null, or large; the others; and the statement's words for all.
+_LARGE: Final = ("by_key", "result")
+_OUTCOME: Final = ", ".join(StoredOutcome._fields)
+_SMALL_OUTCOME: Final = ", ".join(
+    "NULL" if name in _LARGE else name for name in StoredOutcome._fields
+)
 
 # After these errors it is not known what is on the disk.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -114,8 +119,8 @@ class Store:
         self._replies = ReplyTable(self._connection, limit)
         self._journal_queue = JournalQueue(self._connection, limit)
         self._inserts = {
-            "progress": RowInserter("progress", ["?"] * 3, limit),
-            "outcomes": RowInserter("outcomes", _OUTCOME_VALUES, limit),
+            "progress": RowInserter("progress", ("number", "key", "value"), limit),
+            "outcomes": RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE),
         }
 
     def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
@@ -274,15 +279,12 @@ class Store:
 
     def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes with sequence numbers above `after`, in order."""
-        sql = "SELECT * FROM outcomes WHERE seq > ? ORDER BY seq"
+        sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Like `outcomes`, but without keys and results, which may be large."""
-        sql = (
-            "SELECT seq, number, outcome, at_ms, lateness_ms, NULL, NULL FROM outcomes "
-            "WHERE seq > ? ORDER BY seq"
-        )
+        sql = f"SELECT {_SMALL_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
@@ -303,7 +305,7 @@ class Store:
 
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
-        sql = f"SELECT * FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
+        sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
         outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]
         operations = self.by_numbers([outcome.number for outcome in outcomes])
         found: list[tuple[StoredOutcome, StoredOperation]] = self._try(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from purgatory.service.store.rows import StoredEvent, StoredJob, StoredOperation
+from purgatory.trace.rows import Extension, KeyEvent
 
 _T = TypeVar("_T")
 
@@ -20,20 +21,27 @@ _VALUES_PER_STATEMENT: Final = 500
 class RowInserter:
     """Inserts many rows with one statement.
 
-    The statements have a few sizes only, so that SQLite compiles each once. `values` are the SQL
-    expressions of a row; `limit` is how many variables SQLite allows in a statement. `verb`: the
-    statement's first words.
+    The statements have a few sizes only, so that SQLite compiles each once. Those of `columns` that
+    are `nullable` take an empty text for NULL. `limit`: how many variables SQLite allows in a
+    statement. `verb`: the statement's first words.
     """
 
     def __init__(
-        self, table: str, values: Sequence[str], limit: int, verb: str = "INSERT INTO"
+        self,
+        table: str,
+        columns: Sequence[str],
+        limit: int,
+        verb: str = "INSERT INTO",
+        nullable: Sequence[str] = (),
     ) -> None:
-        most = min(_ROWS_PER_STATEMENT, limit // len(values))
+        most = min(_ROWS_PER_STATEMENT, limit // len(columns))
+        values = ["nullif(?, '')" if name in nullable else "?" for name in columns]
         row = f"({', '.join(values)})"
-        self._columns = len(values)
+        self._columns = len(columns)
         self._sizes = [size for size in (512, 64, 8, 1) if size <= most]
         self._sql = {
-            size: f"{verb} {table} VALUES {', '.join([row] * size)}" for size in self._sizes
+            size: f"{verb} {table} ({', '.join(columns)}) VALUES {', '.join([row] * size)}"
+            for size in self._sizes
         }
 
     def run(self, execute: Callable[[str, list[Any]], object], values: list[Any]) -> None:
@@ -65,7 +73,9 @@ class Deadlines:
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert = RowInserter("deadlines", ["?"] * 2, limit, "INSERT OR REPLACE INTO")
+        self._insert = RowInserter(
+            "deadlines", ("number", "deadline_ms"), limit, "INSERT OR REPLACE INTO"
+        )
         # Most servers extend nothing: then nothing is looked up.
         self._is_used = connection.execute("SELECT 1 FROM deadlines LIMIT 1").fetchone() is not None
 
@@ -108,7 +118,8 @@ class HeldEventTable:
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert = RowInserter("held", ["?"] * 6, limit, "INSERT OR REPLACE INTO")
+        self._columns = ("key", *StoredEvent._fields)
+        self._insert = RowInserter("held", self._columns, limit, "INSERT OR REPLACE INTO")
 
     def write(self, rows: list[Any]) -> None:
         """Hold events, given as a flat list of their keys and values, instead of earlier ones."""
@@ -122,7 +133,7 @@ class HeldEventTable:
 
     def all(self) -> list[tuple[str, StoredEvent]]:
         """Return all keys and their events."""
-        rows = self._connection.execute("SELECT * FROM held").fetchall()
+        rows = self._connection.execute(f"SELECT {', '.join(self._columns)} FROM held").fetchall()
         return [(key, StoredEvent(*values)) for key, *values in rows]
 
     def shift_times(self, by_ms: int) -> None:
@@ -136,7 +147,8 @@ class JobTable:
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert = RowInserter("jobs", ["?"] * 5, limit, "INSERT OR REPLACE INTO")
+        columns = (*StoredJob._fields, "error")
+        self._insert = RowInserter("jobs", columns, limit, "INSERT OR REPLACE INTO")
         # A server without workers looks nothing up.
         self._is_used = connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is not None
 
@@ -155,8 +167,8 @@ class JobTable:
 
     def all(self) -> list[StoredJob]:
         """Return all jobs of which anything is known."""
-        rows = self._connection.execute("SELECT seq, state, attempts, at_ms FROM jobs").fetchall()
-        return [StoredJob(*row) for row in rows]
+        sql = f"SELECT {', '.join(StoredJob._fields)} FROM jobs"
+        return [StoredJob(*row) for row in self._connection.execute(sql).fetchall()]
 
     def dead(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
@@ -170,6 +182,11 @@ class JobTable:
 
 _EVENTS: Final = "queued_events"
 _EXTENSIONS: Final = "queued_extensions"
+_COLUMNS: Final = {
+    _EVENTS: ("number", *KeyEvent._fields),
+    _EXTENSIONS: ("number", *Extension._fields),
+}
+_REPLY: Final = ("session", "seq", "at_ms", "reply")
 
 
 class JournalQueue:
@@ -177,8 +194,8 @@ class JournalQueue:
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert_events = RowInserter(_EVENTS, ["?"] * 5, limit)
-        self._insert_extensions = RowInserter(_EXTENSIONS, ["?"] * 4, limit)
+        self._insert_events = RowInserter(_EVENTS, _COLUMNS[_EVENTS], limit)
+        self._insert_extensions = RowInserter(_EXTENSIONS, _COLUMNS[_EXTENSIONS], limit)
 
     def write(self, events: list[Any], extensions: list[Any]) -> None:
         """Add rows, given as flat lists of their values."""
@@ -224,7 +241,8 @@ class JournalQueue:
         return self._rows(_EXTENSIONS, after)
 
     def _rows(self, table: str, after: int) -> list[Any]:
-        sql = f"SELECT * FROM {table} WHERE number > ? ORDER BY number"
+        names = ", ".join(_COLUMNS[table])
+        sql = f"SELECT {names} FROM {table} WHERE number > ? ORDER BY number"
         return self._connection.execute(sql, (after,)).fetchall()
 
 
@@ -233,7 +251,7 @@ class ReplyTable:
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert = RowInserter("replies", ["?"] * 4, limit, "INSERT OR REPLACE INTO")
+        self._insert = RowInserter("replies", _REPLY, limit, "INSERT OR REPLACE INTO")
 
     def write(self, rows: list[Any]) -> None:
         """Add replies, given as a flat list of sessions, numbers, times and frames."""
@@ -250,4 +268,5 @@ class ReplyTable:
 
     def all(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
-        return self._connection.execute("SELECT * FROM replies ORDER BY at_ms, seq").fetchall()
+        sql = f"SELECT {', '.join(_REPLY)} FROM replies ORDER BY at_ms, seq"
+        return self._connection.execute(sql).fetchall()

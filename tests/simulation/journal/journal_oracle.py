@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from purgatory.service.store.rows import JournalOperation, JournalOutcome
 from purgatory.testing.world.world import NS_PER_MS
 from tests.simulation.journal.journal_directory import JournalDirectory
 from tests.simulation.records import EventRecord, OperationRecord
+from tests.testing.journal_rows import JournalOperation, JournalOutcome
 
 
 class JournalOracle:
@@ -20,12 +20,10 @@ class JournalOracle:
     def __init__(self, directory: JournalDirectory, report: Callable[[str], None]) -> None:
         self._report = report
         rows = directory.rows
-        self._operations: dict[str, JournalOperation] = self._by_id(
+        self._operations: dict[str, Any] = self._by_id(
             map(JournalOperation._make, rows["operations"])
         )
-        self._outcomes: dict[str, JournalOutcome] = self._by_id(
-            map(JournalOutcome._make, rows["outcomes"])
-        )
+        self._outcomes: dict[str, Any] = self._by_id(map(JournalOutcome._make, rows["outcomes"]))
         self._events = Counter(key for _, key, *_ in rows["events"])
         self._extensions = Counter(op_id for _, op_id, *_ in rows["extensions"])
 

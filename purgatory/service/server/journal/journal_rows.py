@@ -3,26 +3,21 @@
 Used by the store thread, and before it by the thread that starts the server.
 """
 
-from typing import Any
+from typing import Any, Final
 
-from purgatory.service.server.journal.journal_sink import (
-    EventValues,
-    ExtensionValues,
-    OperationValues,
-    OutcomeValues,
-)
+from purgatory.service.server.journal.journal_sink import JournalRow
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.store.rows import (
-    JournalOperation,
-    JournalOutcome,
-    StoredOperation,
-    StoredOutcome,
-)
+from purgatory.service.store.rows import StoredOperation, StoredOutcome
+from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
+
+# Values of these rows, with their numbers.
+_EVENT: Final = 1 + len(KeyEvent._fields)
+_EXTENSION: Final = 1 + len(Extension._fields)
 
 
-def operation_rows(transaction: Transaction) -> list[OperationValues]:
+def operation_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of the operations that were submitted."""
-    rows: list[OperationValues] = []
+    rows: list[JournalRow] = []
     for operation in transaction.submitted:
         row = (
             operation.number,
@@ -37,9 +32,9 @@ def operation_rows(transaction: Transaction) -> list[OperationValues]:
     return rows
 
 
-def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
+def outcome_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of the operations that ended."""
-    rows: list[OutcomeValues] = []
+    rows: list[JournalRow] = []
     for operation, record in transaction.outcomes:
         at_ms = record.at_ms(operation.op_deadline_ms)
         row = (
@@ -58,20 +53,20 @@ def outcome_rows(transaction: Transaction) -> list[OutcomeValues]:
     return rows
 
 
-def event_rows(transaction: Transaction) -> list[EventValues]:
+def event_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of the events that had an effect."""
-    return [event_row(row) for row in _in_rows(transaction.changes.queued_events, 5)]
+    return [event_row(row) for row in _in_rows(transaction.changes.queued_events, _EVENT)]
 
 
-def event_row(row: tuple[Any, ...]) -> EventValues:
+def event_row(row: tuple[Any, ...]) -> JournalRow:
     """Make the row of an event of its values in the store."""
     number, key, at_ms, hold_ms, failed = row
     return number, key, at_ms, hold_ms, bool(failed)
 
 
-def extension_rows(transaction: Transaction) -> list[ExtensionValues]:
+def extension_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of extensions."""
-    return _in_rows(transaction.changes.queued_extensions, 4)
+    return _in_rows(transaction.changes.queued_extensions, _EXTENSION)
 
 
 def _in_rows(values: list[Any], size: int) -> list[Any]:
@@ -82,30 +77,30 @@ def _in_rows(values: list[Any], size: int) -> list[Any]:
     return list(zip(*[iterator] * size, strict=True))
 
 
-def stored_operation_row(row: StoredOperation) -> JournalOperation:
+def stored_operation_row(row: StoredOperation) -> JournalRow:
     """Make the row of an operation that the store has, with its first deadline."""
-    return JournalOperation(
-        row.number,
-        row.op_id,
-        row.kind,
-        row.submitted_ms,
-        row.deadline_ms - row.submitted_ms,
-        row.keys,
-        row.need or 1,
+    operation = Operation(
+        op_id=row.op_id,
+        kind=row.kind,
+        submitted_ms=row.submitted_ms,
+        timeout_ms=row.deadline_ms - row.submitted_ms,
+        keys=row.keys,
+        need=row.need or 1,
     )
+    return row.number, *operation
 
 
-def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> JournalOutcome:
+def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> JournalRow:
     """Make the row of an outcome that the store has, of the operation `row`."""
-    return JournalOutcome(
-        outcome.seq,
-        row.op_id,
-        row.kind,
-        outcome.outcome,
-        outcome.at_ms,
-        outcome.by_key,
-        row.submitted_ms,
-        row.deadline_ms,
-        outcome.at_ms - row.submitted_ms,
-        outcome.lateness_ms,
+    ended = OutcomeRow(
+        op_id=row.op_id,
+        kind=row.kind,
+        outcome=outcome.outcome,
+        at_ms=outcome.at_ms,
+        by_key=outcome.by_key,
+        submitted_ms=row.submitted_ms,
+        deadline_ms=row.deadline_ms,
+        waited_ms=outcome.at_ms - row.submitted_ms,
+        lateness_ms=outcome.lateness_ms,
     )
+    return outcome.seq, *ended

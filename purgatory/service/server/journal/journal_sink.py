@@ -6,7 +6,7 @@ position on, what it may have lost.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from purgatory.service.store.rows import JournalPosition
 
@@ -27,12 +27,9 @@ class JournalStats(NamedTuple):
 
 Confirm = Callable[[JournalPosition], None]
 
-#: The values of a `JournalOperation`, a `JournalOutcome`, a `JournalEvent` and a
-#: `JournalExtension`. Committed rows are plain tuples, which are faster to make than named ones.
-OperationValues = tuple[int, str, str, int, int, tuple[str, ...], int]
-OutcomeValues = tuple[int, str, str, str, int, str | None, int, int, int, int]
-EventValues = tuple[int, str, int, int, bool]
-ExtensionValues = tuple[int, str, int, int]
+#: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent` or `Extension`.
+#: Committed rows are plain tuples, which are faster to make than named ones.
+JournalRow = tuple[Any, ...]
 
 
 class JournalSink(Protocol):
@@ -48,10 +45,10 @@ class JournalSink(Protocol):
 
     def write(
         self,
-        operations: Sequence[OperationValues],
-        outcomes: Sequence[OutcomeValues],
-        events: Sequence[EventValues] = (),
-        extensions: Sequence[ExtensionValues] = (),
+        operations: Sequence[JournalRow],
+        outcomes: Sequence[JournalRow],
+        events: Sequence[JournalRow] = (),
+        extensions: Sequence[JournalRow] = (),
     ) -> None:
         """Take committed rows, those of each table in order of their numbers.
 

@@ -26,10 +26,7 @@ from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 if TYPE_CHECKING:
     from purgatory.service.server.journal.journal_sink import (
         Confirm,
-        EventValues,
-        ExtensionValues,
-        OperationValues,
-        OutcomeValues,
+        JournalRow,
     )
     from purgatory.trace.tables import Table
 
@@ -37,7 +34,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
-_keys: Final = itemgetter(5)  # of an operation
+_keys: Final = itemgetter(1 + OPERATIONS.names.index("keys"))  # of an operation
 # So many characters of keys count as a row: not many are in memory until they are written, and not
 # many are written at once, which takes several times as much.
 _KEY_LENGTH_PER_ROW: Final = 128
@@ -57,9 +54,7 @@ class _CommittedRows(NamedTuple):
     weight: int
 
 
-def _committed_rows(
-    operations: Sequence[OperationValues], *others: Sequence[Any]
-) -> _CommittedRows:
+def _committed_rows(operations: Sequence[JournalRow], *others: Sequence[Any]) -> _CommittedRows:
     size = len(operations) + sum(map(len, others))
     length = sum(map(len, chain.from_iterable(map(_keys, operations))))
     return _CommittedRows((operations, *others), size, size + length // _KEY_LENGTH_PER_ROW)
@@ -98,10 +93,10 @@ class ParquetSink:
 
     def write(
         self,
-        operations: Sequence[OperationValues],
-        outcomes: Sequence[OutcomeValues],
-        events: Sequence[EventValues] = (),
-        extensions: Sequence[ExtensionValues] = (),
+        operations: Sequence[JournalRow],
+        outcomes: Sequence[JournalRow],
+        events: Sequence[JournalRow] = (),
+        extensions: Sequence[JournalRow] = (),
     ) -> None:
         """See `JournalSink`. When the disk fails for long, the rest waits in the store."""
         if self._behind or self._writer is None:

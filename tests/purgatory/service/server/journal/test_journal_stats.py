@@ -6,7 +6,7 @@ from purgatory import JournalError
 from purgatory.journal.files import JournalFiles
 from purgatory.service.server.journal.journal_sink import JournalStats
 from purgatory.service.server.journal.parquet_sink import ParquetSink
-from purgatory.service.store.rows import JournalOperation
+from tests.testing.journal_rows import JournalOperation
 
 
 def operations(*numbers):

@@ -12,7 +12,8 @@ from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
 from purgatory.service.server.journal import parquet_sink
 from purgatory.service.server.journal.parquet_sink import ParquetSink
-from purgatory.service.store.rows import JournalOperation, JournalOutcome, JournalPosition
+from purgatory.service.store.rows import JournalPosition
+from tests.testing.journal_rows import JournalOperation, JournalOutcome
 from tests.testing.purgatory_harness import HANG
 
 DAY = 86_400_000
