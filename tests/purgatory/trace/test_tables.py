@@ -17,8 +17,9 @@ from purgatory.trace import (
     write_events,
     write_operations,
 )
+from purgatory.trace.errors import BadValue
 from purgatory.trace.reader import Reader, batches_in_order, table_of
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, TABLES, recognise
 from tests.testing.trace_columns import checked, rows_of, unchecked, values
 from tests.testing.trace_files import text_file
 
@@ -166,3 +167,39 @@ def test_a_missing_timestamp_is_a_bad_row(pq, tmp_path):
     path = pq(tmp_path / "e.parquet", key=["k", "k"], at_ms=times)
     with pytest.raises(BadRows, match="row 2, column at_ms: nothing"):
         list(batches_in_order(read_events(path)))
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_columns_are_the_fields_of_a_row(table):
+    """In their order; a rare one comes last and has a default."""
+    assert table.names == table.row._fields
+    assert table.without_rare_columns().names == table.names[: len(table.names) - rare(table)]
+    assert table.names[table.time_place] == table.time_column
+
+
+def rare(table):
+    return sum(column.rare for column in table.columns)
+
+
+def test_a_table_is_recognised_by_its_required_columns():
+    """Columns that may be absent tell nothing."""
+    assert recognise("f", {"op_id", "submitted_ms", "timeout_ms", "keys"}) is OPERATIONS
+    assert recognise("f", {"key", "at_ms", "other"}) is EVENTS
+    with pytest.raises(TraceError, match="none of the tables"):
+        recognise("f", {"key"})
+
+
+def test_a_column_that_is_missing_or_there_twice_is_refused():
+    """The error names the file and the column."""
+    with pytest.raises(TraceError, match="f: not a table of events, it has no column at_ms"):
+        EVENTS.check_columns("f", ["key"])
+    with pytest.raises(TraceError, match="column key is there more than once"):
+        EVENTS.check_columns("f", ["key", "at_ms", "key"])
+
+
+def test_rows_that_are_not_plain_are_made_as_others():
+    """The quick look at a row is for the usual values; the rules decide of the others."""
+    assert OPERATIONS.make("\u00f6", None, 1, 2, ["a", "b"], 2).keys == ("a", "b")
+    assert OUTCOMES.make("o", "k", "completed", 3, "\u00f6", 1, 4, 2, 0).by_key == "\u00f6"
+    with pytest.raises(BadValue, match="column need: 3"):
+        OPERATIONS.make("o", "", 1, 2, ["a", "b"], 3)
