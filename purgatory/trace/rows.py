@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 from purgatory.trace import rules
 
 if TYPE_CHECKING:
-    from purgatory.trace.rules import ColumnType, Rule
+    from purgatory.trace.rules import ColumnType, ValueRule
 
 #: The default of a column that has none.
 REQUIRED: Final = object()
@@ -36,7 +36,7 @@ class Column(NamedTuple):
     values. The name is that of the field.
     """
 
-    rule: Rule
+    rule: ValueRule
     beside: str = ""
     default: Any = REQUIRED
     rare: bool = False

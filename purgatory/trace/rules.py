@@ -35,7 +35,7 @@ class ColumnType(enum.Enum):
     BOOL = "true or false"
 
 
-class Rule(NamedTuple):
+class ValueRule(NamedTuple):
     """Which values a column may hold. Types are exact: True is no integer.
 
     Each function takes what stands `beside`: in the column that the rule depends on, which was
@@ -222,16 +222,18 @@ _PLAIN_SPAN: Final = f"type({{value}}) is int and 0 <= {{value}} <= {INT64_MAX} 
 _IN_OUTCOMES: Final = f"{{value}} in {OUTCOMES}"
 
 _TYPE: Final = ColumnType
-TEXT: Final = Rule(_TYPE.TEXT, _text_fault, _are_texts, _is_text_array, _PLAIN_TEXT)
-NAME: Final = Rule(_TYPE.TEXT, _name_fault, _are_names, _are_names_in_array, _PLAIN_NAME)
-OUTCOME: Final = Rule(_TYPE.TEXT, _outcome_fault, _are_outcomes, _unsure, _IN_OUTCOMES)
+TEXT: Final = ValueRule(_TYPE.TEXT, _text_fault, _are_texts, _is_text_array, _PLAIN_TEXT)
+NAME: Final = ValueRule(_TYPE.TEXT, _name_fault, _are_names, _are_names_in_array, _PLAIN_NAME)
+OUTCOME: Final = ValueRule(_TYPE.TEXT, _outcome_fault, _are_outcomes, _unsure, _IN_OUTCOMES)
 #: The key that completed an operation, beside its outcome.
-COMPLETING_KEY: Final = Rule(
+COMPLETING_KEY: Final = ValueRule(
     _TYPE.TEXT, _completing_key_fault, _are_completing_keys, _unsure, "{value} is None"
 )
-INTEGER: Final = Rule(_TYPE.INT64, _int64_fault, _are_int64, _are_int64_in_array, _PLAIN_INTEGER)
+INTEGER: Final = ValueRule(
+    _TYPE.INT64, _int64_fault, _are_int64, _are_int64_in_array, _PLAIN_INTEGER
+)
 #: A duration from the time beside it; its end is within 64 bits, too.
-SPAN: Final = Rule(
+SPAN: Final = ValueRule(
     _TYPE.INT64,
     partial(_span_fault, end="a deadline"),
     _are_spans,
@@ -239,9 +241,11 @@ SPAN: Final = Rule(
     _PLAIN_SPAN,
 )
 HOLD: Final = SPAN._replace(fault=partial(_span_fault, end="an end of the hold"))
-KEYS: Final = Rule(_TYPE.TEXTS, _keys_fault, _are_key_lists, _are_key_lists_in_array, _PLAIN_KEYS)
+KEYS: Final = ValueRule(
+    _TYPE.TEXTS, _keys_fault, _are_key_lists, _are_key_lists_in_array, _PLAIN_KEYS
+)
 #: How many of the keys beside it are needed.
-NEED: Final = Rule(
+NEED: Final = ValueRule(
     _TYPE.INT32, _need_fault, _are_needs, _are_all_one, "type({value}) is int and {value} == 1"
 )
-TRUTH: Final = Rule(_TYPE.BOOL, _truth_fault, _are_truths, _is_truth_array, "{value} is False")
+TRUTH: Final = ValueRule(_TYPE.BOOL, _truth_fault, _are_truths, _is_truth_array, "{value} is False")

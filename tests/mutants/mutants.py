@@ -112,8 +112,8 @@ MUTANTS = [
     Mutant(
         "an extension is forgotten at the start",
         STORE + "store.py",
-        'self._try("read", lambda: self._deadlines.apply(operations))',
-        "operations",
+        'dict(self._try("read", lambda: self._deadlines.select_keys(numbers)))',
+        "dict.fromkeys(())",
     ),
     Mutant(
         "an extension is not written",

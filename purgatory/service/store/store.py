@@ -32,12 +32,9 @@ from purgatory.service.store.rows import (
 )
 from purgatory.service.store.schema import set_up_schema
 from purgatory.service.store.tables import (
-    Deadlines,
-    HeldEventTable,
-    JobTable,
     JournalQueue,
-    ReplyTable,
     RowInserter,
+    StoredTable,
     chunks,
     placeholders,
 )
@@ -113,15 +110,26 @@ class Store:
             log = path.with_name(f"{path.name}-wal")
             self._wal_preallocator = files.wal_preallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
         limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
-        self._deadlines = self._try("open", lambda: Deadlines(self._connection, limit))
-        self._held = HeldEventTable(self._connection, limit)
-        self._jobs = self._try("open", lambda: JobTable(self._connection, limit))
-        self._replies = ReplyTable(self._connection, limit)
+        self._deadlines = self._table(
+            limit, "deadlines", ("number", "deadline_ms"), ("deadline_ms",)
+        )
+        held = ("key", *StoredEvent._fields)
+        self._held = self._table(limit, "held", held, ("at_ms", "until_ms"))
+        self._jobs = self._table(limit, "jobs", (*StoredJob._fields, "error"))
+        self._replies = self._table(limit, "replies", ("session", "seq", "at_ms", "reply"))
         self._journal_queue = JournalQueue(self._connection, limit)
         self._inserts = {
             "progress": RowInserter("progress", ("number", "key", "value"), limit),
             "outcomes": RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE),
         }
+
+    def _table(
+        self, limit: int, name: str, columns: Sequence[str], times: Sequence[str] = ("at_ms",)
+    ) -> StoredTable:
+        table: StoredTable = self._try(
+            "open", lambda: StoredTable(self._connection, limit, name, columns, times)
+        )
+        return table
 
     def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
         run = self._connection.execute
@@ -196,7 +204,8 @@ class Store:
         if changes.replies:
             self._replies.write(changes.replies)
         if changes.delete_replies:
-            self._replies.delete(changes.delete_replies)
+            sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
+            self._connection.executemany(sql, changes.delete_replies)
         self._journal_queue.write(changes.queued_events, changes.queued_extensions)
         if changes.delete_queued is not None:
             self._journal_queue.delete(*changes.delete_queued)
@@ -233,7 +242,7 @@ class Store:
         def write() -> None:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._batches.shift_times(by_ms, [number for (number,) in ended])
-            self._deadlines.shift_times(by_ms)
+            self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
             self._held.shift_times(by_ms)
             self._jobs.shift_times(by_ms)
             self._replies.shift_times(by_ms)
@@ -274,8 +283,13 @@ class Store:
             yield from self._with_deadlines(chunk)
 
     def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
-        found: list[StoredOperation] = self._try("read", lambda: self._deadlines.apply(operations))
-        return found
+        """Return operations with the deadlines that are in force."""
+        numbers = [operation.number for operation in operations]
+        extended = dict(self._try("read", lambda: self._deadlines.select_keys(numbers)))
+        return [
+            one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
+            for one in operations
+        ]
 
     def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes with sequence numbers above `after`, in order."""
@@ -330,23 +344,24 @@ class Store:
 
     def held_events(self) -> list[tuple[str, StoredEvent]]:
         """Return the keys for which an event is held, and the events."""
-        held: list[tuple[str, StoredEvent]] = self._try("read", self._held.all)
-        return held
+        rows = self._try("read", self._held.select)
+        return [(key, StoredEvent(*values)) for key, *values in rows]
 
     def jobs(self) -> list[StoredJob]:
         """Return all due jobs of which more is known than that they are due."""
-        jobs: list[StoredJob] = self._try("read", self._jobs.all)
-        return jobs
+        rows = self._try("read", lambda: self._jobs.select(columns=StoredJob._fields))
+        return [StoredJob(*row) for row in rows]
 
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
-        dead: dict[int, tuple[int, str]] = self._try("read", lambda: self._jobs.dead(seqs))
-        return dead
+        columns = ("seq", "at_ms", "error")
+        rows = self._try("read", lambda: self._jobs.select_keys(seqs, columns))
+        return {seq: (at_ms, error) for seq, at_ms, error in rows}
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
-        replies: list[tuple[str, int, int, bytes]] = self._try("read", self._replies.all)
-        return replies
+        rows = self._try("read", lambda: self._replies.select("ORDER BY at_ms, seq"))
+        return list(rows)
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
         """Return the journal's rows of events with numbers above `after`, in order."""

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from purgatory.service.store.rows import StoredEvent, StoredJob, StoredOperation
 from purgatory.trace.rows import Extension, KeyEvent
 
 _T = TypeVar("_T")
@@ -68,116 +67,60 @@ def placeholders(values: Sequence[Any]) -> str:
     return f"({', '.join('?' * len(values))})"
 
 
-class Deadlines:
-    """The table of an SQLite connection. `limit`: see `RowInserter`."""
+class StoredTable:
+    """A table `name` of an SQLite connection; rows are written instead of those of the same key.
 
-    def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
-        self._connection = connection
-        self._insert = RowInserter(
-            "deadlines", ("number", "deadline_ms"), limit, "INSERT OR REPLACE INTO"
-        )
-        # Most servers extend nothing: then nothing is looked up.
-        self._is_used = connection.execute("SELECT 1 FROM deadlines LIMIT 1").fetchone() is not None
+    Its key is the first of `columns`. `times`: the columns that `shift_times` moves, milliseconds.
+    `limit`: see `RowInserter`.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        limit: int,
+        name: str,
+        columns: Sequence[str],
+        times: Sequence[str] = ("at_ms",),
+    ) -> None:
+        self._execute = connection.execute
+        self._name = name
+        self._columns = columns
+        self._times = times
+        self._insert = RowInserter(name, columns, limit, "INSERT OR REPLACE INTO")
+        # Most servers do not use all tables: nothing is looked up in an empty one.
+        self._is_used = bool(self.select("LIMIT 1"))
 
     def write(self, rows: list[Any]) -> None:
-        """Set deadlines, given as a flat list of numbers and deadlines; the last one counts."""
+        """Write rows, given as a flat list of their values."""
         self._is_used = True
-        self._insert.run(self._connection.execute, rows)
+        self._insert.run(self._execute, rows)
 
-    def apply(self, operations: Sequence[StoredOperation]) -> list[StoredOperation]:
-        """Return operations with the deadlines that are in force."""
-        if not self._is_used:
-            return list(operations)
-        found: dict[int, int] = {}
-        for chunk in chunks([operation.number for operation in operations]):
-            sql = f"SELECT number, deadline_ms FROM deadlines WHERE number IN {placeholders(chunk)}"
-            found.update(self._connection.execute(sql, chunk).fetchall())
-        return [
-            operation._replace(deadline_ms=found.get(operation.number, operation.deadline_ms))
-            for operation in operations
-        ]
+    def select(
+        self, rest: str = "", values: Sequence[Any] = (), columns: Sequence[str] = ()
+    ) -> list[Any]:
+        """Return rows; `rest`: what follows in the statement. `columns`: all by default."""
+        names = ", ".join(columns or self._columns)
+        return self._execute(f"SELECT {names} FROM {self._name} {rest}", values).fetchall()
 
-    def delete(self, numbers: Sequence[int]) -> None:
-        """Delete the deadlines of operations that are deleted."""
-        if self._is_used:
-            for chunk in chunks(numbers):
-                sql = f"DELETE FROM deadlines WHERE number IN {placeholders(chunk)}"
-                self._connection.execute(sql, chunk)
+    def select_keys(self, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:
+        """Return the rows of some keys."""
+        found: list[Any] = []
+        for chunk in chunks(keys) if self._is_used else ():
+            found += self.select(
+                f"WHERE {self._columns[0]} IN {placeholders(chunk)}", chunk, columns
+            )
+        return found
 
-    def shift_times(self, by_ms: int) -> None:
-        """Move the deadlines of all operations that have no outcome."""
-        self._connection.execute(
-            "UPDATE deadlines SET deadline_ms = deadline_ms + ? "
-            "WHERE number NOT IN (SELECT number FROM outcomes)",
-            (by_ms,),
-        )
+    def delete(self, keys: Sequence[Any]) -> None:
+        """Delete the rows of some keys."""
+        for chunk in chunks(keys) if self._is_used else ():
+            where = f"WHERE {self._columns[0]} IN {placeholders(chunk)}"
+            self._execute(f"DELETE FROM {self._name} {where}", chunk)
 
-
-class HeldEventTable:
-    """The table of an SQLite connection. `limit`: see `RowInserter`."""
-
-    def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
-        self._connection = connection
-        self._columns = ("key", *StoredEvent._fields)
-        self._insert = RowInserter("held", self._columns, limit, "INSERT OR REPLACE INTO")
-
-    def write(self, rows: list[Any]) -> None:
-        """Hold events, given as a flat list of their keys and values, instead of earlier ones."""
-        self._insert.run(self._connection.execute, rows)
-
-    def delete(self, keys: Sequence[str]) -> None:
-        """Delete what is held for some keys."""
-        for chunk in chunks(keys):
-            sql = f"DELETE FROM held WHERE key IN {placeholders(chunk)}"
-            self._connection.execute(sql, chunk)
-
-    def all(self) -> list[tuple[str, StoredEvent]]:
-        """Return all keys and their events."""
-        rows = self._connection.execute(f"SELECT {', '.join(self._columns)} FROM held").fetchall()
-        return [(key, StoredEvent(*values)) for key, *values in rows]
-
-    def shift_times(self, by_ms: int) -> None:
-        """Move the times of all events."""
-        sql = "UPDATE held SET at_ms = at_ms + ?, until_ms = until_ms + ?"
-        self._connection.execute(sql, (by_ms, by_ms))
-
-
-class JobTable:
-    """The table of an SQLite connection. `limit`: see `RowInserter`."""
-
-    def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
-        self._connection = connection
-        columns = (*StoredJob._fields, "error")
-        self._insert = RowInserter("jobs", columns, limit, "INSERT OR REPLACE INTO")
-        # A server without workers looks nothing up.
-        self._is_used = connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is not None
-
-    def write(self, rows: list[Any]) -> None:
-        """Note what has become of jobs, as a flat list of the fields of `StoredJob` and errors."""
-        self._is_used = True
-        self._insert.run(self._connection.execute, rows)
-
-    def delete(self, seqs: Sequence[int]) -> None:
-        """Delete the jobs of outcomes that are deleted."""
-        if self._is_used:
-            for chunk in chunks(seqs):
-                self._connection.execute(
-                    f"DELETE FROM jobs WHERE seq IN {placeholders(chunk)}", chunk
-                )
-
-    def all(self) -> list[StoredJob]:
-        """Return all jobs of which anything is known."""
-        sql = f"SELECT {', '.join(StoredJob._fields)} FROM jobs"
-        return [StoredJob(*row) for row in self._connection.execute(sql).fetchall()]
-
-    def dead(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
-        sql = f"SELECT seq, at_ms, error FROM jobs WHERE seq IN {placeholders(seqs)}"
-        return {seq: (at_ms, error) for seq, at_ms, error in self._connection.execute(sql, seqs)}
-
-    def shift_times(self, by_ms: int) -> None:
-        """Move the times of all jobs."""
-        self._connection.execute("UPDATE jobs SET at_ms = at_ms + ?", (by_ms,))
+    def shift_times(self, by_ms: int, where: str = "") -> None:
+        """Move the times of all rows, or of those of a condition."""
+        moved = ", ".join(f"{time} = {time} + ?" for time in self._times)
+        self._execute(f"UPDATE {self._name} SET {moved} {where}", [by_ms] * len(self._times))
 
 
 _EVENTS: Final = "queued_events"
@@ -186,7 +129,6 @@ _COLUMNS: Final = {
     _EVENTS: ("number", *KeyEvent._fields),
     _EXTENSIONS: ("number", *Extension._fields),
 }
-_REPLY: Final = ("session", "seq", "at_ms", "reply")
 
 
 class JournalQueue:
@@ -244,29 +186,3 @@ class JournalQueue:
         names = ", ".join(_COLUMNS[table])
         sql = f"SELECT {names} FROM {table} WHERE number > ? ORDER BY number"
         return self._connection.execute(sql, (after,)).fetchall()
-
-
-class ReplyTable:
-    """The table of an SQLite connection. `limit`: see `RowInserter`."""
-
-    def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
-        self._connection = connection
-        self._insert = RowInserter("replies", _REPLY, limit, "INSERT OR REPLACE INTO")
-
-    def write(self, rows: list[Any]) -> None:
-        """Add replies, given as a flat list of sessions, numbers, times and frames."""
-        self._insert.run(self._connection.execute, rows)
-
-    def delete(self, names: Sequence[tuple[str, int]]) -> None:
-        """Delete replies by session and number."""
-        sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
-        self._connection.executemany(sql, names)
-
-    def shift_times(self, by_ms: int) -> None:
-        """Move the times of all replies."""
-        self._connection.execute("UPDATE replies SET at_ms = at_ms + ?", (by_ms,))
-
-    def all(self) -> list[tuple[str, int, int, bytes]]:
-        """Return session, number, time and frame of all replies, those of a session in order."""
-        sql = f"SELECT {', '.join(_REPLY)} FROM replies ORDER BY at_ms, seq"
-        return self._connection.execute(sql).fetchall()
