@@ -85,11 +85,6 @@ def kind_css(number: int) -> str:
     return f"k{number} c{number % _COLOURS} d{number // _COLOURS}"
 
 
-def outcome_legend(outcomes: Iterable[str]) -> list[LegendEntry]:
-    """Name the colours of outcomes."""
-    return [LegendEntry(outcome, outcome) for outcome in outcomes]
-
-
 def _plot_of_rows(labels: Iterable[str], x: Scale, *, narrow: bool) -> Plot:
     """Make a plot with a row for each label, shortened to what the axis has room for."""
     shown = [formatting.name(label, 16 if narrow else 32) for label in labels]
@@ -125,7 +120,7 @@ def ends_over_time(report: Report) -> Chart:
     title = f"Ends over time, each bar {long}"
     rows = [(at, *row) for at, row in counts.items()]
     data = tables.Figure("ends", ("start_ms", *OUTCOMES), rows)
-    return Chart(title, draw(paint), alternative, data, outcome_legend(present))
+    return Chart(title, draw(paint), alternative, data, [LegendEntry(o, o) for o in present])
 
 
 def _counts_by_bin(report: Report) -> dict[int, tuple[int, ...]]:
@@ -155,8 +150,8 @@ def completions_of_kinds(report: Report) -> Chart:
         plot = _plot_over_time(report, highest, "completed", narrow=narrow)
         for kind, rows in lines.items():
             counts = dict.fromkeys(starts, 0) | {row.start_ms: row.completed for row in rows}
-            middle = report.bin_ms / 2
-            plot.line(((at + middle, n) for at, n in counts.items()), kind_css(kinds[kind]))
+            points = ((at + report.bin_ms / 2, n) for at, n in counts.items())
+            plot.line(points, kind_css(kinds[kind]))
         return plot
 
     totals = (f"{kind} {sum(row.completed for row in rows):,}" for kind, rows in lines.items())
@@ -184,7 +179,7 @@ def outcome_shares(report: Report) -> Chart:
 
     said = (f"{row.kind} {share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
-    legend = outcome_legend(o for o in OUTCOMES if any(getattr(row, o) for row in rows))
+    legend = [LegendEntry(o, o) for o in OUTCOMES if any(getattr(row, o) for row in rows)]
     return Chart("Outcomes by kind", draw(paint), alternative, tables.kinds(report), legend)
 
 
@@ -259,7 +254,7 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
     ticks = sorted({row.tick_ms for row in rows})
 
     def paint(narrow: bool) -> Plot:
-        x = Scale(-0.3, len(ticks) - 0.7, [(n, duration(t)) for n, t in enumerate(ticks)])
+        x = Scale(-0.3, len(ticks) - 0.7, [*enumerate(map(duration, ticks))])
         y = rate_scale([row.wakeups_per_second for row in rows])
         plot = Plot(narrow, 260, x, y, heads=("tick", "wake-ups a second"))
         for n, size in enumerate(sizes):
@@ -318,8 +313,8 @@ def timeout_choice(report: Report, kind: Kind) -> Chart:
         LegendEntry("candidate", "shortest timeout for a share of completions"),
         *([LegendEntry("proposed", "proposed")] if proposed else []),
     ]
-    data = tables.curves(report, kind)
-    return Chart(f"Timeouts for {kind}", draw(paint), alternative, data, legend)
+    title, data = f"Timeouts for {kind}", tables.curves(report, kind)
+    return Chart(title, draw(paint), alternative, data, legend)
 
 
 def _reached(point: CurvePoint) -> str:
