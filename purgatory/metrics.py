@@ -7,7 +7,7 @@ were registered there, distinguished by the label `name`.
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
@@ -57,101 +57,77 @@ class PurgatoryCollector(Collector):
         )
 
 
-def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -> Iterator[Metric]:
-    yield _gauge(
-        "purgatory_operations_pending",
-        "Operations that wait",
-        [((stats.name,), stats.pending) for stats in purgatories],
-    )
-    yield _gauge(
+# Of each metric: its type, name and description, and the fields of the stats that it shows; several
+# are told apart by the label `outcome`.
+_Row = tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str]
+_GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
+_OF_PURGATORIES: tuple[_Row, ...] = (
+    (_GAUGE, "purgatory_operations_pending", "Operations that wait", "pending"),
+    (
+        _GAUGE,
         "purgatory_watch_entries",
         "Pairs of a pending operation and a watched key",
-        [((stats.name,), stats.watch_entries) for stats in purgatories],
-    )
-    yield _gauge(
-        "purgatory_watched_keys",
-        "Keys that an operation waits for",
-        [((stats.name,), stats.watched_keys) for stats in purgatories],
-    )
-    yield _gauge(
+        "watch_entries",
+    ),
+    (_GAUGE, "purgatory_watched_keys", "Keys that an operation waits for", "watched_keys"),
+    (
+        _GAUGE,
         "purgatory_held_events",
         "Events that count for operations submitted later, too",
-        [((stats.name,), stats.held) for stats in purgatories],
-    )
-    yield _outcomes(
+        "held",
+    ),
+    (
+        _COUNTER,
         "purgatory_operations",
         "Operations that ended",
-        purgatories,
-        ("completed", "failed", "expired", "cancelled"),
-    )
-    yield _counter(
-        "mq_mailbox_commands",
-        "Commands posted to the loop",
-        [((stats.name,), stats.mailbox_commands) for stats in purgatories],
-    )
-    yield _gauge(
-        "mq_mailbox_depth",
-        "Commands that the loop has not taken out yet",
-        [((stats.name,), stats.mailbox_depth) for stats in purgatories],
-    )
-    yield _gauge(
-        "timingwheel_timers_pending",
-        "Tasks that wait in the wheel",
-        [((stats.name,), stats.pending) for stats in timers],
-    )
-    yield _outcomes("timingwheel_timers", "Tasks that ended", timers, ("fired", "cancelled"))
-    yield _buckets(timers)
-    yield _counter(
-        "timingwheel_cascades",
-        "Buckets placed again on a lower level",
-        [((stats.name,), stats.cascades) for stats in timers],
-    )
-    yield _lateness(timers)
-    yield _gauge(
+        "completed failed expired cancelled",
+    ),
+    (_COUNTER, "mq_mailbox_commands", "Commands posted to the loop", "mailbox_commands"),
+    (_GAUGE, "mq_mailbox_depth", "Commands that the loop has not taken out yet", "mailbox_depth"),
+)
+_OF_TIMERS: tuple[_Row, ...] = (
+    (_GAUGE, "timingwheel_timers_pending", "Tasks that wait in the wheel", "pending"),
+    (_COUNTER, "timingwheel_timers", "Tasks that ended", "fired cancelled"),
+    (_COUNTER, "timingwheel_cascades", "Buckets placed again on a lower level", "cascades"),
+    (
+        _GAUGE,
         "timingwheel_executor_backlog",
         "Tasks that are due and have not started",
-        [((stats.name,), stats.executor_backlog) for stats in timers],
-    )
+        "executor_backlog",
+    ),
+)
 
 
-# Pairs of label values (name, and outcome or level) and a value.
-_Samples = Sequence[tuple[tuple[str, ...], int]]
+def _families(purgatories: "list[PurgatoryStats]", timers: "list[TimerStats]") -> Iterator[Metric]:
+    for row in _OF_PURGATORIES:
+        yield _metric(row, purgatories)
+    for row in _OF_TIMERS:
+        yield _metric(row, timers)
+    yield _buckets(timers)
+    yield _lateness(timers)
 
 
-def _summed(samples: _Samples) -> Iterable[tuple[tuple[str, ...], int]]:
-    # Prometheus rejects a page with the same labels twice: figures of the same name are added up.
+def _metric(row: _Row, members: "list[PurgatoryStats] | list[TimerStats]") -> Metric:
+    family, name, text, fields = row
+    has_outcomes = " " in fields
+    samples = [
+        ((stats.name, field) if has_outcomes else (stats.name,), getattr(stats, field))
+        for stats in members
+        for field in fields.split()
+    ]
+    return _summed(family(name, text, labels=["name", "outcome"][: 1 + has_outcomes]), samples)
+
+
+def _summed(
+    family: CounterMetricFamily | GaugeMetricFamily, samples: Iterable[tuple[tuple[str, ...], int]]
+) -> Metric:
+    # Prometheus rejects a page with the same labels twice: numbers of the same name are added up.
     totals: dict[tuple[str, ...], int] = {}
     for labels, value in samples:
         totals[labels] = totals.get(labels, 0) + value
-    return totals.items()
-
-
-def _gauge(name: str, text: str, samples: _Samples, *labels: str) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["name", *labels])
-    for values, value in _summed(samples):
-        family.add_metric(values, value)
+    for labels, value in totals.items():
+        family.add_metric(labels, value)
     return family
-
-
-def _counter(name: str, text: str, samples: _Samples, *labels: str) -> Metric:
-    family = CounterMetricFamily(name, text, labels=["name", *labels])
-    for values, value in _summed(samples):
-        family.add_metric(values, value)
-    return family
-
-
-def _outcomes(
-    name: str,
-    text: str,
-    members: "list[PurgatoryStats] | list[TimerStats]",
-    outcomes: tuple[str, ...],
-) -> Metric:
-    samples = [
-        ((stats.name, outcome), getattr(stats, outcome))
-        for stats in members
-        for outcome in outcomes
-    ]
-    return _counter(name, text, samples, "outcome")
 
 
 def _buckets(timers: "list[TimerStats]") -> Metric:
@@ -160,7 +136,10 @@ def _buckets(timers: "list[TimerStats]") -> Metric:
         for stats in timers
         for level, count in enumerate(stats.buckets_occupied)
     ]
-    return _gauge("timingwheel_buckets_occupied", "Buckets that hold tasks", samples, "level")
+    family = GaugeMetricFamily(
+        "timingwheel_buckets_occupied", "Buckets that hold tasks", labels=["name", "level"]
+    )
+    return _summed(family, samples)
 
 
 def _lateness(timers: "list[TimerStats]") -> Metric:

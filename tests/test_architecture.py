@@ -1,5 +1,6 @@
 """The law of the house: no circle of imports, no arrow that runs up, one name for one thing."""
 
+import ast
 from collections import Counter, defaultdict
 
 import pytest
@@ -76,6 +77,10 @@ FLOORS = {
 }
 # As in pyzmq, where `zmq.asyncio` has classes of the names of those that it wraps.
 TWINS = {("mq", "Context"), ("mq", "Poller"), ("mq", "Socket")}
+CORE = "purgatory.core"
+NAMED_TUPLES = {"_make", "_replace"}
+MODES = {"COMPILED", "ATOMIC_SECTIONS", "LOCKED_SECTIONS"}
+MOST_BRANCHES = 40  # that read one of these
 MOST_FILES = 20  # Python files of a room, at one level, its `__init__` not counted
 
 
@@ -146,3 +151,68 @@ def test_no_room_is_crowded():
     counts = Counter(path.parent.relative_to(ROOT) for path in MODULES.values())
     crowded = {str(room): count - 1 for room, count in counts.items() if count - 1 > MOST_FILES}
     assert crowded == {}
+
+
+def fields_set(tree):
+    """Yield the private attributes that a module sets or declares."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.ClassDef):
+            for part in ast.walk(node):
+                if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                    yield part.target.id
+                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.value  # among them the names of slots
+
+
+def room_of(module):
+    """Return the room of a module: its first two names."""
+    return ".".join(module.split(".")[:2])
+
+
+def test_no_other_room_uses_private_fields():
+    """What `aio`, `replay`, the service and others need of the core has a name."""
+    trees = {
+        module: ast.parse(path.read_text(encoding="utf-8"))
+        for module, path in MODULES.items()
+        if room_of(module).startswith("purgatory.")
+    }
+    fields, methods = defaultdict(set), defaultdict(set)
+    for module, tree in trees.items():
+        private = {name for name in fields_set(tree) if name[:1] == "_" != name[1:2]}
+        fields[room_of(module)] |= private - NAMED_TUPLES
+        methods[room_of(module)] |= {
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+        }
+    used = [
+        f"{module}:{node.lineno}: {ast.unparse(node)}"
+        for module, tree in trees.items()
+        if room_of(module) != CORE
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in fields[CORE]
+        and (
+            node.attr.startswith("_op_")
+            or node.attr not in fields[room_of(module)] | methods[room_of(module)]
+        )
+    ]
+    assert "_parts" in fields[CORE]
+    assert used == []
+
+
+def branches(path):
+    """Yield the line of each `if` and conditional expression that reads a build mode."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            names = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)}
+            if names & MODES:
+                yield node.lineno
+
+
+def test_the_build_mode_is_asked_in_few_places():
+    """Code that differs by the build is behind a helper or in a class of its own."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}" for path in MODULES.values() for line in branches(path)
+    ]
+    assert 0 < len(found) <= MOST_BRANCHES, found

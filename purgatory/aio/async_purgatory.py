@@ -8,7 +8,6 @@ unless stated otherwise.
 import asyncio
 from collections.abc import Callable, Hashable
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from purgatory.aio.loop_delivery import LoopDelivery
@@ -232,12 +231,7 @@ class AsyncPurgatory:
         delivery.check_open(self.name)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:

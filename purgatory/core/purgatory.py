@@ -7,7 +7,6 @@ as the registry of live purgatories does; mypyc's classes cannot be.
 
 import atexit
 from datetime import timedelta
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from purgatory.bus.loop import Bus
@@ -172,12 +171,7 @@ class Purgatory(PurgatoryCore):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

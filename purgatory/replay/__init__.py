@@ -3,7 +3,4 @@
 from purgatory.replay.engine import Replay
 from purgatory.replay.summary import ReplaySummary
 
-__all__ = ["Replay", "ReplaySummary", "Summary"]
-
-#: The public name of `ReplaySummary` before it had one of its own.
-Summary = ReplaySummary
+__all__ = ["Replay", "ReplaySummary"]

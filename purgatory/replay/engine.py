@@ -15,7 +15,6 @@ handlers. Memory grows with what is pending, not with the length of the trace.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from purgatory.core.operations.operation import DelayedOperation
@@ -212,10 +211,5 @@ class Replay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
