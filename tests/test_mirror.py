@@ -20,8 +20,6 @@ FRONT_DOOR = "only loads names at their first use, which tests/test_exports.py d
 EXCEPTIONS = {
     "_purgatory_cpython/mypyc_types.py": "types for the compiler; interpreted they do nothing",
     "purgatory/__init__.py": FRONT_DOOR,
-    "purgatory/replay/feeder.py": "test_engine compares each kind of row with an oracle",
-    "purgatory/replay/operation.py": "test_engine compares each end with an oracle",
     "purgatory/service/__init__.py": FRONT_DOOR,
     "purgatory/testing/__init__.py": FRONT_DOOR,
     "purgatory/spark/batch/first_events.py": "test_resolve compares what it finds with an oracle",
