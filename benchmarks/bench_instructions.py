@@ -71,7 +71,7 @@ def pair(count: int) -> None:
 
 def push_to_pull(count: int) -> None:
     """Send a message from PUSH to PULL within a thread."""
-    context: mq.Context[mq.Socket[bytes]] = mq.Context()
+    context: mq.Context[mq.Socket] = mq.Context()
     push, pull = context.socket(mq.PUSH), context.socket(mq.PULL)
     push.bind("inproc://scene")
     pull.connect("inproc://scene")
