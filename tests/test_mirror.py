@@ -33,7 +33,6 @@ NOT_YET = {
     "purgatory/service/server/journal/journal_rows.py",
     "purgatory/service/server/leases/job_frames.py",
     "purgatory/service/server/leases/job_group.py",
-    "purgatory/service/server/leases/job_leases.py",
     "purgatory/service/server/leases/job_requests.py",
     "purgatory/service/server/leases/lease_ends.py",
     "purgatory/service/server/records/clients.py",
@@ -43,7 +42,6 @@ NOT_YET = {
     "purgatory/service/server/transactions/maintenance.py",
     "purgatory/service/store/changes.py",
     "purgatory/service/store/migrations.py",
-    "purgatory/service/store/tables.py",
 }
 
 
