@@ -51,9 +51,10 @@ def replayed(trace):
 
 def test_random_traces(spark):
     """Also with rows that are not in order of time."""
-    trace = joined_full(random_full_traces(COUNT, in_order=False))
-    wanted = expected(trace)
-    assert len({row.outcome for row in wanted}) == 3
+    wanted: list[Outcome] = []
+    while len({row.outcome for row in wanted}) < 3:  # in one of five draws nothing fails
+        trace = joined_full(random_full_traces(COUNT, in_order=False))
+        wanted = expected(trace)
     assert wanted == replayed(trace)
     assert wanted == resolved(spark, trace)
 
