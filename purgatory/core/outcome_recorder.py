@@ -1,4 +1,4 @@
-"""OutcomeRecorder: records how the operations of one purgatory end; Journal: who is told.
+"""OutcomeRecorder: records how the operations of one purgatory end, and tells its Journal.
 
 It takes them off the watch lists, counts and journals their outcomes, reports what user code
 raises, and closes the purgatory's own timer after the last one. Any thread; no method is called

@@ -480,7 +480,7 @@ class Jobs(Push, tag=66):
 
 
 class Verb(NamedTuple):
-    """What belongs to a request, but for `Hello` and `Bye`: its answer, and who may send it when.
+    """What belongs to a request, but for `Hello` and `Bye`: its answer, and which keys may send it.
 
     `right`: that the client's key needs. `version`: of the protocol, from which on servers know it.
     `is_batch`: one message makes many calls, each of them an item of its only list.

@@ -56,7 +56,7 @@ class Table(Generic[RowT]):
     def make_columns(self, *columns: list[Any]) -> Columns | None:
         """Return columns of values of any type with their defaults; None if a row may be bad.
 
-        There is at least one row. Who wants to know the bad value goes through the rows.
+        There is at least one row. A caller that wants to name the bad value goes through the rows.
         """
         made: dict[str, list[Any]] = {}
         for column, values in zip(self.columns, columns, strict=True):

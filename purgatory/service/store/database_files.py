@@ -1,4 +1,4 @@
-"""Files of a data directory: who may read them, its lock, copies of a database, and its log.
+"""Files of a data directory: their rights, its lock, copies of a database, and its log.
 
 Files and directories that the service makes are for their owner alone, whatever the umask.
 `DatabaseFiles` is what a store does to its files beside SQLite; a simulation has its own. Any
