@@ -32,16 +32,10 @@ EXCEPTIONS = {
 NOT_YET = {
     "purgatory/service/server/journal/journal_rows.py",
     "purgatory/service/server/leases/job_frames.py",
-    "purgatory/service/server/leases/job_group.py",
     "purgatory/service/server/leases/job_requests.py",
     "purgatory/service/server/leases/lease_ends.py",
-    "purgatory/service/server/records/clients.py",
-    "purgatory/service/server/records/held_keys.py",
-    "purgatory/service/server/records/operation.py",
     "purgatory/service/server/state.py",
     "purgatory/service/server/transactions/maintenance.py",
-    "purgatory/service/store/changes.py",
-    "purgatory/service/store/migrations.py",
 }
 
 

@@ -10,9 +10,7 @@ from purgatory.service.protocol import (
     KeyFailure,
     TimeoutExtension,
 )
-from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.transactions import key_events
-from purgatory.service.store.rows import UNLIMITED, StoredEvent
 from tests.testing.step_server import StepServer, operation, result
 
 
@@ -228,15 +226,3 @@ def test_failing(step_server):
     [again, *_] = [o for o in server.fetch_outcomes() if o.op_id == "a"]
     assert again == outcomes[0]
     assert server.query("b").state == "failed"
-
-
-def test_ends_of_events_that_are_not_held_any_more():
-    """They do not gather while one key is held again and again."""
-    held = HeldKeys()
-    for n in range(1000):
-        held.set("k", StoredEvent(n, 0, 1000 + n, UNLIMITED, b""))
-    assert len(held._ends) < 200
-    assert held.next_end_ms() == 2000
-    held.set("k", None)
-    assert held.next_end_ms() is None
-    assert len(held) == 0

@@ -1,0 +1,78 @@
+"""The jobs and the workers of one client name."""
+
+import pytest
+
+from purgatory.service.server.leases.job_group import DueJob, JobGroup, WorkerConnection
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+
+
+def due_job(number, kind="mail"):
+    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0, True)
+    return DueJob(record, kind)
+
+
+def add_worker(group, route, *kinds, room=10, detached=False):
+    worker = group.workers[route] = WorkerConnection(route, "ada")
+    worker.ask(dict.fromkeys(kinds, 1), room, 1000, detached=detached)
+    return worker
+
+
+def numbers(given):
+    return [(worker.route, job.record.seq) for worker, job in given]
+
+
+@pytest.fixture
+def group():
+    return JobGroup()
+
+
+def test_workers_take_turns(group):
+    """One job each, up to the limit; the next call goes on with the next worker."""
+    for route in (b"1", b"2"):
+        add_worker(group, route, "mail")
+    for number in range(1, 6):
+        group.put(due_job(number))
+    assert numbers(group.assign(3)) == [(b"1", 1), (b"2", 2), (b"1", 3)]
+    assert numbers(group.assign(9)) == [(b"2", 4), (b"1", 5)]
+    assert not group.ready
+
+
+def test_kinds_take_turns(group):
+    """A kind of which many wait does not keep another from the worker."""
+    worker = add_worker(group, b"1", "mail", "bill")
+    for number, kind in enumerate(["mail", "mail", "bill", "other"], 1):
+        group.put(due_job(number, kind))
+    found = [group.pop_for(worker) for _ in range(4)]
+    assert [job and job.record.seq for job in found] == [1, 3, 2, None]
+    assert list(group.ready) == ["other"]
+
+
+def test_a_job_put_first(group):
+    """It is given out before those of its kind that wait already."""
+    worker = add_worker(group, b"1", "mail")
+    group.put(due_job(1))
+    group.put(due_job(2), first=True)
+    assert group.pop_for(worker).record.seq == 2
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_room(group, detached):
+    """A worker holds so many jobs; a detached one is given so many, and holds none."""
+    worker = add_worker(group, b"1", "mail", room=1, detached=detached)
+    group.put(due_job(1))
+    group.put(due_job(2))
+    assert group.has_work
+    assert numbers(group.assign(9)) == [(b"1", 1)]
+    assert not group.has_work
+    assert list(worker.held) == ([] if detached else [1])
+    assert worker.room == (0 if detached else 1)
+
+
+def test_when_it_is_empty(group):
+    """Without jobs that wait, workers and dead jobs."""
+    assert group.is_empty
+    group.dead[1] = due_job(1)
+    assert not group.is_empty
+    group.dead.clear()
+    group.put(due_job(1))
+    assert not group.is_empty
