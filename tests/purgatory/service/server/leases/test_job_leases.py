@@ -5,17 +5,14 @@ import pytest
 from purgatory.service.encoding import unpack
 from purgatory.service.protocol import (
     EndDead,
-    Failure,
     Finish,
     How,
     Keep,
     Lease,
     LeaseEnd,
-    ReadDead,
-    Work,
 )
 from purgatory.service.server.commands import ClientDisconnected
-from purgatory.service.server.leases import job_leases, job_requests
+from purgatory.service.server.leases import job_leases
 from tests.testing.step_server import StepServer, job, operation, step_server
 
 __all__ = ["step_server"]
@@ -175,22 +172,6 @@ class TestLeases:
         [again] = step_server.leased
         assert (again.op_id, again.attempt) == ("a", 1)
 
-    def test_bad_requests(self, step_server):
-        """Each is refused as a whole, with an error that names the value."""
-        for request, *args in [
-            (Work, {"": 1}, -1, 1000),
-            (Work, {"": 1}, job_requests.MAX_ROOM + 1, 1000),
-            (Work, {"": 1}, 1, 5),
-            (Work, {"": 0}, 1, 1000),
-            (Work, dict.fromkeys(map(str, range(1001)), 1), 1, 1000),
-            (Finish, [LeaseEnd(1, 1, 9)]),
-            (Finish, [LeaseEnd(1, 1, How.FAILED, -1)]),
-            (Finish, [LeaseEnd(1, 1, How.FAILED, 0, "x" * 1001)]),
-        ]:
-            answer = step_server.ask(request, *args)
-            assert isinstance(answer, Failure), request
-            assert "expected" in answer.message
-
     def test_stale_entries_do_not_gather(self, step_server):
         """The heap of ends has about as many entries as there are leases."""
         step_server.work(room=100)
@@ -200,60 +181,6 @@ class TestLeases:
         assert len(step_server.state.leases._ends) < 1500
         assert step_server.state.leases.counts == (0, 0, 0)
         assert step_server.state.unacknowledged == 0
-
-
-class TestFailures:
-    def test_retries_and_the_end(self, step_server):
-        """After the delay, until the last attempt; then it is dead, on disk, with the error."""
-        step_server.work(attempts=3)
-        found = due(step_server, "a", payload=7)
-        for attempt in (1, 2):
-            [leased] = found
-            assert leased.attempt == attempt
-            step_server.finish(leased, how=How.FAILED, delay_ms=300, error="ValueError: no")
-            assert step_server.leased == []
-            step_server.pass_time(299)
-            assert step_server.leased == []
-            step_server.pass_time(1)
-            found = step_server.leased
-        step_server.finish(*found, how=How.FAILED, delay_ms=300, error="ValueError: the last")
-        for _ in range(2):
-            assert step_server.pass_time(10**6) == []
-            assert step_server.leased == []
-            [dead] = step_server.ask(ReadDead).jobs
-            assert (dead.op_id, dead.attempts, dead.error) == ("a", 3, "ValueError: the last")
-            assert unpack(dead.payload) == 7
-            assert step_server.ask(ReadDead, dead.number).jobs == []
-            step_server.crash()
-            step_server.work()
-        assert step_server.ask(EndDead, [dead.number, 99]).done == [True, False]
-        [leased] = step_server.leased
-        assert leased.attempt == 1
-        assert step_server.ask(ReadDead).jobs == []
-        step_server.finish(leased)
-
-    def test_dropping(self, step_server):
-        """A dead job that is dropped is gone for good; another client's is not touched."""
-        step_server.work(attempts=1)
-        [leased] = due(step_server, "a")
-        step_server.finish(leased, how=How.FAILED, error="no")
-        assert step_server.ask(ReadDead, client="other").jobs == []
-        assert step_server.ask(EndDead, [leased.number], True, client="other").done == [False]
-        assert step_server.ask(EndDead, [leased.number], True).done == [True]
-        step_server.crash()
-        assert step_server.ask(ReadDead).jobs == []
-        assert step_server.work() == []
-        assert step_server.state.unacknowledged == 0
-
-    def test_the_last_attempt_is_lost(self, step_server):
-        """A job that kills its workers is given up, too."""
-        step_server.work(attempts=2)
-        due(step_server, "a")
-        for route in (b"w", b"x"):
-            step_server.send(ClientDisconnected("c", route))
-            step_server.work(route=b"x", attempts=2)
-        [dead] = step_server.ask(ReadDead).jobs
-        assert (dead.attempts, dead.error.split(":")[0]) == (2, "WorkerGone")
 
 
 class TestDisk:

@@ -1,0 +1,30 @@
+"""Requests of workers are checked before anything changes."""
+
+from purgatory.service.protocol import (
+    Failure,
+    Finish,
+    How,
+    LeaseEnd,
+    Work,
+)
+from purgatory.service.server.leases import job_requests
+from tests.testing.step_server import step_server
+
+__all__ = ["step_server"]
+
+
+def test_bad_requests(step_server):
+    """Each is refused as a whole, with an error that names the value."""
+    for request, *args in [
+        (Work, {"": 1}, -1, 1000),
+        (Work, {"": 1}, job_requests.MAX_ROOM + 1, 1000),
+        (Work, {"": 1}, 1, 5),
+        (Work, {"": 0}, 1, 1000),
+        (Work, dict.fromkeys(map(str, range(1001)), 1), 1, 1000),
+        (Finish, [LeaseEnd(1, 1, 9)]),
+        (Finish, [LeaseEnd(1, 1, How.FAILED, -1)]),
+        (Finish, [LeaseEnd(1, 1, How.FAILED, 0, "x" * 1001)]),
+    ]:
+        answer = step_server.ask(request, *args)
+        assert isinstance(answer, Failure), request
+        assert "expected" in answer.message

@@ -1,0 +1,32 @@
+"""The state of a server, apart from its transactions."""
+
+from purgatory.service.server.clock import NS_PER_MS, TICK_NS
+from purgatory.service.server.memory import PROCESS_BYTES
+from purgatory.service.server.state import ServerState
+from tests.testing.step_server import START_MS, operation
+
+
+def test_an_operation_belongs_to_its_client(step_server):
+    """Another client does not find it; one that sees all does."""
+    step_server.submit(operation("a"))
+    state = step_server.state
+    assert state.find("a", "c") is state.find("a", None) is state.known["a"]
+    assert state.find("a", "other") is None
+    assert state.find("b", None) is None
+
+
+def test_the_next_wake(step_server):
+    """At the latest when an operation has expired, or sooner when a held event ends."""
+    state = step_server.state
+    assert state.next_wake_ns() is None
+    step_server.submit(operation("a"))
+    latest = (START_MS + 1000) * NS_PER_MS + TICK_NS
+    assert (START_MS + 11) * NS_PER_MS < state.next_wake_ns() <= latest
+    step_server.complete("k", hold_ms=10)
+    assert state.next_wake_ns() == (START_MS + 11) * NS_PER_MS
+
+
+def test_memory_left():
+    """What the process takes is gone already; without a limit there is always enough."""
+    assert ServerState("s", 0, max_memory=PROCESS_BYTES + 5).memory_left == 5
+    assert ServerState("s", 0).memory_left > 1 << 60
