@@ -8,7 +8,7 @@ from purgatory.service.protocol import (
     ReadDead,
 )
 from purgatory.service.server.leases import job_frames
-from tests.testing.step_server import job, step_server
+from tests.testing.step_server import frames_of, job, step_server
 
 __all__ = ["step_server"]
 
@@ -27,13 +27,14 @@ def frames(monkeypatch):
 
 
 def test_leased_jobs_in_frames(step_server, frames):
-    """Each has what was submitted, in the order in which they are leased."""
+    """Each job has a frame, with what was submitted, in the order in which they are leased."""
     step_server.work(room=3)
     step_server.submit(*[job(op_id, payload=op_id) for op_id in "abc"])
     step_server.pass_time(1001)
     assert [(one.op_id, unpack(one.payload)) for one in step_server.leased] == [
         (op_id, op_id) for op_id in "abc"
     ]
+    assert len([pair for command in step_server.sent for pair in frames_of(command)]) == 3
 
 
 def test_dead_jobs_in_portions(step_server, frames):
