@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.mutants.__main__ import ROOT
+from tests.mutants.__main__ import ROOT, find
 from tests.mutants.known_faults import KNOWN_FAULTS
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.thread_mutants import THREAD_MUTANTS
@@ -25,3 +25,11 @@ def test_a_fault_of_before_comes_back(what):
     assert what in {mutant.what for mutant in MUTANTS + THREAD_MUTANTS}
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert KNOWN_FAULTS[what] in " ".join(changelog.split())
+
+
+def test_a_mutant_is_found_in_its_copy():
+    """The copy has all that the simulation imports: one that cannot start finds nothing."""
+    what = "the clock of a server jumps with the wall clock"
+    found = find(next(mutant for mutant in MUTANTS if mutant.what == what), first=0)
+    assert "early" in found.why
+    assert found.seed >= 0

@@ -25,7 +25,8 @@ SEEDS = Path(__file__).with_name("seeds.json")
 WORLDS = 200
 ALL = MUTANTS + THREAD_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
-COPIED = ("_purgatory_cpython", "timingwheel", "mq", "purgatory", "tests/simulation")
+PACKAGES = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
+COPIED = (*PACKAGES, "tests/simulation", "tests/testing")
 SIMULATE = """
 from {} import simulate
 for seed in {}:
