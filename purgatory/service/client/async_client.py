@@ -5,33 +5,68 @@ their futures resolve there.
 """
 
 import asyncio
-import builtins
 import concurrent.futures
 import contextlib
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.calls import in_messages
-from purgatory.service.client.client import CLOSE_TIMEOUT_S, DEFAULT_ADDRESS, PAGE, Client
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
-from purgatory.service.client.later_calls import checked_limit
+from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.later_calls import LaterCalls, checked_limit, described_by
 from purgatory.service.client.outcomes import OnOutcome
-from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import DeadJob, Operations, OperationStatus, OutcomeMessage
-
-if TYPE_CHECKING:
-    from purgatory.service.client.later_calls import LaterCalls
+from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
 #: Calls of `on_outcome` that run at a time; further outcomes wait for their turn.
 MAX_RUNNING: Final = 64
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def _like(
+    other: Callable[Concatenate[Client, _P], Any],
+) -> "Callable[[Callable[..., _T]], Callable[Concatenate[AsyncClient, _P], _T]]":
+    """Give a method the arguments of a `Client`'s, which it passes on."""
+
+    def declare(method: Callable[..., _T]) -> "Callable[Concatenate[AsyncClient, _P], _T]":
+        returns = inspect.signature(method).return_annotation
+        signature = inspect.signature(other).replace(return_annotation=returns)
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        return method
+
+    return declare
+
+
+def awaited(
+    call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[_T]],
+) -> "Callable[Concatenate[AsyncClient, _P], Coroutine[Any, Any, _T]]":
+    """Make the verb that awaits the answer to a call."""
+
+    async def wait(client: "AsyncClient", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        return await client.result_of(call(client._client, *arguments, **options))
+
+    return described_by(call, wait)
+
+
+def summed(
+    call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
+) -> "Callable[[AsyncClient, Iterable[int]], Coroutine[Any, Any, int]]":
+    """Make the verb that sends numbers in as many messages as they need; returns the sum.
+
+    One message after the other: of what is refused, nothing more is sent.
+    """
+
+    async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
+        calls = (call(client._client, some) for some in in_messages(numbers))
+        return sum([await client.result_of(each) for each in calls])
+
+    return described_by(call, wait)
 
 
 class AsyncClient:
@@ -42,129 +77,40 @@ class AsyncClient:
     there is an `on_outcome` and no running loop.
     """
 
-    def __init__(
-        self,
-        address: str = DEFAULT_ADDRESS,
-        *,
-        name: str | None = None,
-        timeout: float = 30.0,
-        server_key: str | bytes | None = None,
-        public_key: str | bytes | None = None,
-        secret_key: str | bytes | None = None,
-        on_outcome: OnOutcome | None = None,
-        tracer: OperationTracer | None = None,
-        platform: Platform = REAL_PLATFORM,
-    ) -> None:
+    @_like(Client.__init__)
+    def __init__(self, *address: str, on_outcome: OnOutcome | None = None, **options: Any) -> None:
+        """Make the `Client`, and have it call `on_outcome` in the running loop."""
         self._handler = None if on_outcome is None else LoopHandler(on_outcome)
-        self._client = Client(
-            address,
-            name=name,
-            timeout=timeout,
-            server_key=server_key,
-            public_key=public_key,
-            secret_key=secret_key,
-            on_outcome=self._handler,
-            tracer=tracer,
-            platform=platform,
-        )
+        self._client = Client(*address, on_outcome=self._handler, **options)
         #: The calls themselves, whose futures `result_of` waits for.
         self.calls: LaterCalls = self._client
         self.name: str = self._client.name
-        self.address = address
+        self.address: str = self._client.address
 
-    def defer(
-        self,
-        *keys: str,
-        timeout: float | timedelta = 30.0,
-        need: int = 1,
-        kind: str = "",
-        op_id: str | None = None,
-        payload: Any = None,
-    ) -> "AsyncServiceFuture":
-        """Like `Client.defer`, but returns an asyncio future, to be awaited."""
-        return AsyncServiceFuture(
-            self,
-            self._client.defer(
-                *keys, timeout=timeout, need=need, kind=kind, op_id=op_id, payload=payload
-            ),
-        )
+    @_like(Client.defer)
+    def defer(self, *keys: str, **options: Any) -> "AsyncServiceFuture":
+        """Have an operation wait at the server; returns an asyncio future of its end, at once."""
+        return AsyncServiceFuture(self, self._client.defer(*keys, **options))
 
-    async def submit(
-        self,
-        *keys: str,
-        timeout: float | timedelta = 30.0,
-        need: int = 1,
-        kind: str = "",
-        op_id: str | None = None,
-        payload: Any = None,
-    ) -> SubmissionReceipt:
-        """Like `Client.submit`."""
-        submission = self._client._submission(keys, timeout, need, kind, op_id, payload)
-        return await self.result_of(self._client._submit(submission, needs_id=op_id is None))
+    submit = awaited(LaterCalls.submit_later)
+    complete = awaited(LaterCalls.complete_later)
+    fail = awaited(LaterCalls.fail_later)
+    extend = awaited(LaterCalls.extend_later)
+    cancel = awaited(LaterCalls.cancel_later)
+    query = awaited(LaterCalls.query_later)
+    unread = awaited(LaterCalls.unread_later)
+    acknowledge = summed(LaterCalls.acknowledge_later)
+    dead_jobs = awaited(LaterCalls.dead_jobs_later)
+    retry_dead = summed(LaterCalls.retry_dead_later)
+    drop_dead = summed(LaterCalls.drop_dead_later)
+    list_page = awaited(LaterCalls.list_page_later)
+    stats = awaited(LaterCalls.stats_later)
 
-    async def schedule(
-        self,
-        delay: float | timedelta,
-        *,
-        kind: str = "",
-        payload: Any = None,
-        job_id: str | None = None,
-        unless: Iterable[str] = (),
-    ) -> str:
+    @_like(Client.schedule)
+    async def schedule(self, *arguments: Any, **options: Any) -> str:
         """Like `Client.schedule`."""
-        reply = self._client.schedule_later(
-            delay, kind=kind, payload=payload, job_id=job_id, unless=unless
-        )
+        reply = self._client.schedule_later(*arguments, **options)
         return (await self.result_of(reply)).op_id
-
-    async def complete(
-        self,
-        key: str,
-        value: Any = None,
-        *,
-        limit: int | None = None,
-        hold: float | timedelta = 0.0,
-    ) -> int:
-        """Like `Client.complete`."""
-        return await self.result_of(self._client.complete_later(key, value, limit=limit, hold=hold))
-
-    async def fail(self, key: str, error: Exception | type[Exception]) -> int:
-        """Like `Client.fail`."""
-        return await self.result_of(self._client.fail_later(key, error))
-
-    async def extend(
-        self, operation: "str | asyncio.Future[Any]", timeout: float | timedelta
-    ) -> bool:
-        """Like `Client.extend`."""
-        return await self.result_of(self._client.extend_later(_op_id(operation), timeout))
-
-    async def cancel(self, operation: "str | asyncio.Future[Any]") -> bool:
-        """Like `Client.cancel`."""
-        return await self.result_of(self._client.cancel_later(_op_id(operation)))
-
-    async def query(self, operation: "str | asyncio.Future[Any]") -> OperationStatus:
-        """Like `Client.query`."""
-        return await self.result_of(self._client.query_later(_op_id(operation)))
-
-    async def unread(self, after: int = 0) -> builtins.list[OutcomeMessage]:
-        """Like `Client.unread`."""
-        return await self.result_of(self._client.unread_later(after))
-
-    async def acknowledge(self, numbers: Iterable[int]) -> int:
-        """Like `Client.acknowledge`."""
-        return await self._total(self._client.acknowledge_later, numbers)
-
-    async def dead_jobs(self, after: int = 0) -> builtins.list[DeadJob]:
-        """Like `Client.dead_jobs`."""
-        return await self.result_of(self._client.dead_jobs_later(after))
-
-    async def retry_dead(self, numbers: Iterable[int]) -> int:
-        """Like `Client.retry_dead`."""
-        return await self._total(self._client.retry_dead_later, numbers)
-
-    async def drop_dead(self, numbers: Iterable[int]) -> int:
-        """Like `Client.drop_dead`."""
-        return await self._total(self._client.drop_dead_later, numbers)
 
     async def list(
         self,
@@ -180,42 +126,17 @@ class AsyncClient:
         left = sys.maxsize if limit is None else checked_limit(limit)
         after: int | None = cursor
         while after is not None and left > 0:
-            reply = self._client._list(after, min(left, PAGE), kind, key, client, state)
-            page = await self.result_of(reply)
+            page = await self.list_page(
+                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
+            )
             for status in page.states:
                 yield status
             left -= len(page.states)
             after = page.after
 
-    async def list_page(
-        self,
-        *,
-        kind: str | None = None,
-        key: str | None = None,
-        client: str | None = None,
-        state: str | None = None,
-        cursor: int = 0,
-        limit: int = 100,
-    ) -> Operations:
-        """Like `Client.list_page`."""
-        return await self.result_of(self._client._list(cursor, limit, kind, key, client, state))
-
-    async def stats(self) -> dict[str, int | float]:
-        """Like `Client.stats`."""
-        return await self.result_of(self._client.stats_later())
-
     async def flush(self, timeout: float | None = None) -> None:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
-
-    async def _total(
-        self, call: Callable[[builtins.list[int]], ReplyFuture[int]], numbers: Iterable[int]
-    ) -> int:
-        """Sum what a call returns for numbers, which are sent in several messages if they are many.
-
-        One after the other: of what is refused, nothing more is sent.
-        """
-        return sum([await self.result_of(call(some)) for some in in_messages(numbers)])
 
     async def result_of(self, future: ReplyFuture[_T]) -> _T:
         """Return the result of one of `calls`; raises RequestTimeout, and what it raises."""
@@ -333,9 +254,3 @@ def _copy_result(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> Non
         target.set_result(source.result())
     else:
         target.set_exception(error)
-
-
-def _op_id(operation: "str | asyncio.Future[Any]") -> str:
-    if isinstance(operation, AsyncServiceFuture):
-        return operation.op_id
-    return operation  # type: ignore[return-value]  # `Client` checks it

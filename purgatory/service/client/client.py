@@ -4,7 +4,6 @@ Any thread may call any method, with one exception: callbacks of the client's fu
 thread, and must not call methods that wait for an answer, as that thread receives the answers.
 """
 
-import builtins
 import contextlib
 import inspect
 import os
@@ -13,27 +12,26 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import zmq
 
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.connection import curve_keys
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
+from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
-from purgatory.service.client.later_calls import LaterCalls, check_name, checked_limit
+from purgatory.service.client.later_calls import (
+    LaterCalls,
+    check_name,
+    checked_limit,
+    described_by,
+)
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.platform import REAL_PLATFORM, Platform
-from purgatory.service.protocol import (
-    DeadJob,
-    Operations,
-    OperationStatus,
-    OutcomeMessage,
-    Submit,
-)
+from purgatory.service.protocol import OperationStatus, Submit
 from timingwheel.lowlevel import to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
@@ -47,6 +45,30 @@ PAGE: Final = 500
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+
+def answered(
+    call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[_T]],
+) -> "Callable[Concatenate[Client, _P], _T]":
+    """Make the verb that waits for the answer to a call; not in a callback of a future."""
+
+    def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
+        client._refuse_in_callback()
+        return client._wait(call(client, *arguments, **options))
+
+    return described_by(call, wait)
+
+
+def summed(
+    call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
+) -> "Callable[[Client, Iterable[int]], int]":
+    """Make the verb that sends numbers in as many messages as they need; returns the sum."""
+
+    def wait(client: "Client", numbers: Iterable[int]) -> int:
+        client._refuse_in_callback()
+        return sum(client._wait(call(client, some)) for some in in_messages(numbers))
+
+    return described_by(call, wait)
 
 
 class Client(LaterCalls):
@@ -148,24 +170,19 @@ class Client(LaterCalls):
                 raise
         return future
 
-    def submit(
-        self,
-        *keys: str,
-        timeout: float | timedelta = 30.0,
-        need: int = 1,
-        kind: str = "",
-        op_id: str | None = None,
-        payload: Any = None,
-    ) -> SubmissionReceipt:
-        """Have an operation wait at the server, and do not wait for its end; it is on disk then.
-
-        Like `defer`, but its outcome goes to `on_outcome` of the client that has this name then, or
-        stays at the server; see `unread` and `query`. Raises what `defer` and its future raise, and
-        RequestTimeout.
-        """
-        self._refuse_in_callback()
-        submission = self._submission(keys, timeout, need, kind, op_id, payload)
-        return self._wait(self._submit(submission, needs_id=op_id is None))
+    submit = answered(LaterCalls.submit_later)
+    complete = answered(LaterCalls.complete_later)
+    fail = answered(LaterCalls.fail_later)
+    extend = answered(LaterCalls.extend_later)
+    cancel = answered(LaterCalls.cancel_later)
+    query = answered(LaterCalls.query_later)
+    unread = answered(LaterCalls.unread_later)
+    acknowledge = summed(LaterCalls.acknowledge_later)
+    dead_jobs = answered(LaterCalls.dead_jobs_later)
+    retry_dead = summed(LaterCalls.retry_dead_later)
+    drop_dead = summed(LaterCalls.drop_dead_later)
+    list_page = answered(LaterCalls.list_page_later)
+    stats = answered(LaterCalls.stats_later)
 
     def schedule(
         self,
@@ -178,92 +195,13 @@ class Client(LaterCalls):
     ) -> str:
         """Have a `Worker` of this client's name do a job in `delay` seconds; returns its id.
 
-        The job is on disk then. It is done at least once. `unless`: keys; completing any of them
-        before it is due ends the job, as `cancel` does. A job that the server has under `job_id`
-        already is not added again. `kind` chooses the handler, which gets `payload`. Raises
-        TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
+        See `schedule_later`.
         """
-        return self._ask(
-            self.schedule_later, delay, kind=kind, payload=payload, job_id=job_id, unless=unless
+        call = self.schedule_later
+        self._refuse_in_callback()
+        return self._wait(
+            call(delay, kind=kind, payload=payload, job_id=job_id, unless=unless)
         ).op_id
-
-    def dead_jobs(self, after: int = 0) -> builtins.list[DeadJob]:
-        """Return jobs of this client's name that were given up after their last attempt.
-
-        Those with numbers above `after`, as many as fit into a message: go on after the last one,
-        until there are none. They stay where they are.
-        """
-        return self._ask(self.dead_jobs_later, after)
-
-    def retry_dead(self, numbers: Iterable[int]) -> int:
-        """Have dead jobs tried again, from the first attempt; returns how many there were."""
-        return self._total(self.retry_dead_later, numbers)
-
-    def drop_dead(self, numbers: Iterable[int]) -> int:
-        """Forget dead jobs; returns how many there were."""
-        return self._total(self.drop_dead_later, numbers)
-
-    def complete(
-        self,
-        key: str,
-        value: Any = None,
-        *,
-        limit: int | None = None,
-        hold: float | timedelta = 0.0,
-    ) -> int:
-        """Complete a key for all operations at the server; returns how many that completed.
-
-        `limit`: for at most so many operations, the longest waiting first; those that it neither
-        completes nor brings nearer do not count. `hold`: for so many seconds the event also counts
-        for operations that are submitted later; `limit` bounds both together. It replaces what is
-        held for the key, without `hold`, too.
-
-        The completions are on disk then, and what is held. `value` is anything that MessagePack can
-        hold. If the connection is lost before the answer, the completion is sent again, and done
-        once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
-        """
-        return self._ask(self.complete_later, key, value, limit=limit, hold=hold)
-
-    def fail(self, key: str, error: Exception | type[Exception]) -> int:
-        """Fail a key for all operations at the server; returns how many that ended.
-
-        Their futures raise OperationFailed, with the name of the error's class and its text.
-        Operations for which that key has counted go on. What is held for the key stays. Otherwise
-        like `complete`.
-        """
-        return self._ask(self.fail_later, key, error)
-
-    def extend(self, operation: str | ServiceFuture, timeout: float | timedelta) -> bool:
-        """Have an operation's timeout count anew from now, by its future or its id.
-
-        The operation keeps its place among those that wait. False if it has ended or is not known.
-        That is on disk then. If the connection is lost before the answer, it is sent again, and
-        done once. Raises TypeError, ValueError, `Refused`, RequestTimeout and Unavailable.
-        """
-        return self._ask(self.extend_later, operation, timeout)
-
-    def cancel(self, operation: str | ServiceFuture) -> bool:
-        """Cancel an operation, by its future or its id; False if it has ended or is not known."""
-        return self._ask(self.cancel_later, operation)
-
-    def query(self, operation: str | ServiceFuture) -> OperationStatus:
-        """Return what the server knows of an operation, by its future or its id."""
-        return self._ask(self.query_later, operation)
-
-    def unread(self, after: int = 0) -> builtins.list[OutcomeMessage]:
-        """Return outcomes of this client's name that are not acknowledged, oldest first.
-
-        Those with numbers above `after`, as many as fit into a message: go on after the last one,
-        until there are none. They stay where they are.
-        """
-        return self._ask(self.unread_later, after)
-
-    def acknowledge(self, numbers: Iterable[int]) -> int:
-        """Acknowledge outcomes of this client's name, by number; returns how many were there.
-
-        The server keeps them no longer, and no client gets them. Many are sent in several messages.
-        """
-        return self._total(self.acknowledge_later, numbers)
 
     def list(
         self,
@@ -284,30 +222,12 @@ class Client(LaterCalls):
         left = sys.maxsize if limit is None else checked_limit(limit)
         after: int | None = cursor
         while after is not None and left > 0:
-            page = self._ask(self._list, after, min(left, PAGE), kind, key, client, state)
+            page = self.list_page(
+                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
+            )
             yield from page.states
             left -= len(page.states)
             after = page.after
-
-    def list_page(
-        self,
-        *,
-        kind: str | None = None,
-        key: str | None = None,
-        client: str | None = None,
-        state: str | None = None,
-        cursor: int = 0,
-        limit: int = 100,
-    ) -> Operations:
-        """Return a page of `list`, which may be empty, and the `cursor` of the next.
-
-        That is its `after`; None: there are no more.
-        """
-        return self._ask(self._list, cursor, limit, kind, key, client, state)
-
-    def stats(self) -> dict[str, int | float]:
-        """Return the server's stats by name; see `ServerStats`."""
-        return self._ask(self.stats_later)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all calls made before are answered: what was deferred is on disk then.
@@ -329,19 +249,6 @@ class Client(LaterCalls):
                 "a callback of the client's futures cannot wait for an answer; use complete_later "
                 "and its like, or another thread"
             )
-
-    def _ask(
-        self, call: Callable[_P, ReplyFuture[_T]], *arguments: _P.args, **options: _P.kwargs
-    ) -> _T:
-        """Make a call and wait for its answer. Raises RuntimeError in a callback of a future."""
-        self._refuse_in_callback()
-        return self._wait(call(*arguments, **options))
-
-    def _total(
-        self, call: Callable[[builtins.list[int]], ReplyFuture[int]], numbers: Iterable[int]
-    ) -> int:
-        """Sum the answers to calls for numbers, which may be more than a message may name."""
-        return sum(self._ask(call, some) for some in in_messages(numbers))
 
     def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
         seconds = self.timeout if timeout is None else to_ms(timeout) / 1000

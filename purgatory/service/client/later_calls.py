@@ -1,19 +1,22 @@
 """LaterCalls: the calls of a client that return the future of their answer at once.
 
-`Client` waits for these futures in the caller's thread, `AsyncClient` in its event loop. Any thread
-may make them.
+Each verb is declared here once. `Client` waits for these futures in the caller's thread,
+`AsyncClient` in its event loop: their verbs are made of these, with the same arguments and
+docstrings. Any thread may make a call.
 """
 
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from msgspec import Raw
 
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.service.client.calls import RequestType
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
+from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.session import Session, WorkerLink
 from purgatory.service.client.trace_context import OperationTracer, wrap
@@ -52,9 +55,26 @@ from timingwheel.lowlevel import to_ms
 
 _NOTHING: Final = Raw(NOTHING)
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _OperationFuture(Protocol):
+    """A future that knows the id of its operation."""
+
+    @property
+    def op_id(self) -> str: ...
+
+
+#: What names an operation: its id or its future.
+OperationName: TypeAlias = str | _OperationFuture
+
 
 class LaterCalls:
-    """The calls of a client, to be sent by its I/O thread."""
+    """The calls of a client, to be sent by its I/O thread.
+
+    Docstrings say what the answer is, which the future of a `..._later` call gets. All of them
+    raise TypeError and ValueError for bad arguments, and Unavailable; the answer may be `Refused`.
+    """
 
     def __init__(
         self,
@@ -81,14 +101,15 @@ class LaterCalls:
         op_id: str | None = None,
         payload: Any = None,
     ) -> ReplyFuture[SubmissionReceipt]:
-        """Like `submit`, but returns the future of its answer at once."""
-        submission = self._submission(keys, timeout, need, kind, op_id, payload)
-        return self._submit(submission, needs_id=op_id is None)
+        """Have an operation wait at the server, on disk; answers its id and its state.
 
-    def _submit(self, submission: Submission, *, needs_id: bool) -> ReplyFuture[SubmissionReceipt]:
+        Like `Client.defer`, but its outcome goes to `on_outcome` of the client that has this name
+        then, or stays at the server; see `unread` and `query`.
+        """
+        submission = self._submission(keys, timeout, need, kind, op_id, payload)
         future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
         with self._batcher.lock:
-            if needs_id:
+            if op_id is None:
                 submission.op_id = self._next_id()
             self._batcher.add(Submit, submission, future)
         return future
@@ -127,7 +148,12 @@ class LaterCalls:
         job_id: str | None = None,
         unless: Iterable[str] = (),
     ) -> ReplyFuture[SubmissionReceipt]:
-        """Like `schedule`, but returns the future of its answer at once."""
+        """Have a worker of this client's name do a job in `delay`; answers with its receipt.
+
+        The job is on disk then. It is done at least once. `unless`: keys; completing any of them
+        before it is due ends the job, as `cancel` does. A job that the server has under `job_id`
+        already is not added again. `kind` chooses the handler, which gets `payload`.
+        """
         if isinstance(unless, str):
             raise TypeError(f"unless is {unless!r}; expected some keys")
         if job_id is None:
@@ -146,18 +172,22 @@ class LaterCalls:
         return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
 
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
-        """Like `dead_jobs`, but returns the future of its answer at once."""
+        """Read jobs of this client's name that were given up after their last attempt.
+
+        Those with numbers above `after`, as many as fit into a message: go on after the last one,
+        until there are none. They stay where they are.
+        """
         return self._call(ReadDead, (after,))
 
     def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Like `retry_dead`, but returns the future of its answer at once.
+        """Have dead jobs tried again, from the first attempt; answers how many there were.
 
-        In one message: a server refuses more than its `max_items` numbers.
+        `retry_dead_later` sends one message: a server refuses more than its `max_items` numbers.
         """
         return self._call(EndDead, ([*numbers], False))
 
     def drop_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Like `drop_dead`, but returns the future of its answer at once, as `retry_dead_later`."""
+        """Forget dead jobs; answers how many there were. Sent as `retry_dead` sends them."""
         return self._call(EndDead, ([*numbers], True))
 
     def complete_later(
@@ -168,7 +198,17 @@ class LaterCalls:
         limit: int | None = None,
         hold: float | timedelta = 0.0,
     ) -> ReplyFuture[int]:
-        """Like `complete`, but returns the future of its answer at once."""
+        """Complete a key for all operations at the server; answers how many that completed.
+
+        `limit`: for at most so many operations, the longest waiting first; those that it neither
+        completes nor brings nearer do not count. `hold`: for so many seconds the event also counts
+        for operations that are submitted later; `limit` bounds both together. It replaces what is
+        held for the key, without `hold`, too.
+
+        The completions are on disk then, and what is held. `value` is anything that MessagePack can
+        hold. If the connection is lost before the answer, the completion is sent again, and done
+        once.
+        """
         completion = Completion(
             checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
         )
@@ -179,31 +219,44 @@ class LaterCalls:
         return self._call(Complete, completion)
 
     def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
-        """Like `fail`, but returns the future of its answer at once."""
+        """Fail a key for all operations at the server; answers how many that ended.
+
+        Their futures raise OperationFailed, with the name of the error's class and its text.
+        Operations for which that key has counted go on. What is held for the key stays. Otherwise
+        like `complete`.
+        """
         return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
 
     def extend_later(
-        self, operation: str | ServiceFuture, timeout: float | timedelta
+        self, operation: OperationName, timeout: float | timedelta
     ) -> ReplyFuture[bool]:
-        """Like `extend`, but returns the future of its answer at once."""
+        """Have an operation's timeout count anew from now, by its future or its id.
+
+        The operation keeps its place among those that wait. False if it has ended or is not known.
+        That is on disk then. If the connection is lost before the answer, it is sent again, and
+        done once.
+        """
         return self._call(Extend, TimeoutExtension(op_id_of(operation), to_ms(timeout)))
 
-    def cancel_later(self, operation: str | ServiceFuture) -> ReplyFuture[bool]:
-        """Like `cancel`, but returns the future of its answer at once."""
+    def cancel_later(self, operation: OperationName) -> ReplyFuture[bool]:
+        """Cancel an operation, by its future or its id; False if it has ended or is not known."""
         return self._call(Cancel, op_id_of(operation))
 
-    def query_later(self, operation: str | ServiceFuture) -> ReplyFuture[OperationStatus]:
-        """Like `query`, but returns the future of its answer at once."""
+    def query_later(self, operation: OperationName) -> ReplyFuture[OperationStatus]:
+        """Read what the server knows of an operation, by its future or its id."""
         return self._call(Query, op_id_of(operation))
 
     def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
-        """Like `unread`, but returns the future of its answer at once."""
+        """Read outcomes of this client's name that are not acknowledged, oldest first.
+
+        Pages as `dead_jobs` does.
+        """
         return self._call(Unread, (after,))
 
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Like `acknowledge`, but returns the future of its answer at once.
+        """Acknowledge outcomes of this client's name, by number; answers how many were there.
 
-        In one message: a server refuses more than its `max_items` numbers.
+        The server keeps them no longer, and no client gets them. Sent as `retry_dead` sends them.
         """
         return self._call(Acknowledge, ([*numbers], True))
 
@@ -217,15 +270,15 @@ class LaterCalls:
         cursor: int = 0,
         limit: int = 100,
     ) -> ReplyFuture[Operations]:
-        """Like `list_page`, but returns the future of its answer at once."""
-        return self._list(cursor, limit, kind, key, client, state)
+        """Read a page of `list`, which may be empty, and the `cursor` of the next.
 
-    def _list(self, after: int, limit: int, *filters: str | None) -> ReplyFuture[Operations]:
-        """Read a page; `filters`: kind, key, client, state."""
-        return self._call(ReadOperations, (after, checked_limit(limit), *filters))
+        That is its `after`; None: there are no more.
+        """
+        item = cursor, checked_limit(limit), kind, key, client, state
+        return self._call(ReadOperations, item)
 
     def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
-        """Like `stats`, but returns the future of its answer at once."""
+        """Read the server's stats by name; see `ServerStats`."""
         return self._call(Stats, ())
 
     def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
@@ -298,9 +351,19 @@ def error_texts(error: object) -> tuple[str, str]:
     return type(error).__name__, str(error).encode("utf-8", "replace").decode()
 
 
-def op_id_of(operation: str | ServiceFuture) -> str:
+def op_id_of(operation: OperationName) -> str:
     """Return the id of an operation. Raises TypeError."""
-    op_id = operation.op_id if isinstance(operation, ServiceFuture) else operation
+    op_id = getattr(operation, "op_id", operation)
     if not isinstance(op_id, str):
         raise TypeError(f"operation is {operation!r}; expected its id or its future")
     return checked_text(op_id, "operation")
+
+
+def described_by(call: Callable[..., ReplyFuture[Any]], made: _F) -> _F:
+    """Give what was made of a `..._later` call its name, docstring and signature."""
+    functools.update_wrapper(made, call)
+    made.__name__ = made.__qualname__ = call.__name__.removesuffix("_later")
+    signature = inspect.signature(call)
+    (answer,) = get_args(signature.return_annotation)
+    made.__signature__ = signature.replace(return_annotation=answer)  # type: ignore[attr-defined]
+    return made
