@@ -51,7 +51,7 @@ HOT = [
     "purgatory/core/keys.py",
     "purgatory/core/operations/deferred.py",
     "purgatory/core/operations/keyed.py",
-    "purgatory/core/operations/lifecycle.py",
+    "purgatory/core/operations/outcome_race.py",
     "purgatory/core/operations/operation.py",
     "purgatory/core/operations/operation_state.py",
     "purgatory/core/outcome_recorder.py",

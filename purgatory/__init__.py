@@ -16,8 +16,8 @@ The front door: all public names are here. Inside, each room imports only from t
     registry, errors
 
 In `core`, `purgatory` and `purgatory_core` have the methods of `Purgatory`, `watch_lists`
-key -> operations; in `core.operations`, `lifecycle` has the race of completion and expiry, and the
-callbacks.
+key -> operations; in `core.operations`, `outcome_race` has the race of completion and expiry, and
+the callbacks.
 
 `timingwheel` (when) and `mq` (messages between threads) are packages of their own.
 """

@@ -22,7 +22,7 @@ from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, 
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
-from timingwheel.executors.worker import MAX_WORKERS, SLOW_TASK_S
+from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import prepare_task
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE

@@ -28,8 +28,8 @@ from timingwheel.clocks.clock_reader import clock_reader_for
 from timingwheel.clocks.duration import delay_to_ns, moment_to_ns, tick_to_ns, to_ns
 from timingwheel.errors import TimerClosed, TimerForked
 from timingwheel.executors.executor import TaskExecutor
-from timingwheel.executors.pool import RefusedBuckets, executor_for
-from timingwheel.executors.worker import ClockLeader, WorkerExecutor
+from timingwheel.executors.slow_tasks import ClockLeader, WorkerExecutor
+from timingwheel.executors.user_pool import RefusedBuckets, executor_for
 from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring

@@ -14,9 +14,9 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit, check_limit
-from purgatory.core.operations.lifecycle import finalize, finish, request_check
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, UNAFFECTED, WON
+from purgatory.core.operations.outcome_race import finalize, finish, request_check
 from purgatory.core.parts import PurgatoryParts
 from timingwheel.lowlevel import COMPILED, to_ns
 

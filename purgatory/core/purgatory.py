@@ -13,8 +13,8 @@ from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import KeyCommandHandler
 from purgatory.core.held_events import HeldEvents
-from purgatory.core.operations.lifecycle import finish
 from purgatory.core.operations.operation_state import CANCELLED
+from purgatory.core.operations.outcome_race import finish
 from purgatory.core.outcome_recorder import Journal, OnError, OutcomeRecorder
 from purgatory.core.parts import PurgatoryParts
 from purgatory.core.purgatory_core import PurgatoryCore

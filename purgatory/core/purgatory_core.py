@@ -3,7 +3,7 @@
 Any thread submits, completes and cancels; the timer's executor expires. Each decision is made under
 one lock, that of the watch lists, an operation or the timer, never two at once, and user code runs
 under none of them. `submission` and `completion` have what is done for an operation and for a key,
-`lifecycle` the race of completion and expiry.
+`outcome_race` the race of completion and expiry.
 
 Compiled, hence apart from `purgatory`, which has the rest of the class.
 """

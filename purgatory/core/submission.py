@@ -7,8 +7,8 @@ the lists. After the second check, events that are held count. For `purgatory_co
 from collections.abc import Hashable
 
 from purgatory.core.completion import count_held
-from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, request_check
 from purgatory.core.operations.operation import DelayedOperation, attach, detach
+from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, request_check
 from purgatory.core.parts import PurgatoryParts
 from purgatory.errors import PurgatoryClosed
 from timingwheel import TimerClosed, TimerError, TimerTask

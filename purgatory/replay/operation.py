@@ -11,7 +11,6 @@ from operator import attrgetter, sub
 from typing import Any, Final
 
 from purgatory.core.operations.keyed import KeyedOperation, prepare_keyed
-from purgatory.core.operations.lifecycle import end_alone
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     CANCELLED,
@@ -22,6 +21,7 @@ from purgatory.core.operations.operation_state import (
     Outcome,
     outcome_of,
 )
+from purgatory.core.operations.outcome_race import end_alone
 from purgatory.replay.clock import ReplayClock
 from purgatory.trace import rules
 from purgatory.trace.rows import Columns, OutcomeRow

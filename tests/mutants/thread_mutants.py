@@ -25,7 +25,7 @@ THREAD_MUTANTS = [
     ),
     Mutant(
         "an end does not look whether it is the first",
-        OPERATIONS + "lifecycle.py",
+        OPERATIONS + "outcome_race.py",
         "    if operation._op_outcome is not None:\n        return False\n"
         "    operation._op_outcome =",
         "    operation._op_outcome =",
@@ -44,7 +44,7 @@ THREAD_MUTANTS = [
     ),
     Mutant(
         "a leader takes no further task",
-        TIMER + "executors/worker.py",
+        TIMER + "executors/slow_tasks.py",
         "        while job is not None:\n            run, bucket = job\n            run(bucket)\n"
         "            job = self._next_job(me, job)\n",
         "        if job is not None:\n            run, bucket = job\n            run(bucket)\n",

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Final
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
-from purgatory.core.operations.lifecycle import finalize, try_set_outcome
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
     COMPLETED,
@@ -20,6 +19,7 @@ from purgatory.core.operations.operation_state import (
     leave,
     prepare_operation,
 )
+from purgatory.core.operations.outcome_race import finalize, try_set_outcome
 from timingwheel.lowlevel import COMPILED, keep_for_ever, new_hot_rlock
 
 # Stands for "no value": any other object may be a value.

@@ -6,16 +6,15 @@ never while user code runs, and never together with another lock of this package
 callback does, to the purgatory, to other operations, or to its own key, can deadlock. (Operations
 may share a lock: see `timingwheel.lowlevel.shared_lock`.)
 
-`lifecycle` has the race for the outcome and what follows. Compiled, those few lines are an atomic
-section, which takes no lock, or without the interpreter lock one that costs little. What is done
-for each operation is written as functions, there and here: compiled, a method of a class that may
-be subclassed is looked up at each call.
+`outcome_race` has the race for the outcome and what follows. Compiled, those few lines are an
+atomic section, which takes no lock, or without the interpreter lock one that costs little. What is
+done for each operation is written as functions, there and here: compiled, a method of a class that
+may be subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
-from purgatory.core.operations.lifecycle import MAX_ATTEMPTS, finish, request_check
 from purgatory.core.operations.operation_state import (
     CANCELLED,
     COMPLETED,
@@ -26,6 +25,7 @@ from purgatory.core.operations.operation_state import (
     enter,
     leave,
 )
+from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, finish, request_check
 from timingwheel.lowlevel import COMPILED
 
 

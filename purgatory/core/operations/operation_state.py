@@ -1,6 +1,6 @@
 """OperationState: the fields and hooks of a delayed operation; its owner; Outcome: how it ends.
 
-`DelayedOperation` is the class for users. This one is beneath it, so that `lifecycle`
+`DelayedOperation` is the class for users. This one is beneath it, so that `outcome_race`
 can work on an operation without importing it. Any thread.
 """
 
@@ -53,7 +53,7 @@ CALLBACKS_DONE: Final = 5
 # What an event of a watch key does to an operation.
 UNAFFECTED: Final = 0
 PROGRESSED: Final = 1  # the key counts now; others are needed
-WON: Final = 2  # its outcome is set, and the caller calls `lifecycle.finalize`
+WON: Final = 2  # its outcome is set, and the caller calls `outcome_race.finalize`
 ENDED: Final = 3
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from purgatory import KeyedOperation, Outcome
-from purgatory.core.operations import lifecycle
+from purgatory.core.operations import outcome_race
 from tests.testing.interrupts import GROUND_FLOOR, PURGATORY, TIMINGWHEEL, interrupted_at
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import Hooked, PurgatoryHarness, Recorder
@@ -232,7 +232,7 @@ PLACES = [(action, (PURGATORY,)) for action in ACTIONS] + [
 @pytest.mark.parametrize(("action", "folders"), PLACES)
 def test_an_interrupt_at_every_place(action, folders, monkeypatch):
     """After an interrupt at any place, counts, callbacks, lists and wheel agree."""
-    monkeypatch.setattr(lifecycle, "MAX_NESTED", 2)
+    monkeypatch.setattr(outcome_race, "MAX_NESTED", 2)
     at, fired, broken = 0, True, []
     while fired:
         at += 1

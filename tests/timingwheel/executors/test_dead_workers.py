@@ -20,7 +20,7 @@ from tests.timingwheel.executors.test_worker import (
     workers,
 )
 from timingwheel import COMPILED, ManualClock, Timer
-from timingwheel.executors.worker import WorkerExecutor
+from timingwheel.executors.slow_tasks import WorkerExecutor
 from timingwheel.lowlevel import ConditionWaiter
 
 # A thread is killed once at one point of so many; 1: at each of them.

@@ -8,9 +8,9 @@ from collections.abc import Hashable
 from msgspec import Raw
 
 from _purgatory_cpython.mypyc_types import i64
-from purgatory.core.operations.lifecycle import finish
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import COMPLETED, FAILED
+from purgatory.core.operations.outcome_race import finish
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import NOTHING
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
-from timingwheel.executors.pool import MAX_JOBS
+from timingwheel.executors.user_pool import MAX_JOBS
 
 
 class CountingPool(ThreadPoolExecutor):

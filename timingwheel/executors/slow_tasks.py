@@ -1,4 +1,4 @@
-"""WorkerExecutor: the default executor, a leader that runs what is due and a standby.
+"""WorkerExecutor: the default executor; a standby relieves a leader that is in a slow task.
 
 Its threads, the *workers*, are all alike; what differs is their role.
 

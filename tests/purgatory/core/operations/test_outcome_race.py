@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from purgatory.core.operations.lifecycle import MAX_NESTED
+from purgatory.core.operations.outcome_race import MAX_NESTED
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,

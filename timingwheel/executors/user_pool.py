@@ -12,7 +12,7 @@ from collections.abc import Callable
 from _purgatory_cpython.locks import new_rlock
 from timingwheel.bucket import TimerTaskList
 from timingwheel.executors.executor import InlineExecutor, RunBucket, TaskExecutor
-from timingwheel.executors.worker import FiredCount, WorkerExecutor
+from timingwheel.executors.slow_tasks import FiredCount, WorkerExecutor
 from timingwheel.runner import TaskRunner
 
 Refuse = Callable[[TimerTaskList, BaseException], None]

@@ -11,7 +11,7 @@ from tests.timingwheel.test_timer_fork import in_child
 from timingwheel import ManualClock, Timer
 from timingwheel.bucket import TimerCounters
 from timingwheel.executors import worker
-from timingwheel.executors.worker import WorkerExecutor
+from timingwheel.executors.slow_tasks import WorkerExecutor
 
 HANG = 30  # seconds; a test that waits longer has failed
 

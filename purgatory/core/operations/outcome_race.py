@@ -1,4 +1,4 @@
-"""Lifecycle: the race of completion, expiry and cancellation, and what follows from its outcome.
+"""Outcome race: completion, expiry and cancellation race; one wins, and the callbacks follow.
 
 The thread that sets `_op_outcome` has won the race; that happens once. It takes the operation off
 the wheel and the watch lists. What follows are *actions*: call `try_complete` (again), then the
