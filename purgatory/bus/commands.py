@@ -88,5 +88,6 @@ class TermAck:
     worker: str
 
 
-LoopCommand = Wake | CompleteKey | FailKey | CancelForKey | Barrier | StopLoop
+KeyCommand = CompleteKey | FailKey | CancelForKey
+LoopCommand = Wake | KeyCommand | Barrier | StopLoop
 WorkerCommand = Activate | Term

@@ -11,20 +11,11 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from mq import Mailbox, MailboxClosed
-from purgatory.bus.commands import (
-    Barrier,
-    CancelForKey,
-    CompleteKey,
-    FailKey,
-    LoopCommand,
-    StopLoop,
-    Wake,
-)
+from purgatory.bus.commands import Barrier, KeyCommand, LoopCommand, StopLoop, Wake
 from purgatory.bus.worker_pool import WorkerPool
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent, Reaper, new_rlock
@@ -90,33 +81,23 @@ def _note_end(this: "weakref.ref[MailboxReader]", dead: "weakref.ref[_Mark]") ->
             event.set()
 
 
-class CommandHandler(Protocol):
-    """What the loop does with commands."""
-
-    def complete_posted(self, key: Hashable, value: object, limit: int, hold_ns: int) -> object:
-        """Complete a key, also while the purgatory closes."""
-
-    def fail_posted(self, key: Hashable, error: BaseException) -> object:
-        """Fail a key, also while the purgatory closes."""
-
-    def cancel_posted(self, key: Hashable) -> object:
-        """Cancel what waits for a key, also while the purgatory closes."""
-
-
 class Bus:
     """The mailbox of a purgatory's loop. Any thread posts; the loop's thread calls `wait`.
 
-    `workers`: those of the purgatory's own timer.
+    `do_command`: does what is posted for a key. `workers`: those of the purgatory's own timer.
 
     While no loop runs, the thread that calls `Purgatory.step` is the loop.
     """
 
     def __init__(
-        self, name: str, handler: CommandHandler, workers: WorkerPool | None = None
+        self,
+        name: str,
+        do_command: Callable[[KeyCommand], object],
+        workers: WorkerPool | None = None,
     ) -> None:
         self.mailbox: Mailbox[LoopCommand] = Mailbox()
         self._name = name
-        self._handler = handler
+        self._do_command = do_command
         self._workers = workers
         # Held while commands are taken out, never while they are done. A loop that has just started
         # and a thread that steps may meet here.
@@ -173,18 +154,14 @@ class Bus:
 
     def _do(self, command: LoopCommand) -> None:
         match command:
-            case CompleteKey(key, value, limit, hold_ns):
-                self._handler.complete_posted(key, value, limit, hold_ns)
-            case FailKey(key, error):
-                self._handler.fail_posted(key, error)
-            case CancelForKey(key):
-                self._handler.cancel_posted(key)
+            case Wake():
+                pass
             case Barrier(reached):
                 reached.set()
             case StopLoop():
                 self._stopped = True
-            case Wake():
-                pass
+            case _:
+                self._do_command(command)
 
     def flush(self, loop_runs: Callable[[], bool], timeout: float | None) -> None:
         """Return when all commands posted before are done; `loop_runs` says whether a loop is.
@@ -207,7 +184,7 @@ class Bus:
     def start_loop(self) -> None:
         """Start a loop for the commands alone; nothing happens if it runs."""
         if self._loop is None:
-            self._loop = Reaper(_NoTimer(self), self, f"{self._name}-bus")
+            self._loop = Reaper(self, self, f"{self._name}-bus")
             self._loop.start()
 
     def loop_runs(self) -> bool:
@@ -221,21 +198,19 @@ class Bus:
                 self.post(StopLoop())
             self._loop.join(timeout)
 
-
-class _NoTimer:
-    """What the reaper of a bus without a timer advances: nothing, until it is stopped."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    # What that loop advances in the place of a timer: nothing, until it is stopped.
 
     def advance_clock(self) -> bool:
+        """See `Advanceable`."""
         return False
 
     def max_sleep(self) -> float | None:
+        """See `Advanceable`."""
         return None
 
     def finished(self) -> bool:
-        return self._bus._stopped
+        """See `Advanceable`."""
+        return self._stopped
 
     def shut_down(self) -> None:
-        pass
+        """See `Advanceable`."""

@@ -13,6 +13,7 @@ one: by then the event may be held no more, and others may have come.
 from collections.abc import Hashable
 from typing import Any, Final
 
+from purgatory.bus.commands import CompleteKey, FailKey, KeyCommand
 from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit, check_limit
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, UNAFFECTED, WON
@@ -166,20 +167,11 @@ def cancel_for_key(parts: PurgatoryParts, key: Hashable) -> list[DelayedOperatio
     return [operation for operation in parts.lists.watchers_of(key) if finish(operation, CANCELLED)]
 
 
-class KeyCommandHandler:
-    """Does what was posted to the loop; see `purgatory.bus.loop.CommandHandler`."""
-
-    def __init__(self, parts: PurgatoryParts) -> None:
-        self._parts: Final = parts
-
-    def complete_posted(self, key: Hashable, value: object, limit: int, hold_ns: int) -> None:
-        """Complete a key, also while the purgatory closes."""
-        complete_and_hold(self._parts, key, value, limit, hold_ns)
-
-    def fail_posted(self, key: Hashable, error: BaseException) -> None:
-        """Fail a key, also while the purgatory closes."""
-        fail_key(self._parts, key, error)
-
-    def cancel_posted(self, key: Hashable) -> None:
-        """Cancel what waits for a key, also while the purgatory closes."""
-        cancel_for_key(self._parts, key)
+def do_posted(parts: PurgatoryParts, command: KeyCommand) -> None:
+    """Do what was posted to the loop, also while the purgatory closes."""
+    if isinstance(command, CompleteKey):
+        complete_and_hold(parts, command.key, command.value, command.limit, command.hold_ns)
+    elif isinstance(command, FailKey):
+        fail_key(parts, command.key, command.error)
+    else:
+        cancel_for_key(parts, command.key)

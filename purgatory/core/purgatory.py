@@ -7,11 +7,12 @@ as the registry of live purgatories does; mypyc's classes cannot be.
 
 import atexit
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import WorkerPool
-from purgatory.core.completion import KeyCommandHandler
+from purgatory.core.completion import do_posted
 from purgatory.core.held_events import HeldEvents
 from purgatory.core.operations.operation_state import CANCELLED
 from purgatory.core.operations.outcome_race import finish
@@ -65,7 +66,7 @@ class Purgatory(PurgatoryCore):
         held = HeldEvents(name, timer, _check_max_held(max_held))
         owner = OutcomeRecorder(name, lists, timer, self._owns_timer, on_error, journal)
         parts = PurgatoryParts(owner, lists, held, timer)
-        super().__init__(name, timer, parts, Bus(name, KeyCommandHandler(parts), pool))
+        super().__init__(name, timer, parts, Bus(name, partial(do_posted, parts), pool))
         if timer.running:
             owner.enable_gc_untracking()
         self._registry = registry

@@ -210,16 +210,17 @@ class PurgatoryCore:
     def stats(self) -> PurgatoryStats:
         """Return the figures of this moment. O(1)."""
         lists, mailbox = self._parts.lists, self._bus.mailbox
+        completed, failed, expired, cancelled = lists.outcomes()
         return PurgatoryStats(
             name=self.name,
             pending=lists.pending,
             watch_entries=lists.entries,
             watched_keys=len(lists),
             held=len(self._parts.held),
-            completed=lists.completed,
-            failed=lists.failed,
-            expired=lists.expired,
-            cancelled=lists.cancelled,
+            completed=completed,
+            failed=failed,
+            expired=expired,
+            cancelled=cancelled,
             mailbox_commands=mailbox.sent,
             mailbox_depth=mailbox.depth,
         )

@@ -126,9 +126,7 @@ class WatchLists:
     """The watch lists of one purgatory, and its counts. All methods may be called by any thread.
 
     `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
-    nothing is watched any more either; the latter can be read without a call. `entries`: pairs of
-    operation and key. `pending`: operations. `completed`, `failed`, `expired`, `cancelled`:
-    operations that ended so.
+    nothing is watched any more either; the latter can be read without a call.
     """
 
     def __init__(self, name: str, shards: list[WatchShard] | None = None, lock: Any = None) -> None:
@@ -330,25 +328,15 @@ class WatchLists:
         """How many operations are on the lists."""
         return sum([shard.pending for shard in self._shards])
 
-    @property
-    def completed(self) -> int:
-        """How many operations completed."""
-        return sum([shard.completed for shard in self._shards])
-
-    @property
-    def failed(self) -> int:
-        """How many operations failed."""
-        return sum([shard.failed for shard in self._shards])
-
-    @property
-    def expired(self) -> int:
-        """How many operations expired."""
-        return sum([shard.expired for shard in self._shards])
-
-    @property
-    def cancelled(self) -> int:
-        """How many operations were cancelled."""
-        return sum([shard.cancelled for shard in self._shards])
+    def outcomes(self) -> tuple[int, int, int, int]:
+        """Return how many operations completed, failed, expired and were cancelled."""
+        shards = self._shards
+        return (
+            sum([shard.completed for shard in shards]),
+            sum([shard.failed for shard in shards]),
+            sum([shard.expired for shard in shards]),
+            sum([shard.cancelled for shard in shards]),
+        )
 
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from timingwheel.lowlevel import keep_for_ever, new_condition
 
@@ -29,36 +29,6 @@ CANCELLED: Final = "CANCELLED"
 CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
 
 _T = TypeVar("_T")
-
-
-class DeferredState(Protocol):
-    """What a future reads and sets of its operation; see `DeferredOperation`."""
-
-    state: object
-    result: object
-    error: object
-    cancel_requested: bool
-
-    def on_first_access(self, future: Any) -> None:
-        """Register a future of which a lazy attribute is about to be accessed."""
-
-    def extend(self, timeout: float | timedelta) -> bool:
-        """Let the timeout count anew from now."""
-
-    def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
-        """End the operation as the program says."""
-
-    def on_wait(self) -> None:
-        """Note that a thread is about to wait for the future."""
-
-    def cancel(self) -> bool:
-        """Cancel the operation."""
-
-    def cancelled(self) -> bool:
-        """Whether the operation was cancelled."""
-
-    def done(self) -> bool:
-        """Whether the operation has ended."""
 
 
 class LazyAttribute(Generic[_T]):
@@ -133,7 +103,7 @@ class DeferredFuture(FastResultFuture[Any]):
     """
 
     __slots__ = ("_operation",)
-    _operation: DeferredState  # set once
+    _operation: Any  # set once: its `DeferredOperation`, which imports this module
     _called = 0  # how many of its callbacks were called
 
     __init__ = object.__init__
@@ -158,14 +128,14 @@ class DeferredFuture(FastResultFuture[Any]):
         operation.cancel_requested = True
         operation.cancel()
         # The future itself may be cancelled later, by the thread that runs the actions.
-        return operation.cancelled()
+        return bool(operation.cancelled())
 
     def extend(self, timeout: float | timedelta) -> bool:
         """Let the timeout count anew from now; False if the future has ended.
 
         `timeout`: seconds or a timedelta. Raises TypeError and ValueError for a bad one.
         """
-        return self._operation.extend(timeout)
+        return bool(self._operation.extend(timeout))
 
     def set_result(self, result: Any) -> None:
         """End the operation with a result of your own: its outcome is completed.

@@ -155,19 +155,25 @@ class OperationState(TimerTask):
         self._op_stage = UNFINISHED
 
     def try_complete(self) -> object:
-        """See `DelayedOperation`."""
+        """Check the condition; when it is satisfied: `return self.force_complete()`.
+
+        Called at submission and for each completion of a watch key, never twice at a time. An
+        exception is reported and counts as not satisfied.
+        """
         return False
 
+    # The callbacks may return anything: compiled, `None` would be enforced.
+
     def on_complete(self) -> object:
-        """See `DelayedOperation`."""
+        """Called exactly once, on completion or on expiry; not when cancelled."""
         return None
 
     def on_expiration(self) -> object:
-        """See `DelayedOperation`."""
+        """Called after `on_complete`, only when the operation expired."""
         return None
 
     def on_cancel(self) -> object:
-        """See `DelayedOperation`."""
+        """Called exactly once, when the operation was cancelled: nothing else will come."""
         return None
 
     def on_failure(self) -> object:

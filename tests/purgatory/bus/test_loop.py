@@ -344,17 +344,10 @@ class TestClose:
         """If the loop's thread ends before it has read all, the waiting thread does the rest."""
         done, read, end = [], threading.Event(), threading.Event()
 
-        class Handler:
-            def complete_posted(self, key, value, limit, hold_ns):
-                done.append((key, value, threading.current_thread().name))
+        def do_command(command):
+            done.append((command.key, command.value, threading.current_thread().name))
 
-            def fail_posted(self, key, error):
-                done.append((key, error))
-
-            def cancel_posted(self, key):
-                done.append(key)
-
-        bus = Bus("b", Handler())
+        bus = Bus("b", do_command)
 
         def loop():
             bus.wait(PATIENCE)

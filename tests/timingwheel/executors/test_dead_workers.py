@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, Interrupter
-from tests.timingwheel.executors.test_worker import (
+from tests.timingwheel.executors.test_slow_tasks import (
     HANG,
     Slow,
     driven,

@@ -10,7 +10,7 @@ from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
 from tests.timingwheel.test_timer_fork import in_child
 from timingwheel import ManualClock, Timer
 from timingwheel.bucket import TimerCounters
-from timingwheel.executors import worker
+from timingwheel.executors import slow_tasks
 from timingwheel.executors.slow_tasks import WorkerExecutor
 
 HANG = 30  # seconds; a test that waits longer has failed
@@ -70,7 +70,7 @@ def driven(started, **options):
 @pytest.fixture
 def never_slow(monkeypatch):
     """Take no task for slow, however busy the machine is."""
-    monkeypatch.setattr(worker, "SLOW_TASK_S", HANG)
+    monkeypatch.setattr(slow_tasks, "SLOW_TASK_S", HANG)
 
 
 started_or_not = pytest.mark.parametrize("started", [True, False])
@@ -236,7 +236,7 @@ class TestSlowTask:
     @started_or_not
     def test_bounded(self, started, monkeypatch):
         """No more than MAX_WORKERS threads are started; then a task waits for one of them."""
-        monkeypatch.setattr(worker, "MAX_WORKERS", 3)
+        monkeypatch.setattr(slow_tasks, "MAX_WORKERS", 3)
         tasks, last = [Slow() for _ in range(3)], threading.Event()
         with driven(started) as (timer, advance):
             for task in tasks:
