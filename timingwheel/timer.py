@@ -13,14 +13,13 @@ Past 400 lines: most of it is the public interface, with what it promises.
 
 import concurrent.futures
 import contextlib
-import os
 import threading
-import weakref
 from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
+from _purgatory_cpython import fork
 from timingwheel._cpython.freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
@@ -45,7 +44,6 @@ JOIN_GRACE_S = 0.1  # `close` waits that long for a thread to notice that its ti
 # The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
-
 
 _MAX_COUNT = 2**61
 
@@ -104,7 +102,7 @@ class Timer(TimerCore):
         self._waiters: tuple[Waiter, ...] = ()
         self._was_advanced = False  # set once, by any thread that advances the clock
         self._clock_reader.on_advance(self._wake)
-        _timers.add(self)
+        fork.register(self)
 
     def __bool__(self) -> bool:
         """Return True, with or without pending tasks."""
@@ -414,6 +412,12 @@ class Timer(TimerCore):
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self.close()
 
+    def after_fork(self) -> None:
+        """Let all calls of this copy in a forked child raise: it has none of the threads."""
+        error = TimerForked(f"timer {self.name!r} was made before fork; make one in this process")
+        for state in self._wheels.all():
+            state.lock.poison(error)
+
     def __del__(self) -> None:
         # Tasks that the program holds are cancelled, and tracked again.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
@@ -436,17 +440,3 @@ def _check_count(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} is {value!r}; expected at least {least}")
     if value > _MAX_COUNT:
         raise ValueError(f"{name} is {value!r}; expected at most {_MAX_COUNT}")
-
-
-_timers: "weakref.WeakSet[Timer]" = weakref.WeakSet()
-
-
-def _refuse_in_child() -> None:
-    """Let all calls of a timer's copy in a forked child raise: it has none of the threads."""
-    for timer in list(_timers):
-        error = TimerForked(f"timer {timer.name!r} was made before fork; make one in this process")
-        for state in timer._wheels.all():
-            state.lock.poison(error)
-
-
-os.register_at_fork(after_in_child=_refuse_in_child)

@@ -14,7 +14,6 @@ interpreter lock" in docs/performance.md. Any thread.
 """
 
 from collections.abc import Hashable
-from types import TracebackType
 from typing import Final
 
 from _purgatory_cpython.atomicity import (
@@ -282,11 +281,6 @@ class LockOfAll:
         for shard in self._shards:
             _enter_section(shard.lock)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         for shard in self._shards:
             _leave_section(shard.lock)
