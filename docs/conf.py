@@ -1,14 +1,13 @@
 """How Sphinx builds the site of these pages: `make docs`."""
 
-from importlib.metadata import version as installed_version
-
 import purgatory
 import purgatory.service
+from purgatory.version import package_version
 
 project = "timer-purgatory"
 author = "The timer-purgatory authors"
 copyright = "the timer-purgatory authors"  # noqa: A001 - Sphinx's name
-release = version = installed_version("timer-purgatory")
+release = version = package_version()
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["deflist"]

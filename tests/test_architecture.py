@@ -42,7 +42,12 @@ FLOORS = {
         ["purgatory.journal.*"],
         ["purgatory.trace.*", "purgatory.core.*"],
         ["purgatory.bus.*", "purgatory.metrics"],
-        ["purgatory.registry purgatory.errors purgatory.durations purgatory.durable_files"],
+        [
+            (
+                "purgatory.registry purgatory.errors purgatory.durations purgatory.durable_files "
+                "purgatory.version"
+            )
+        ],
     ],
     "purgatory.service": [
         ["purgatory.service"],
@@ -59,7 +64,7 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
-                "purgatory.service.version purgatory.service.protocol purgatory.service.encoding "
+                "purgatory.service.protocol purgatory.service.encoding "
                 "purgatory.service.errors"
             )
         ],

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import importlib.metadata
 import io
 import os
 import sys
@@ -36,6 +35,7 @@ from purgatory.cli import (
 from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.errors import PurgatoryError
 from purgatory.service.config import CONFIG_FILE, PREFIX, Config
+from purgatory.version import package_version
 
 COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     replay.add_parser,
@@ -133,7 +133,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"purgatory {_version()}")
+    parser.add_argument("--version", action="version", version=f"purgatory {package_version()}")
     parser.set_defaults(whole=parser)  # for `_complete`
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_parser in COMMANDS:
@@ -222,10 +222,3 @@ def _drop_output() -> None:
                 pass
     finally:
         os.close(nowhere)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("timer-purgatory")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
-from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.collector import seldom_collecting
 from tests.simulation.faults import REFUSING, Faults, Victim
 from tests.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from tests.simulation.journal.simulated_sink import JOURNAL_SETTLE_S, TROUBLE_S
 from tests.simulation.journal.world_journal import WorldJournal
+from tests.simulation.measured_server import MeasuredServer
 from tests.simulation.oracle import Oracle
 from tests.simulation.programs.async_program import AsyncProgram
 from tests.simulation.programs.program import Program
@@ -77,7 +77,9 @@ class Simulation:
         self.journals: list[WorldJournal] = (
             [WorldJournal(seed, self.oracle)] if self.workload.has_journal else []
         )
-        self.server: ServerHost = self._make_server()
+        self.server = MeasuredServer(
+            Machine(self.world, "server"), self.network, self.troubles, self.journals
+        )
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
         self.oracle.latest_now_ms = self.server.latest_now_ms
         self.programs: list[Program] = [self._program(n) for n in range(self.workload.clients)]
@@ -98,10 +100,6 @@ class Simulation:
             settings.kinds,
         )
         self.oracle.disk_may_fail = not REFUSING.isdisjoint(self.faults.kinds)
-
-    def _make_server(self) -> ServerHost:
-        made = Machine(self.world, "server"), self.network, self.troubles.add
-        return ServerHost(*made, *[journal.make_sink for journal in self.journals])
 
     def _program(self, number: int) -> Program:
         cls = AsyncProgram if self.workload.has_async and number % 2 == 0 else Program

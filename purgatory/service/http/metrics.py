@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from purgatory.service.protocol import VERSION
 from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME
 from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
-from purgatory.service.version import package_version
+from purgatory.version import package_version
 
 if TYPE_CHECKING:
     from purgatory.service.server.journal.journal_sink import JournalStats

@@ -6,7 +6,6 @@ while the purgatory works, so they are not from exactly the same moment.
 
 from __future__ import annotations
 
-import importlib.metadata
 import socket
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.version import package_version
 from timingwheel import monotonic_ms
 from timingwheel.lowlevel import NS_PER_MS
 
@@ -57,7 +57,7 @@ class StatusReader:
         self._operations = operations
         self._address = address
         self._host = socket.gethostname()
-        self._version = importlib.metadata.version("timer-purgatory")
+        self._version = package_version()
         self._started = time.monotonic()
 
     def read(self) -> dict[str, Any]:

@@ -116,8 +116,8 @@ def _operations_bytes(store: Store) -> int:
 
 def _others_bytes(store: Store) -> int:
     """Return the bytes of held events, of remembered replies, and of the values of keys."""
-    held = sum(held_bytes(key, size) for key, size in store.held_sizes())
-    values = sum(value_bytes(size) for (size,) in store.progress_sizes())
-    replies = [(session, reply_bytes(size)) for session, size in store.reply_sizes()]
+    held = sum(held_bytes(key, size) for key, size in store.sizes("held"))
+    values = sum(value_bytes(size) for _, size in store.sizes("progress"))
+    replies = [(session, reply_bytes(size)) for session, size in store.sizes("replies")]
     sessions = sum(map(session_bytes, {session for session, _ in replies}))
     return held + values + sessions + sum(size for _, size in replies)

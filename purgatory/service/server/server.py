@@ -39,7 +39,7 @@ from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.store.database_files import data_directory_lock
 from purgatory.service.store.store import Store
-from purgatory.service.version import package_version
+from purgatory.version import package_version
 from timingwheel.lowlevel import Reaper
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sqlite3
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from purgatory.durable_files import fsync
 from purgatory.errors import StoreError
@@ -151,36 +151,23 @@ def _copy(connection: sqlite3.Connection, target: Path) -> None:
         copy.close()
 
 
-class DatabaseFiles(Protocol):
-    """The files of a database; a simulation has its own."""
+class DatabaseFiles:
+    """What a store does to the files of a database; a simulation has its own."""
 
     def make_private(self, path: Path) -> None:
         """Make an empty database file, or make the files of one private. Raises StoreError."""
-
-    def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
-        """Return what extends the write-ahead log `log` up to `enough` bytes."""
-
-    def copy(self, connection: sqlite3.Connection, target: Path) -> None:
-        """Copy the database of a connection to `target`. Raises StoreError; see `copy_database`."""
-
-
-class RealFiles:
-    """Files of the system."""
-
-    def make_private(self, path: Path) -> None:
-        """See `DatabaseFiles`."""
         make_database_private(path)
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
-        """See `DatabaseFiles`."""
+        """Return what extends the write-ahead log `log` up to `enough` bytes."""
         return WalPreallocator(log, enough)
 
     def copy(self, connection: sqlite3.Connection, target: Path) -> None:
-        """See `DatabaseFiles`."""
+        """Copy the database of a connection to `target`. Raises StoreError; see `copy_database`."""
         copy_database(connection, target)
 
 
-REAL_FILES: Final = RealFiles()
+REAL_FILES: Final = DatabaseFiles()
 
 
 #: What a data directory has, one of them at least.

@@ -11,11 +11,13 @@ Operations are written many to a row (see `OperationBatches`), other rows many t
 statement releases the GIL, and getting it back can take milliseconds while another thread computes.
 """
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -32,6 +34,8 @@ from purgatory.service.store.rows import (
 )
 from purgatory.service.store.schema import set_up_schema
 from purgatory.service.store.tables import (
+    EVENTS,
+    EXTENSIONS,
     JournalQueue,
     RowInserter,
     StoredTable,
@@ -42,7 +46,14 @@ from purgatory.service.store.tables import (
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
 
+_SET_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _PROGRESS: Final = "progress WHERE number NOT IN (SELECT number FROM outcomes)"
+
+_SIZES: Final = {
+    "progress": f"SELECT key, length(value) FROM {_PROGRESS}",
+    "held": "SELECT key, length(value) FROM held",
+    "replies": "SELECT session, length(reply) FROM replies",
+}
 
 # Pages of 4 KiB in the write-ahead log before they are moved to the database. The commit that
 # finds so many moves them and waits: 8 ms for these, 30 for four times as many, no less in all.
@@ -66,70 +77,46 @@ _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
 #: What is wrong when values cannot be what was written, and what helps.
 DAMAGE: Final = "the database is damaged, restore a backup"
 
-
-Connect = Callable[..., sqlite3.Connection]
+# What SQLite raises, and what values raise that cannot be what was written.
+_ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 
 
 class Store:
     """An open database: the file `path`, made if needed, or in memory if that is None.
 
     Only its user may read the file, whatever the umask. `connect` opens the connection, `files` are
-    those of the system. Raises
-    StoreError for a file that is another database, damaged, or cannot be written. All methods raise
-    StoreError when the disk fails.
+    those of the system. Raises StoreError for a file that is another database, damaged, or cannot
+    be written. All methods raise StoreError when the disk fails.
     """
 
     def __init__(
         self,
         path: Path | None,
         *,
-        connect: Connect = sqlite3.connect,
+        connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
         files: DatabaseFiles = REAL_FILES,
     ) -> None:
         self._where = ":memory:" if path is None else str(path)
         if path is not None:
             files.make_private(path)
-        self._connection = self._try(
-            "open",
-            lambda: connect(
+        with self._errors("open"):
+            self._connection = connect(
                 self._where,
                 isolation_level=None,
                 check_same_thread=False,  # opened by the thread that starts the server
                 cached_statements=64,
                 timeout=_BUSY_MS / 1000,
-            ),
-        )
-        try:
-            self._try("open", lambda: self._set_up(path, files))
-        except BaseException:
-            self._connection.close()
-            raise
-        self._batches = OperationBatches(self._connection)
+            )
+            try:
+                self._set_up(path, files)
+                self._open_tables()
+            except BaseException:
+                self._connection.close()
+                raise
         self._wal_preallocator = None
         if path is not None:
             log = path.with_name(f"{path.name}-wal")
             self._wal_preallocator = files.wal_preallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
-        limit = self._connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
-        self._deadlines = self._table(
-            limit, "deadlines", ("number", "deadline_ms"), ("deadline_ms",)
-        )
-        held = ("key", *StoredEvent._fields)
-        self._held = self._table(limit, "held", held, ("at_ms", "until_ms"))
-        self._jobs = self._table(limit, "jobs", (*StoredJob._fields, "error"))
-        self._replies = self._table(limit, "replies", ("session", "seq", "at_ms", "reply"))
-        self._journal_queue = JournalQueue(self._connection, limit)
-        self._inserts = {
-            "progress": RowInserter("progress", ("number", "key", "value"), limit),
-            "outcomes": RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE),
-        }
-
-    def _table(
-        self, limit: int, name: str, columns: Sequence[str], times: Sequence[str] = ("at_ms",)
-    ) -> StoredTable:
-        table: StoredTable = self._try(
-            "open", lambda: StoredTable(self._connection, limit, name, columns, times)
-        )
-        return table
 
     def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
         run = self._connection.execute
@@ -142,26 +129,41 @@ class Store:
         if found != "ok":
             raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)
 
+    def _open_tables(self) -> None:
+        connection = self._connection
+        limit = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+        table = partial(StoredTable, connection, limit)
+        self._batches = OperationBatches(connection)
+        self._deadlines = table("deadlines", ("number", "deadline_ms"), ("deadline_ms",))
+        self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
+        self._jobs = table("jobs", (*StoredJob._fields, "error"))
+        self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
+        self._journal_queue = JournalQueue(connection, limit)
+        self._progress = RowInserter("progress", ("number", "key", "value"), limit)
+        self._outcomes = RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE)
+
     def commit(self, changes: Changes) -> None:
         """Write all changes or none, atomically and durably. Raises StoreError."""
         if changes.is_one_row:  # a statement is a transaction by itself: two calls of SQLite less
-            self._try("write", lambda: self._write_one_row(changes))
+            with self._errors("write"):
+                self._write(changes)
+            self._extend_log()
         else:
-            self._try("write", lambda: self._commit(lambda: self._write(changes)))
+            with self._transaction():
+                self._write(changes)
 
-    def _write_one_row(self, changes: Changes) -> None:
-        self._write(changes)
-        self._extend_log()
-
-    def _commit(self, write: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or keep none of it."""
         run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        try:
-            write()
-            run("COMMIT")
-        except BaseException as error:
-            self._roll_back(error)
-            raise
+        with self._errors("write"):
+            run("BEGIN IMMEDIATE")
+            try:
+                yield
+                run("COMMIT")
+            except BaseException as error:
+                self._roll_back(error)
+                raise
         self._extend_log()
 
     def _extend_log(self) -> None:
@@ -183,9 +185,9 @@ class Store:
         run = self._connection.execute
         self._batches.write(changes.operations)
         if changes.progress:
-            self._inserts["progress"].run(run, changes.progress)
+            self._progress.run(run, changes.progress)
         if changes.outcomes:
-            self._inserts["outcomes"].run(run, changes.outcomes)
+            self._outcomes.run(run, changes.outcomes)
         if changes.has_others:
             self._write_others(changes)
 
@@ -214,7 +216,7 @@ class Store:
         run = self._connection.execute
         self._deadlines.delete(changes.delete_operations)
         self._jobs.delete(changes.delete_outcomes)
-        run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_LAST, self._last_operation()))
+        run(_SET_META, (_LAST, self._last_operation()))
         self._batches.delete(changes.delete_operations)
         for numbers in chunks(changes.delete_operations):
             run(f"DELETE FROM progress WHERE number IN {placeholders(numbers)}", numbers)
@@ -223,43 +225,35 @@ class Store:
 
     def metadata(self) -> dict[str, Any]:
         """Read the metadata: key -> value."""
-        return dict(self._read("SELECT key, value FROM meta"))
+        return dict(self._iterate("SELECT key, value FROM meta"))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Write metadata, in a commit of its own."""
-        rows = list(metadata.items())
-        sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
-        self._try(
-            "write", lambda: self._commit(lambda: _discard(self._connection.executemany(sql, rows)))
-        )
+        with self._transaction():
+            self._write_metadata(metadata)
+
+    def _write_metadata(self, metadata: dict[str, Any]) -> None:
+        self._connection.executemany(_SET_META, list(metadata.items()))
 
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
         """Move the times that still matter, and write metadata, in one commit.
 
         What has ended, and what the journal is to get, keeps its times.
         """
-
-        def write() -> None:
+        with self._transaction():
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._batches.shift_times(by_ms, [number for (number,) in ended])
             self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
-            self._held.shift_times(by_ms)
-            self._jobs.shift_times(by_ms)
-            self._replies.shift_times(by_ms)
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO meta VALUES (?, ?)", list(metadata.items())
-            )
-
-        self._try("write", lambda: self._commit(write))
+            for table in (self._held, self._jobs, self._replies):
+                table.shift_times(by_ms)
+            self._write_metadata(metadata)
 
     def last_numbers(self) -> JournalPosition:
         """Return the last numbers ever given, also of rows that were deleted."""
-        outcomes = self._read("SELECT seq FROM sqlite_sequence WHERE name = 'outcomes'")
-        return JournalPosition(
-            self._try("read", self._last_operation),
-            outcomes[0][0] if outcomes else 0,
-            *self._try("read", self._journal_queue.last),
-        )
+        sql = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'outcomes'"
+        with self._errors("read"):
+            outcome = self._connection.execute(sql).fetchone()[0] or 0
+            return JournalPosition(self._last_operation(), outcome, *self._journal_queue.last())
 
     def _last_operation(self) -> int:
         kept = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST,)).fetchone()
@@ -267,37 +261,35 @@ class Store:
 
     def oldest_submission_ms(self) -> int | None:
         """Return a time before which no stored operation was submitted; None if there is none."""
-        moment: int | None = self._try("read", self._batches.oldest_submission_ms)
-        return moment
+        with self._errors("read"):
+            return self._batches.oldest_submission_ms()
 
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
         """Yield all operations with numbers above `after`, in order, with their first deadlines."""
-        rows = self._batches.all(after)
-        while (row := self._try("read", lambda: next(rows, None))) is not None:
-            yield row
+        with self._errors("read"):
+            yield from self._batches.all(after)
 
     def operations(self) -> Iterator[StoredOperation]:
         """Yield all operations, ended ones too, in order."""
         rows = self.submissions()
-        while chunk := list(islice(rows, _CHUNK)):
-            yield from self._with_deadlines(chunk)
+        with self._errors("read"):
+            while chunk := list(islice(rows, _CHUNK)):
+                yield from self._with_deadlines(chunk)
 
     def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
         """Return operations with the deadlines that are in force."""
         numbers = [operation.number for operation in operations]
-        extended = dict(self._try("read", lambda: self._deadlines.select_keys(numbers)))
+        extended = dict(self._deadlines.select_keys(numbers))
         return [
             one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
             for one in operations
         ]
 
-    def outcomes(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """Yield all outcomes with sequence numbers above `after`, in order."""
-        sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
-        return map(StoredOutcome._make, self._iterate(sql, after))
-
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
-        """Like `outcomes`, but without keys and results, which may be large."""
+        """Yield all outcomes numbered above `after`, in order.
+
+        Without their keys and results, which may be large.
+        """
         sql = f"SELECT {_SMALL_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
@@ -305,86 +297,76 @@ class Store:
         """Yield number, key and value of the keys completed of pending operations."""
         return self._iterate(f"SELECT number, key, value FROM {_PROGRESS}")
 
-    def progress_sizes(self) -> Iterator[tuple[int]]:
-        """Yield the bytes of the values that `progress` yields."""
-        return self._iterate(f"SELECT length(value) FROM {_PROGRESS}")
-
-    def held_sizes(self) -> Iterator[tuple[str, int]]:
-        """Yield the keys for which an event is held, and the bytes of their values."""
-        return self._iterate("SELECT key, length(value) FROM held")
-
-    def reply_sizes(self) -> Iterator[tuple[str, int]]:
-        """Yield session and bytes of all replies."""
-        return self._iterate("SELECT session, length(reply) FROM replies")
+    def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
+        """Yield the key, or the session, and the bytes of each value that a table has."""
+        return self._iterate(_SIZES[table])
 
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
         sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
-        outcomes = [StoredOutcome._make(row) for row in self._read(sql, seqs)]
-        operations = self.by_numbers([outcome.number for outcome in outcomes])
-        found: list[tuple[StoredOutcome, StoredOperation]] = self._try(
-            "read", lambda: [(outcome, operations[outcome.number]) for outcome in outcomes]
-        )
-        return found
+        with self._errors("read"):
+            outcomes = [StoredOutcome._make(row) for row in self._connection.execute(sql, seqs)]
+            operations = self.by_numbers([outcome.number for outcome in outcomes])
+            return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
         """Return operations of the next so many batches with numbers above `after`, in order.
 
         Also some that were deleted. None: there are no more.
         """
-        found = self._try("read", lambda: self._batches.some(after, batches))
-        return self._with_deadlines(found)
+        with self._errors("read"):
+            return self._with_deadlines(self._batches.some(after, batches))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, of those of `numbers` that exist."""
-        found: dict[int, StoredOperation] = self._try(
-            "read", lambda: self._batches.by_numbers(numbers)
-        )
-        return {row.number: row for row in self._with_deadlines(list(found.values()))}
+        with self._errors("read"):
+            found = self._batches.by_numbers(numbers)
+            return {row.number: row for row in self._with_deadlines(list(found.values()))}
 
     def held_events(self) -> list[tuple[str, StoredEvent]]:
         """Return the keys for which an event is held, and the events."""
-        rows = self._try("read", self._held.select)
-        return [(key, StoredEvent(*values)) for key, *values in rows]
+        with self._errors("read"):
+            return [(key, StoredEvent(*values)) for key, *values in self._held.select()]
 
     def jobs(self) -> list[StoredJob]:
         """Return all due jobs of which more is known than that they are due."""
-        rows = self._try("read", lambda: self._jobs.select(columns=StoredJob._fields))
-        return [StoredJob(*row) for row in rows]
+        with self._errors("read"):
+            return [StoredJob(*row) for row in self._jobs.select(columns=StoredJob._fields)]
 
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
         columns = ("seq", "at_ms", "error")
-        rows = self._try("read", lambda: self._jobs.select_keys(seqs, columns))
-        return {seq: (at_ms, error) for seq, at_ms, error in rows}
+        with self._errors("read"):
+            rows = self._jobs.select_keys(seqs, columns)
+            return {seq: (at_ms, error) for seq, at_ms, error in rows}
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
-        rows = self._try("read", lambda: self._replies.select("ORDER BY at_ms, seq"))
-        return list(rows)
+        with self._errors("read"):
+            return self._replies.select("ORDER BY at_ms, seq")
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
         """Return the journal's rows of events with numbers above `after`, in order."""
-        rows: list[Any] = self._try("read", lambda: self._journal_queue.events(after))
-        return rows
+        with self._errors("read"):
+            return self._journal_queue.rows(EVENTS, after)
 
     def last_event_ms(self, after: int) -> int | None:
         """Return the time of the last event that is to be journaled; None if there is none.
 
         Only those with numbers above `after` count.
         """
-        last: int | None = self._try("read", lambda: self._journal_queue.last_event_ms(after))
-        return last
+        with self._errors("read"):
+            return self._journal_queue.last_event_ms(after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
         """Return the journal's rows of extensions with numbers above `after`, in order."""
-        rows: list[Any] = self._try("read", lambda: self._journal_queue.extensions(after))
-        return rows
+        with self._errors("read"):
+            return self._journal_queue.rows(EXTENSIONS, after)
 
     def deleted_queued(self) -> tuple[int, int]:
         """Return up to which numbers the journal's events, and extensions, were deleted."""
-        deleted: tuple[int, int] = self._try("read", self._journal_queue.deleted)
-        return deleted
+        with self._errors("read"):
+            return self._journal_queue.deleted()
 
     def close(self) -> None:
         """Move the log into the database and close it; errors lose nothing that was committed."""
@@ -395,28 +377,24 @@ class Store:
         except sqlite3.Error:
             pass
 
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        rows: list[Any] = self._try(
-            "read", lambda: self._connection.execute(sql, values).fetchall()
-        )
-        return rows
-
     def _iterate(self, sql: str, *values: int) -> Iterator[Any]:
-        cursor = self._try("read", lambda: self._connection.execute(sql, values))
-        while rows := self._try("read", lambda: cursor.fetchmany(_CHUNK)):
-            yield from rows
+        with self._errors("read"):
+            cursor = self._connection.execute(sql, values)
+            while rows := cursor.fetchmany(_CHUNK):
+                yield from rows
 
-    def _try(self, what: str, step: Callable[[], Any]) -> Any:
+    @contextlib.contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """Raise StoreError for what fails in the block, which does `what` with the database."""
         try:
-            return step()
-        except (sqlite3.Error, UnicodeError) as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
-            damaged = code in _DAMAGED or (what != "write" and code in _UNREADABLE)
-            why = f"{DAMAGE}: {error}" if damaged else f"cannot {what}: {error}"
-            raise StoreError(f"{self._where}: {why}", fatal=damaged or code in _FATAL) from error
-        except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise StoreError(f"{self._where}: {DAMAGE}: {error!r}", fatal=True) from error
+            yield
+        except _ERRORS as error:
+            raise self._store_error(what, error) from error
 
-
-def _discard(_: object) -> None:
-    """Discard the result of a call in a lambda."""
+    def _store_error(self, what: str, error: Exception) -> StoreError:
+        if not isinstance(error, sqlite3.Error | UnicodeError):
+            return StoreError(f"{self._where}: {DAMAGE}: {error!r}", fatal=True)
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
+        damaged = code in _DAMAGED or (what != "write" and code in _UNREADABLE)
+        why = f"{DAMAGE}: {error}" if damaged else f"cannot {what}: {error}"
+        return StoreError(f"{self._where}: {why}", fatal=damaged or code in _FATAL)

@@ -123,11 +123,12 @@ class StoredTable:
         self._execute(f"UPDATE {self._name} SET {moved} {where}", [by_ms] * len(self._times))
 
 
-_EVENTS: Final = "queued_events"
-_EXTENSIONS: Final = "queued_extensions"
+#: Names of the two tables of `JournalQueue`.
+EVENTS: Final = "queued_events"
+EXTENSIONS: Final = "queued_extensions"
 _COLUMNS: Final = {
-    _EVENTS: ("number", *KeyEvent._fields),
-    _EXTENSIONS: ("number", *Extension._fields),
+    EVENTS: ("number", *KeyEvent._fields),
+    EXTENSIONS: ("number", *Extension._fields),
 }
 
 
@@ -136,8 +137,8 @@ class JournalQueue:
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert_events = RowInserter(_EVENTS, _COLUMNS[_EVENTS], limit)
-        self._insert_extensions = RowInserter(_EXTENSIONS, _COLUMNS[_EXTENSIONS], limit)
+        self._insert_events = RowInserter(EVENTS, _COLUMNS[EVENTS], limit)
+        self._insert_extensions = RowInserter(EXTENSIONS, _COLUMNS[EXTENSIONS], limit)
 
     def write(self, events: list[Any], extensions: list[Any]) -> None:
         """Add rows, given as flat lists of their values."""
@@ -148,12 +149,12 @@ class JournalQueue:
 
     def delete(self, events: int, extensions: int) -> None:
         """Delete the rows up to these numbers: the journal has them."""
-        self._connection.execute(f"DELETE FROM {_EVENTS} WHERE number <= ?", (events,))
-        self._connection.execute(f"DELETE FROM {_EXTENSIONS} WHERE number <= ?", (extensions,))
+        self._connection.execute(f"DELETE FROM {EVENTS} WHERE number <= ?", (events,))
+        self._connection.execute(f"DELETE FROM {EXTENSIONS} WHERE number <= ?", (extensions,))
 
     def last(self) -> tuple[int, int]:
         """Return the last number ever given to an event, and to an extension."""
-        return self._last(_EVENTS), self._last(_EXTENSIONS)
+        return self._last(EVENTS), self._last(EXTENSIONS)
 
     def _last(self, table: str) -> int:
         sql = "SELECT seq FROM sqlite_sequence WHERE name = ?"
@@ -162,7 +163,7 @@ class JournalQueue:
 
     def deleted(self) -> tuple[int, int]:
         """Return up to which numbers events, and extensions, have been deleted."""
-        return self._deleted(_EVENTS), self._deleted(_EXTENSIONS)
+        return self._deleted(EVENTS), self._deleted(EXTENSIONS)
 
     def _deleted(self, table: str) -> int:
         first = self._connection.execute(f"SELECT min(number) FROM {table}").fetchone()[0]
@@ -170,19 +171,12 @@ class JournalQueue:
 
     def last_event_ms(self, after: int) -> int | None:
         """Return the time of the last event numbered above `after`; None if there is none."""
-        sql = f"SELECT at_ms FROM {_EVENTS} WHERE number > ? ORDER BY number DESC LIMIT 1"
+        sql = f"SELECT at_ms FROM {EVENTS} WHERE number > ? ORDER BY number DESC LIMIT 1"
         row = self._connection.execute(sql, (after,)).fetchone()
         return row[0] if row else None
 
-    def events(self, after: int) -> list[Any]:
-        """Return the rows of events with numbers above `after`, in order."""
-        return self._rows(_EVENTS, after)
-
-    def extensions(self, after: int) -> list[Any]:
-        """Return the rows of extensions with numbers above `after`, in order."""
-        return self._rows(_EXTENSIONS, after)
-
-    def _rows(self, table: str, after: int) -> list[Any]:
+    def rows(self, table: str, after: int) -> list[Any]:
+        """Return the rows of EVENTS or EXTENSIONS with numbers above `after`, in order."""
         names = ", ".join(_COLUMNS[table])
         sql = f"SELECT {names} FROM {table} WHERE number > ? ORDER BY number"
         return self._connection.execute(sql, (after,)).fetchall()

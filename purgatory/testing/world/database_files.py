@@ -13,7 +13,7 @@ from typing import Any, Final
 import apsw
 
 from purgatory.errors import StoreError
-from purgatory.service.store.database_files import WalPreallocator
+from purgatory.service.store.database_files import DatabaseFiles, WalPreallocator
 from purgatory.testing.world.disk import Disk, DiskError, Handles, OpenFile
 from purgatory.testing.world.vfs import SimulatedVfs
 from purgatory.testing.world.world import World
@@ -22,7 +22,7 @@ _PAGE_BYTES: Final = 4096
 _SET_AUTOCHECKPOINT: Final = "PRAGMA wal_autocheckpoint="
 
 
-class SimulatedDatabaseFiles:
+class SimulatedDatabaseFiles(DatabaseFiles):
     """The `DatabaseFiles`, and `connect`, of a process with `handles` on a disk."""
 
     def __init__(self, world: World, disk: Disk, handles: Handles) -> None:

@@ -10,7 +10,6 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.protocol import Limits
-from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.commands import CloseServer
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.network import Network
@@ -21,7 +20,7 @@ from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
-from purgatory.testing.world.world import NS_PER_MS, NS_PER_S
+from purgatory.testing.world.world import NS_PER_S
 
 #: Where a server of a world listens.
 ADDRESS: Final = "tcp://server:7411"
@@ -44,41 +43,16 @@ LIMITS = Limits(
 _LOOK_NS = NS_PER_S
 
 
-def _ignore(lasting_ns: int) -> None:
-    """Take no note of a trouble."""
-
-
-def _no_sink(process: Process) -> None:
-    """Make no journal for a process."""
-
-
 class ServerHost:
-    """The machine `server` of a world.
+    """The machine `server` of a world."""
 
-    `note_trouble` is told when the server is gone, and for how many nanoseconds at least.
-    `make_sink` makes the journal of each process.
-    """
-
-    def __init__(
-        self,
-        machine: Machine,
-        network: SimulatedNetwork,
-        note_trouble: Callable[[int], None] = _ignore,
-        make_sink: Callable[[Process], JournalSink | None] = _no_sink,
-    ) -> None:
+    def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
         self.machine = machine
-        self._make_sink = make_sink
-        self._note_trouble = note_trouble
         self._world = machine.world
         self._network = network
         self._process: ServerProcess | None = None
         self._look_planned = False
         self._down_until_ns = 0  # not started before
-        # What errors the clock may have had by which the times on disk are meant.
-        self._stored_errors_ms = {0}
-        #: By how much deadlines may be wrong: the machine was booted, and its wall clock set.
-        self.lost_time_ns: int = 0
-        self._largest_error_ms = 0  # of all of them
         self.starts: int = 0
         self.start()
 
@@ -91,7 +65,7 @@ class ServerHost:
     def start(self) -> None:
         """Start the server unless it runs, and again when it does not any more."""
         if self.process is None:
-            self._note_trouble(0)
+            self.note_trouble(0)
             self._check_failure()
             self._try_to_start()
         self._plan_look(_LOOK_NS)
@@ -117,31 +91,25 @@ class ServerHost:
         self.kill()
         process = self._process = ServerProcess(self.machine, self._network)
         try:
-            process.start(LIMITS, self._make_sink(process))
+            process.start(LIMITS, self.make_sink(process))
             self.starts += 1
             self._world.note("server: started")
-            self._note_clock(process.parts.store_loop.clock, is_alive=process.alive)
+            self.note_start(process)
         except StoreError:
             if process.alive and not self.machine.disk.is_faulty:
                 raise
             self.kill()
 
-    def _note_clock(self, clock: ServiceClock, *, is_alive: bool) -> None:
-        """Note by how much the deadlines from before are wrong by the clock of this run."""
-        moved = {before_ms + clock.shift_ms for before_ms in self._stored_errors_ms}
-        if not is_alive:  # it was killed while it started: the times were moved on disk, or not
-            self._stored_errors_ms |= moved
-            return
-        error_ms = clock.now_ms() - self.machine.true_ms()
-        lost_ms = max(abs(error_ms - moved_ms) for moved_ms in moved)
-        # Each of the errors is cut off to whole milliseconds.
-        self.lost_time_ns += (lost_ms + 1 if lost_ms else 0) * NS_PER_MS
-        self._stored_errors_ms = {error_ms}
-        self._largest_error_ms = max(abs(error_ms), self._largest_error_ms)
+    def make_sink(self, process: Process) -> JournalSink | None:
+        """Make the journal of a process; None: it has none."""
+        del process
+        return None
 
-    def latest_now_ms(self) -> int:
-        """Return the highest reading that a server's clock may have had so far, Unix ms."""
-        return self.machine.true_ms() + self._largest_error_ms
+    def note_start(self, process: "ServerProcess") -> None:
+        """Do nothing; a simulation notes what time the server believes it to be."""
+
+    def note_trouble(self, lasting_ns: int) -> None:
+        """Do nothing; a simulation notes that the server is gone for at least so long."""
 
     def _check_failure(self) -> None:
         """Raise what has ended the server, if that was not the disk."""
@@ -153,7 +121,7 @@ class ServerHost:
         """Kill the server, if it runs."""
         if self._process is not None and self._process.alive:
             self._world.note("server: gone")
-            self._note_trouble(_LOOK_NS)
+            self.note_trouble(_LOOK_NS)
             self._process.kill()
 
     def discard(self) -> None:

@@ -24,7 +24,7 @@ def test_an_acknowledged_outcome_is_kept_for_a_while(server):
     assert [k.state for k in server.submit(operation("a")).known] == ["completed"]
     server.pass_time(KEPT_MS + 1)
     assert server.query("a").state == "unknown"
-    assert list(server.store.operations()) == list(server.store.outcomes()) == []
+    assert list(server.store.operations()) == list(server.store.outcomes_without_results()) == []
     assert server.submit(operation("a")).known == []
     assert server.query("a").state == "pending"
 
@@ -66,7 +66,7 @@ def test_outcomes_are_deleted_together(server):
     commits = server.store_loop.activity.commits
     for _ in range(10):
         server.pass_time(KEPT_MS // 10)
-    assert list(server.store.outcomes()) == []
+    assert list(server.store.outcomes_without_results()) == []
     assert server.store_loop.activity.commits == commits + 1
 
 
@@ -94,7 +94,7 @@ def test_a_deletion_that_cannot_be_committed_is_tried_again(server):
     assert server.query("a").state == "completed"
     server.pass_time(1001)
     assert server.query("a").state == "unknown"
-    assert list(server.store.outcomes()) == []
+    assert list(server.store.outcomes_without_results()) == []
 
 
 def test_the_retention_of_unacknowledged_outcomes_ends(server):
@@ -136,12 +136,12 @@ def test_rows_are_kept_until_the_journal_has_them(tmp_path):
     server.acknowledge(1)
     server.pass_time(700_000)
     server.pass_time(700_000)
-    assert len(list(server.store.outcomes())) == 1
+    assert len(list(server.store.outcomes_without_results())) == 1
     assert server.state.total == 0
     sink.confirm(JournalPosition(1, 1))
     server.step()
     server.pass_time(1)
-    assert list(server.store.outcomes()) == []
+    assert list(server.store.outcomes_without_results()) == []
     server.store_loop.shut_down()
     assert sink.closed
 
