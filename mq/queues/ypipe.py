@@ -1,7 +1,7 @@
 """YPipe: a pipe from one writer thread to one reader thread.
 
 Thread-safety: only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread
-`check_read`, `read`, `probe` and `drop`; any thread may call `peek`.
+`check_read`, `read`, `probe_or_none` and `drop`.
 
 Four positions in the queue make the pipe::
 
@@ -126,34 +126,20 @@ class YPipe(Generic[T]):
             raise Empty("nothing to read")
         return queue.pop()
 
-    def probe(self) -> T:
-        """Return the next value without taking it; `Empty` when there is nothing."""
-        if not self.check_read():
-            raise Empty("nothing to read")
-        return self._queue.peek()
-
     def probe_or_none(self) -> T | None:
-        """Likewise, but None when there is nothing.  For pipes that carry no None."""
+        """Return the next value without taking it; None when there is none."""
         queue = self._queue
         if queue._front == self._r and not self.check_read():
             return None
         return queue.peek()
 
     def drop(self) -> None:
-        """Take the value that `probe` or `probe_or_none` has just returned."""
+        """Take the value that `probe_or_none` has just returned."""
         queue = self._queue
         position = queue._front
         chunk = queue._front_chunk
         queue._front = position + 1
         chunk.values[position - chunk.start] = None  # the queue must not keep it alive
-
-    def peek(self) -> bool:
-        """Whether flushed values wait to be read.  A plain read; the reader stays awake.
-
-        For the reader, before each of its operations.
-        """
-        flushed = self._c
-        return flushed not in (ASLEEP, self._queue._front)
 
     @property
     def asleep(self) -> bool:
@@ -202,27 +188,8 @@ class ConflatePipe(Generic[T]):
         """Return False: the caller always owes a signal."""
         return False
 
-    def check_read(self) -> bool:
-        """Whether the slot is full."""
-        return bool(self._slot)
-
-    def read(self) -> T:
-        """Empty the slot and return what was in it; `Empty` when there is nothing."""
-        with self._lock:
-            if not self._slot:
-                raise Empty("nothing to read")
-            value, *self._slot = self._slot
-        return value
-
-    def probe(self) -> T:
-        """Return what is in the slot, which stays; `Empty` when there is nothing."""
-        slot = self._slot
-        if not slot:
-            raise Empty("nothing to read")
-        return slot[0]
-
     def probe_or_none(self) -> T | None:
-        """Likewise, but None when there is nothing."""
+        """Return what is in the slot, which stays; None when there is nothing."""
         slot = self._slot
         self._probed = slot[0] if slot else None
         return self._probed

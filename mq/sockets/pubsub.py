@@ -22,14 +22,33 @@ _SUBSCRIBE = 1
 _UNSUBSCRIBE = 0
 
 
-class Xpub(SocketBase):
+class _Distributing(SocketBase):
+    """A socket that sends to all its peers; a peer without room misses the message."""
+
+    def __init__(self, ctx: ContextCore, slot: int) -> None:
+        super().__init__(ctx, slot)
+        self._distributor = Distributor()
+
+    def write_activated(self, pipe: Pipe) -> None:
+        """Note that the pipe has room again."""
+        self._distributor.activated(pipe)
+
+    def xhas_out(self) -> bool:
+        """Return True always."""
+        return True
+
+    def xrollback(self) -> None:
+        """Take back the parts of a message begun."""
+        self._distributor.rollback()
+
+
+class Xpub(_Distributing):
     """Publishes, and receives the subscriptions of its peers."""
 
     socket_type: ClassVar[SocketType] = SocketType.XPUB
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self._distributor = Distributor()
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
         self._received: deque[tuple[Part, Pipe | None]] = deque()
         # Peers in the middle of a message of their own; a dict, as its operations make no call.
@@ -48,10 +67,6 @@ class Xpub(SocketBase):
                 pipe.write_ignoring_hwm(self._welcome)
             pipe.flush()
         self.read_activated(pipe)
-
-    def write_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has room again."""
-        self._distributor.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """Forget a subscriber and its subscriptions."""
@@ -127,14 +142,6 @@ class Xpub(SocketBase):
         self._distributor.send(part, chosen)
         return OK
 
-    def xhas_out(self) -> bool:
-        """Return True always: a peer without room misses the message."""
-        return True
-
-    def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
-        self._distributor.rollback()
-
     def xrecv(self) -> Part | None:
         """Return a new subscription, or a message that a subscriber sent."""
         if not self._received:
@@ -181,7 +188,7 @@ class Pub(Xpub):
         raise ZMQError(Errno.ENOTSUP)
 
 
-class Xsub(SocketBase):
+class Xsub(_Distributing):
     """Receives what is published, and sends subscriptions as messages."""
 
     socket_type: ClassVar[SocketType] = SocketType.XSUB
@@ -189,7 +196,6 @@ class Xsub(SocketBase):
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self._distributor = Distributor()
         self._subscriptions: Subscriptions[None] = Subscriptions()
         self._filtering = False  # whether messages that no subscription matches are dropped
         self._current_matches = True  # the message being received matches
@@ -205,10 +211,6 @@ class Xsub(SocketBase):
         for topic in list(self._subscriptions)[pipe.msgs_written :]:  # each once
             pipe.write_ignoring_hwm(b"\1" + topic)
         pipe.flush()
-
-    def write_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has room again."""
-        self._distributor.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
         """Forget the pipe of a peer that has gone."""
@@ -235,14 +237,6 @@ class Xsub(SocketBase):
         for pipe in self._distributor.pipes:
             pipe.write_ignoring_hwm(bytes([kind]) + topic)
             pipe.flush()
-
-    def xhas_out(self) -> bool:
-        """Return True always: a peer without room misses the message."""
-        return True
-
-    def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
-        self._distributor.rollback()
 
     # -- receiving ---------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from purgatory.trace import (
     write_outcomes,
 )
 from purgatory.trace.reader import batches_by_time, batches_in_order
-from purgatory.trace.rows import Columns
+from purgatory.trace.tables import Columns
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,8 +20,7 @@ from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.journal.files import JournalFiles, JournalLock, Numbered, WritePace
 from purgatory.journal.writer import JournalWriter
-from purgatory.trace.rows import OutcomeRow
-from purgatory.trace.tables import OUTCOMES
+from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
 
 if TYPE_CHECKING:

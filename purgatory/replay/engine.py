@@ -25,7 +25,7 @@ from purgatory.replay.operation import OutcomeCollector, outcome_columns
 from purgatory.replay.summary import ReplaySummary
 from purgatory.replay.timeline import Part, Timeline
 from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow
-from purgatory.trace.rows import Columns, batched
+from purgatory.trace.tables import Columns, batched
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

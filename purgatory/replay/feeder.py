@@ -14,7 +14,7 @@ from purgatory.core.submission import submit
 from purgatory.replay.clock import BEFORE_ANY_TRACE_MS, ReplayClock
 from purgatory.replay.operation import LONGEST_DELAY_MS, KeyFailed, OutcomeCollector, TraceOperation
 from purgatory.replay.timeline import Part, Window
-from purgatory.trace.rows import Columns
+from purgatory.trace.tables import Columns
 from timingwheel.lowlevel import NS_PER_MS, add_task_at
 
 _NS_PER_S: Final = 1000 * NS_PER_MS

@@ -23,8 +23,8 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.core.operations.outcome_race import end_alone
 from purgatory.replay.clock import ReplayClock
-from purgatory.trace import rules
-from purgatory.trace.rows import Columns, OutcomeRow
+from purgatory.trace import validation
+from purgatory.trace.tables import Columns, OutcomeRow
 from timingwheel.lowlevel import new_lock
 
 # Of all operations, which only the replay's thread ends.
@@ -156,5 +156,5 @@ def outcome_columns(ended: list[TraceOperation]) -> Columns:
 
 def _name(outcome: Outcome | None) -> str:
     if outcome is COMPLETED:
-        return rules.COMPLETED
-    return rules.EXPIRED if outcome is EXPIRED else rules.FAILED
+        return validation.COMPLETED
+    return validation.EXPIRED if outcome is EXPIRED else validation.FAILED

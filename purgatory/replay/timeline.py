@@ -8,8 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from purgatory.trace.rows import Columns
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Table
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Columns, Table
 
 # In the tables of operations, extensions and events.
 _TIME_PLACES: Final = (OPERATIONS.time_place, EXTENSIONS.time_place, EVENTS.time_place)

@@ -40,8 +40,8 @@ from purgatory.spark.errors import TableError
 from purgatory.spark.tables.schema import schema_of
 from purgatory.trace import Reader, TraceError
 from purgatory.trace.formats import files_of
-from purgatory.trace.rules import INT64_MAX, INT64_MIN
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
+from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from purgatory.trace.reader import (
     read_operations,
     read_outcomes,
 )
-from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
-from purgatory.trace.rules import CANCELLED, COMPLETED, EXPIRED, FAILED
+from purgatory.trace.tables import Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.validation import CANCELLED, COMPLETED, EXPIRED, FAILED
 from purgatory.trace.writer import (
     Writer,
     write_events,

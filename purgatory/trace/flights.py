@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from purgatory.trace.errors import TraceError
-from purgatory.trace.rows import KeyEvent, Operation, batched
+from purgatory.trace.tables import KeyEvent, Operation, batched
 from purgatory.trace.writer import write_events, write_operations
 
 if TYPE_CHECKING:

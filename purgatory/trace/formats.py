@@ -1,4 +1,4 @@
-"""The format of a file, by its suffix, and what a format must implement.
+"""The format of a file, by its suffix, and the files of a directory.
 
 Used by `purgatory.trace.reader` and `purgatory.trace.writer`. A reader or a writer belongs to the
 thread that opened it.
@@ -6,82 +6,25 @@ thread that opened it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from purgatory.trace.csv_format import CsvRowReader, CsvRowWriter
 from purgatory.trace.errors import TraceError
-from purgatory.trace.json_format import JsonRowReader, JsonRowWriter
 from purgatory.trace.parquet_format import ParquetRowReader, ParquetRowWriter
-from purgatory.trace.text_file import READ_ERRORS
+from purgatory.trace.text_formats import (
+    READ_ERRORS,
+    CsvRowReader,
+    CsvRowWriter,
+    JsonRowReader,
+    JsonRowWriter,
+)
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import Columns
+    from purgatory.trace.row_files import RowReader, RowWriter
     from purgatory.trace.tables import Table
 
 _COMPRESSED: Final = ".gz"
-
-
-class RowReader(Protocol):
-    """Reads one open file of rows.
-
-    `bind` comes first. Then a row is read in two steps, so that a row that cannot be decoded does
-    not end the iteration: `records` yields what the file holds, `values` makes of a record the
-    values of the table's columns. Or rows are read in portions: `portions` yields many records,
-    `columns_of` makes columns of them, if the format has columns, and `records_of` records.
-    """
-
-    number: int
-    """The line or row of the record yielded last."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of `number`: `line` or `row`."""
-
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        """The exceptions that `records` raises when the file is damaged."""
-
-    def columns(self) -> Sequence[str]:
-        """Return the names of the columns, as far as the beginning of the file has them."""
-
-    def bind(self, table: Table[Any]) -> None:
-        """Choose the table to read; `TraceError` when the file's columns are not the table's."""
-
-    def records(self) -> Iterator[Any]:
-        """Yield the records in the order of the file."""
-
-    def values(self, record: Any) -> Iterable[object]:
-        """Return the values of the table's columns in a record; raises `BadValue`."""
-
-    def portions(self) -> Iterator[Any]:
-        """Yield the records in the order of the file, many at a time."""
-
-    def good_columns_of(self, portion: Any) -> Columns | None:
-        """Do as `columns_of`, if a quick look finds all rows good; None: they are to be checked."""
-
-    def columns_of(self, portion: Any) -> Columns | None:
-        """Return the values of the table's columns in a portion; None: go through its records."""
-
-    def records_of(self, portion: Any) -> Iterator[Any]:
-        """Yield the records of a portion, and set `number`."""
-
-    def close(self) -> None:
-        """Close the file."""
-
-
-class RowWriter(Protocol):
-    """Writes rows into a file that its caller opened and will close."""
-
-    def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row; `BadValue` when the format cannot hold it."""
-
-    def write_columns(self, columns: Columns) -> bool:
-        """Write many rows; False, and nothing is written, if the format takes single rows."""
-
-    def close(self) -> None:
-        """Write what is buffered."""
 
 
 class Format(NamedTuple):

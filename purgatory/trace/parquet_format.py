@@ -13,27 +13,26 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from purgatory.trace.errors import TraceError
-from purgatory.trace.rules import ColumnType
+from purgatory.trace.row_files import RowReader, RowWriter
+from purgatory.trace.validation import ColumnType
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import Column, Columns
-    from purgatory.trace.tables import Table
+    from purgatory.trace.tables import Column, Columns, Table
 
 _BATCH_ROWS: Final = 8_192
 _GROUP_ROWS: Final = 32_768
 _MAGIC: Final = b"PAR1"
 
 
-class ParquetRowReader:
+class ParquetRowReader(RowReader):
     """Reads the rows of one Parquet file; `number` is that of the last one, counted from 1."""
 
     unit = "row"
 
     def __init__(self, path: Path) -> None:
-        self.number = 0
         self._path = path
         self._pa = load_pyarrow(path)
-        self.errors: tuple[type[Exception], ...] = (OSError, self._pa.ArrowException)
+        self.errors = (OSError, self._pa.ArrowException)
         _check_magic(path)
         try:
             self._file = self._pa.parquet.ParquetFile(path)
@@ -138,7 +137,7 @@ class ParquetRowReader:
             )
 
 
-class ParquetRowWriter:
+class ParquetRowWriter(RowWriter):
     """Writes rows into a file already open, a row group at a time; leaves the file open."""
 
     def __init__(

@@ -10,25 +10,26 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from operator import le
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias
 
 from purgatory.trace.errors import SHOWN, BadRow, BadRows, BadValue, OutOfOrder, TraceError
-from purgatory.trace.formats import RowReader, files_of, open_rows, reason
-from purgatory.trace.rows import Batch, columns_of
-from purgatory.trace.rules import INT64_MIN
+from purgatory.trace.formats import files_of, open_rows, reason
 from purgatory.trace.tables import (
     EVENTS,
     EXTENSIONS,
     OPERATIONS,
     OUTCOMES,
+    Batch,
     RowT,
     Table,
+    columns_of,
     recognise,
 )
+from purgatory.trace.validation import INT64_MIN
 
 if TYPE_CHECKING:
-    from purgatory.trace.rows import Columns, Extension, KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.row_files import RowReader
+    from purgatory.trace.tables import Columns, Extension, KeyEvent, Operation, OutcomeRow
 
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -74,12 +75,7 @@ class Reader(Generic[RowT]):
     def __enter__(self) -> Reader[RowT]:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def batches(self) -> Generator[Batch, None, None]:

@@ -9,17 +9,17 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Generic
 
 from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
-from purgatory.trace.formats import RowWriter, format_of, reason
+from purgatory.trace.formats import format_of, reason
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
 
 if TYPE_CHECKING:
     from purgatory.trace.reader import StrPath
-    from purgatory.trace.rows import Columns, Extension, KeyEvent, Operation, OutcomeRow
+    from purgatory.trace.row_files import RowWriter
+    from purgatory.trace.tables import Columns, Extension, KeyEvent, Operation, OutcomeRow
 
 
 class Writer(Generic[RowT]):
@@ -92,12 +92,7 @@ class Writer(Generic[RowT]):
         self.count += len(columns[0]) if written else 0
         return written
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._publish()

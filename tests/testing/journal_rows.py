@@ -3,7 +3,7 @@
 from collections import namedtuple
 from typing import Any
 
-from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.tables import Extension, KeyEvent, Operation, OutcomeRow
 
 
 def _numbered(name: str, number: str, row: Any) -> Any:

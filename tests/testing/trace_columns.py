@@ -5,8 +5,8 @@ from dataclasses import fields
 from hypothesis import strategies as st
 
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rules import INT64_MAX, INT64_MIN
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, Table
+from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
 # Good values and bad ones, for any column.
 TEXTS = ["", "a", "b", "\udcff", "completed", "expired"]

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from purgatory.trace.rows import Extension, KeyEvent
+from purgatory.trace.tables import Extension, KeyEvent
 
 _T = TypeVar("_T")
 

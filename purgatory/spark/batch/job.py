@@ -23,7 +23,7 @@ from purgatory.spark.tables.row_checks import (
     OPERATIONS_TABLE,
     CheckedTable,
 )
-from purgatory.trace.rules import COMPLETED, EXPIRED, FAILED
+from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

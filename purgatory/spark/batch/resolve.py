@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.batch.first_events import AT, HAS_FAILED, HELD_SINCE, SEQ, first_events
 from purgatory.spark.tables.schema import OPERATIONS, OUTCOMES, SEQUENCE
-from purgatory.trace.rules import COMPLETED, EXPIRED, FAILED
+from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED
 
 # The place of an event among those that are first for a key of the operation, counted from 1.
 _PLACE: Final = "_place"

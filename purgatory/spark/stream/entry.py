@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from purgatory.spark.stream.shard import TABLES
-from purgatory.trace.rules import COMPLETED, EXPIRED, FAILED, INT64_MIN
+from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED, INT64_MIN
 
 _COUNTED: Final = (
     *(*TABLES, COMPLETED, FAILED, EXPIRED),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from purgatory.spark.stream.packing import CLOSE, REACHED
-from purgatory.trace.rules import INT64_MIN
+from purgatory.trace.validation import INT64_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

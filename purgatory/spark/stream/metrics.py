@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from purgatory.spark.stream.shard import TABLES
-from purgatory.trace.rules import COMPLETED, EXPIRED, FAILED
+from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.spark.stream.bucket_table import BucketTable, key_hash
 from purgatory.spark.stream.shard_state import ShardOperation, Watchers
-from purgatory.trace.rows import OutcomeRow
-from purgatory.trace.rules import COMPLETED, EXPIRED, FAILED, INT64_MIN
+from purgatory.trace.tables import OutcomeRow
+from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED, INT64_MIN
 
 if TYPE_CHECKING:
     from purgatory.spark.stream.shard_state import ShardState

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from purgatory.spark.stream.bucket_table import BucketTable, PackedMap, pack
 from purgatory.spark.stream.tick_table import TickTable
-from purgatory.trace.rules import INT64_MIN
+from purgatory.trace.validation import INT64_MIN
 
 BUCKET_MAPS: Final = ("watchers", "ids", "holds")
 TICK_MAPS: Final = ("deadlines", "waiting")

@@ -23,8 +23,8 @@ from purgatory.spark.tables.row_checks import (
 )
 from purgatory.spark.tables.schema import OUTCOMES
 from purgatory.trace import tables
-from purgatory.trace.rules import COMPLETED
-from purgatory.trace.rules import OUTCOMES as OUTCOME_NAMES
+from purgatory.trace.validation import COMPLETED
+from purgatory.trace.validation import OUTCOMES as OUTCOME_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

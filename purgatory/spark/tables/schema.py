@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from purgatory.trace import tables
-from purgatory.trace.rules import ColumnType
+from purgatory.trace.validation import ColumnType
 
 if TYPE_CHECKING:
     from purgatory.trace.tables import Table

@@ -5,17 +5,23 @@ import pytest
 from mq.queues.ypipe import ConflatePipe, Empty
 
 
+def taken(pipe):
+    """Return all that a pipe holds, taken as a reader takes it."""
+    values = []
+    while (value := pipe.probe_or_none()) is not None:
+        values.append(value)
+        pipe.drop()
+    return values
+
+
 def test_the_last_value_wins():
     """Of 20 values written before a read, the last is read, and then nothing."""
     pipe = ConflatePipe()
     for i in range(20):
         pipe.write(i)
-    assert pipe.check_read()
-    assert pipe.probe() == pipe.read() == 19
-    assert not pipe.check_read()
-    for nothing in (pipe.read, pipe.probe, pipe.unwrite):
-        with pytest.raises(Empty):
-            nothing()
+    assert taken(pipe) == [19]
+    with pytest.raises(Empty):
+        pipe.unwrite()
 
 
 def test_every_flush_signals():
@@ -32,4 +38,4 @@ def test_the_end_follows_the_message():
     pipe = ConflatePipe(end)
     pipe.write(1)
     pipe.write(end)
-    assert [pipe.read(), pipe.read()] == [1, end]
+    assert taken(pipe) == [1, end]

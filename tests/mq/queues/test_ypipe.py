@@ -95,24 +95,15 @@ def test_check_read_prefetches_under_one_lock():
     assert lock.taken == 2
 
 
-def test_peek_leaves_the_reader_awake():
-    """peek reports flushed values and leaves the reader awake."""
-    pipe = YPipe()
-    assert not pipe.peek()
-    pipe.write(1)
-    assert not pipe.peek()
-    assert pipe.flush()
-    assert pipe.peek()
-
-
 def test_probe_leaves_the_value():
-    """probe returns the next value, which stays; Empty when there is none."""
+    """It returns the next value, which stays until `drop`; None when there is none."""
     pipe = YPipe()
-    with pytest.raises(Empty):
-        pipe.probe()
+    assert pipe.probe_or_none() is None
     pipe.write(1)
     pipe.flush()
-    assert pipe.probe() == pipe.probe() == pipe.read() == 1
+    assert pipe.probe_or_none() == pipe.probe_or_none() == 1
+    pipe.drop()
+    assert pipe.probe_or_none() is None
 
 
 def test_building_blocks_are_public():
@@ -152,7 +143,7 @@ def test_behaves_as_lists(chunk_size, operations):  # noqa: C901 - a model is a 
             elif operation == "check":
                 assert pipe.check_read()
             elif operation == "probe":
-                assert pipe.probe() == readable[0]
+                assert pipe.probe_or_none() == readable[0]
             else:
                 assert pipe.read() == readable.pop(0)
         assert pipe.asleep == asleep

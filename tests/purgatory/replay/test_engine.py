@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
 from purgatory.trace import KeyEvent
-from purgatory.trace.rows import columns_of
+from purgatory.trace.tables import columns_of
 from tests.testing.oracle import full_traces, resolve, traces
 from tests.testing.replays import operation, replayed
 from timingwheel import Timer

@@ -9,8 +9,16 @@ import pytest
 from purgatory.service.server.journal import journal_rows
 from purgatory.service.store.rows import StoredEvent, StoredJob, StoredOperation, StoredOutcome
 from purgatory.service.store.store import Store
-from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
-from purgatory.trace.tables import EXTENSIONS, OPERATIONS, OUTCOMES, TABLES
+from purgatory.trace.tables import (
+    EXTENSIONS,
+    OPERATIONS,
+    OUTCOMES,
+    TABLES,
+    Extension,
+    KeyEvent,
+    Operation,
+    OutcomeRow,
+)
 from purgatory.trace.writer import Writer
 
 ROWS = {

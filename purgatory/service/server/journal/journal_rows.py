@@ -8,7 +8,7 @@ from typing import Any, Final
 from purgatory.service.server.journal.journal_sink import JournalRow
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
-from purgatory.trace.rows import Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.tables import Extension, KeyEvent, Operation, OutcomeRow
 
 # Values of these rows, with their numbers.
 _EVENT: Final = 1 + len(KeyEvent._fields)

@@ -11,7 +11,7 @@ import pytest
 from purgatory.spark.stream import bucket_table
 from purgatory.spark.stream.shard import EVENT, EXTENSION, OPERATION, Shard, compute_closed_ms
 from purgatory.spark.stream.shard_state import MAPS, ShardState
-from purgatory.trace.rules import INT64_MIN
+from purgatory.trace.validation import INT64_MIN
 from tests.testing.memory_store import MemoryStore
 from tests.testing.traces import expected, joined_full, random_full_traces
 

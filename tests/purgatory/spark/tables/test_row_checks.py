@@ -27,7 +27,7 @@ from purgatory.spark.tables.row_checks import (
 from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, REJECTED
 from purgatory.trace import Operation, tables
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rules import INT64_MAX, INT64_MIN
+from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
 # As operations, but with room for a need that does not fit.
 LOOSE = StructType(

@@ -6,8 +6,8 @@ import pytest
 
 from purgatory.trace import Extension, KeyEvent, Operation, Outcome, TraceError
 from purgatory.trace.errors import BadValue
-from purgatory.trace.rules import INT64_MAX, INT64_MIN
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
+from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
 OPERATION = {
     "op_id": "op",

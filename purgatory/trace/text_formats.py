@@ -1,0 +1,291 @@
+"""Traces as text, gzip-compressed or not: CSV, and JSON lines.
+
+CSV: a header line, then a row a record; RFC 4180 with line feeds. An empty cell is null, lists are
+separated by '|', integers are plain decimal digits, truth is `true` or `false` in any case. JSON
+lines: one object a line; blank lines are skipped. Both are UTF-8.
+
+The readers only decode: `purgatory.trace.reader` says what becomes of a bad row. Used by
+`purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.row_files import RowReader, RowWriter
+from purgatory.trace.validation import ColumnType
+
+if TYPE_CHECKING:
+    from purgatory.trace.tables import Column, Table
+
+SEPARATOR: Final = "|"
+# Raised by iterating a text file, and by csv.reader on one. UnicodeDecodeError cannot occur: see
+# `_open_text`.
+READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
+
+
+class _TextReader(RowReader):
+    errors = READ_ERRORS
+
+    def __init__(self, path: Path, newline: str) -> None:
+        self._path = path
+        self._file = _open_text(path, newline)
+
+    def _check_text(self, line: str) -> None:
+        """Raise TraceError for a first line in another encoding, or of a binary file."""
+        if "\0" in line or any("\ud800" <= char <= "\udfff" for char in line):
+            raise TraceError(f"{self._path}: not UTF-8 text")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _TextWriter(RowWriter):
+    """Writes rows into a file already open; `close` ends the text and leaves the file open."""
+
+    def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
+        self._text = _wrap_text(file, path)
+        self._table = table
+
+    def close(self) -> None:
+        self._text.close()
+
+
+class CsvRowReader(_TextReader):
+    """Reads the records of one CSV file; `number` is the line on which the last one begins."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, newline="")
+        self._cells: list[tuple[Callable[[str], object], int]] = []
+        try:
+            self._records = csv.reader(self._file)
+            self._columns = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+
+    def columns(self) -> Sequence[str]:
+        """Return the names in the header line."""
+        return self._columns
+
+    def bind(self, table: Table[Any]) -> None:
+        """Choose the table to read; `TraceError` when the header is not the table's."""
+        table.check_columns(str(self._path), self._columns)
+        # An absent column has index -1: the empty cell that `values` appends.
+        places = {name: index for index, name in enumerate(self._columns)}
+        self._cells = [
+            (_FROM_TEXT[column.type], places.get(column.name, -1)) for column in table.columns
+        ]
+
+    def records(self) -> Iterator[Any]:
+        """Yield the records as lists of fields, to be given to `values`."""
+        reader = self._records
+        begins = reader.line_num + 1
+        for fields in reader:
+            self.number = begins
+            begins = reader.line_num + 1  # a quoted field may hold line breaks
+            if fields:
+                yield fields
+
+    def values(self, fields: list[str]) -> list[object]:
+        """Return the values of the table's columns; `BadValue` when the record has gaps."""
+        if len(fields) != len(self._columns):
+            count = len(self._columns)
+            raise BadValue("", fields, f"{count} fields and not {len(fields)}")
+        fields.append("")
+        return [convert(fields[place]) for convert, place in self._cells]
+
+    def _read_header(self) -> list[str]:
+        header = next(self._records, None)
+        if header is None:
+            raise TraceError(f"{self._path}: empty, not even a header line")
+        self._check_text("".join(header))
+        return [name.strip() for name in header]
+
+
+class CsvRowWriter(_TextWriter):
+    """Writes the header line, then rows."""
+
+    def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
+        super().__init__(file, path, table)
+        self._minimal = csv.writer(self._text, lineterminator="\n")
+        # Some versions of `csv` leave a bare carriage return unquoted; readers end a line there.
+        self._quoting = csv.writer(self._text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        self._to_text = [_TO_TEXT[column.type] for column in table.columns]
+        self._limit = csv.field_size_limit()
+        self._minimal.writerow(table.names)
+
+    def write(self, row: tuple[Any, ...]) -> None:
+        """Write a row; `BadValue` when CSV cannot hold it, and then nothing is written."""
+        cells = [
+            to_text(column, value)
+            for to_text, column, value in zip(self._to_text, self._table.columns, row, strict=True)
+        ]
+        joined = "".join(cells)
+        if len(joined) > self._limit:
+            self._check_lengths(cells)
+        writer = self._quoting if "\r" in joined else self._minimal
+        writer.writerow(cells)
+
+    def _check_lengths(self, cells: list[str]) -> None:
+        for column, cell in zip(self._table.columns, cells, strict=True):
+            if len(cell) > self._limit:
+                raise BadValue(
+                    column.name, cell, f"at most {self._limit} characters, what a CSV reader takes"
+                )
+
+
+class JsonRowReader(_TextReader):
+    """Reads the lines of one file; `number` is that of the last one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, newline="\n")
+        self._names: tuple[str, ...] = ()
+
+    def columns(self) -> Sequence[str]:
+        """Return the names in the first line, if that is an object."""
+        with _open_text(self._path, newline="\n") as file:
+            first = next((line for line in file if not line.isspace()), "")
+        try:
+            return tuple(_object_of(first))
+        except BadValue:
+            return ()
+
+    def bind(self, table: Table[Any]) -> None:
+        """Choose the table to read; a line that lacks a column is a bad row, not a bad file."""
+        self._names = table.names
+
+    def records(self) -> Iterator[Any]:
+        """Yield the lines, to be given to `values`."""
+        for self.number, line in enumerate(self._file, 1):  # noqa: B020 - it does not
+            if self.number == 1:
+                self._check_text(line)
+            if not line.isspace():
+                yield line
+
+    def values(self, line: str) -> Iterator[object]:
+        """Return the values of the table's columns; `BadValue` when the line is no object."""
+        return map(_object_of(line).get, self._names)
+
+
+class JsonRowWriter(_TextWriter):
+    """Writes an object a line."""
+
+    _encode = staticmethod(json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode)
+
+    def write(self, row: tuple[Any, ...]) -> None:
+        """Write a row."""
+        self._text.write(self._encode(dict(zip(self._table.names, row, strict=True))) + "\n")
+
+
+def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
+    """Open a file for reading, decompressing `.gz`.
+
+    Bytes that are not UTF-8 become lone surrogates, which validation refuses. So a bad byte makes
+    one bad row, and does not end the reading. A byte order mark is dropped.
+    """
+    opened = gzip.GzipFile if is_gzip(path) else open
+    raw = opened(path, "rb")
+    return io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline)
+
+
+def _wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
+    """Return a text stream that writes into an open file, compressed if `path` ends in `.gz`.
+
+    Closing the result ends the compressed stream and leaves `file` open. The same rows always give
+    the same bytes: the gzip header holds neither name nor time.
+    """
+    raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
+    return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
+
+
+def is_gzip(path: Path) -> bool:
+    """Tell, by its suffix, whether a file is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+class _UnclosedFile(io.BufferedIOBase):
+    """Forwards writes to a file and does not close it, as GzipFile does."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+
+def _object_of(line: str) -> dict[str, object]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise BadValue("", line.strip(), "one JSON object on the line")
+    return found
+
+
+def _integer_from(cell: str) -> object:
+    """Return the integer, None for an empty cell, or else the cell, which validation refuses."""
+    if not cell:
+        return None
+    try:
+        # int() accepts underscores and the digits of other scripts; other CSV readers do not.
+        return int(cell) if cell.isascii() and "_" not in cell else cell
+    except ValueError:
+        return cell
+
+
+def _truth_from(cell: str) -> object:
+    """Return True or False, None for an empty cell, or else the cell, which validation refuses."""
+    return _TRUTHS.get(cell.lower(), cell) if cell else None
+
+
+def _text_from(cell: str) -> object:
+    return cell or None
+
+
+def _texts_from(cell: str) -> object:
+    return cell.split(SEPARATOR) if cell else None
+
+
+def _plain(_column: Column, value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _truth(_column: Column, value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _joined(column: Column, texts: Sequence[str]) -> str:
+    for text in texts:
+        if SEPARATOR in text:
+            raise BadValue(column.name, text, "no '|' in a key, as it separates keys in CSV")
+    return SEPARATOR.join(texts)
+
+
+_TRUTHS: Final = {"true": True, "false": False}
+_FROM_TEXT: Final[dict[ColumnType, Callable[[str], object]]] = {
+    ColumnType.TEXT: _text_from,
+    ColumnType.TEXTS: _texts_from,
+    ColumnType.INT32: _integer_from,
+    ColumnType.INT64: _integer_from,
+    ColumnType.BOOL: _truth_from,
+}
+_TO_TEXT: Final[dict[ColumnType, Callable[[Column, Any], str]]] = {
+    ColumnType.TEXT: _plain,
+    ColumnType.TEXTS: _joined,
+    ColumnType.INT32: _plain,
+    ColumnType.INT64: _plain,
+    ColumnType.BOOL: _truth,
+}
