@@ -61,6 +61,11 @@ def _on_first_access(future: Any) -> None:
     future._operation.on_first_access(future)
 
 
+def mark_observed(future: Any) -> None:
+    """Note in a future that a thread has accessed a lazy attribute of it."""
+    future._observed = True
+
+
 def _delegated(field: str) -> Any:
     """Make an attribute of the future that its operation keeps."""
 

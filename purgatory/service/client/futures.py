@@ -7,7 +7,12 @@ import concurrent.futures
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from purgatory.core.operations.future import PENDING, FastResultFuture, LazyAttribute
+from purgatory.core.operations.future import (
+    PENDING,
+    FastResultFuture,
+    LazyAttribute,
+    mark_observed,
+)
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.encoding import unpack
 from purgatory.service.errors import OperationFailed, ServiceError
@@ -16,10 +21,6 @@ from purgatory.service.protocol import OutcomeMessage
 from timingwheel.lowlevel import new_condition
 
 _T = TypeVar("_T")
-
-
-def _mark_observed(future: "ReplyFuture[Any]") -> None:
-    future._observed = True
 
 
 class ReplyFuture(FastResultFuture[_T]):
@@ -35,9 +36,9 @@ class ReplyFuture(FastResultFuture[_T]):
     _state: str
 
     _observed = False
-    _condition = LazyAttribute(new_condition, _mark_observed)
-    _waiters = LazyAttribute(list[Any], _mark_observed)
-    _done_callbacks = LazyAttribute(list[Any], _mark_observed)
+    _condition = LazyAttribute(new_condition, mark_observed)
+    _waiters = LazyAttribute(list[Any], mark_observed)
+    _done_callbacks = LazyAttribute(list[Any], mark_observed)
 
     def __init__(self) -> None:
         # Sets the base's other fields itself: the base would make the lazy ones, too.

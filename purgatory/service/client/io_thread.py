@@ -102,7 +102,8 @@ class ClientIOThread:
         self._closed = False
         self._error: ServiceError = Unavailable("the client is closed")
         self.thread: LoopThread = platform.thread(self, name)
-        self._doorbell.register(self._mailbox.fileno())
+        self._mailbox_descriptor = self._mailbox.fileno()
+        self._doorbell.register(self._mailbox_descriptor)
         try:
             self._connection.open()  # not in the thread, so that a bad address raises here
             self.thread.start()
@@ -184,7 +185,7 @@ class ClientIOThread:
     def _look_at_descriptors(self) -> None:
         """Note which descriptors are readable, and take what was posted."""
         for descriptor in self._doorbell.ready():
-            if descriptor == self._mailbox.fileno():
+            if descriptor == self._mailbox_descriptor:
                 self._take_commands()
             elif descriptor == self._connection.descriptors[0]:
                 self._connection.frames_pending = True
@@ -284,20 +285,19 @@ class ClientIOThread:
         return not self._session.busy if reply is None else reply._state != PENDING
 
     def _lead(self, reply: ReplyFuture[Any] | None, deadline: float) -> bool:
-        if not self._session.awaits_one:
-            return not self._session.busy and self._is_done(reply)
+        if self._is_done(reply) or not self._session.awaits_one:
+            return self._is_done(reply)
         self._is_lent = True
         self._doorbell.lend()
-        while not self._is_done(reply):
+        while True:
             ready = self._doorbell.ready(max(0.0, deadline - self._monotonic()))
             if ready != [self._connection.descriptors[0]]:
                 return False  # it is for the I/O thread, or the time is over
             self._interrupted = True
             self._receive_replies()
             self._interrupted = False
-            if self._left:
+            if self._left or self._is_done(reply):
                 return self._is_done(reply)
-        return True
 
     def _receive_replies(self) -> None:
         """Receive replies in a caller's thread, until one is for the I/O thread."""

@@ -197,7 +197,8 @@ class Session:
         batch = self._split(batch, self._max_items)
         while len(frame := batch.encode(seq)) > self._max_message_bytes and len(batch.calls) > 1:
             batch = self._split(batch, len(batch.calls) // 2)
-        self._count_finished(len(batch.calls))
+        self.unsent_calls -= len(batch.calls)
+        self.finished_calls += len(batch.calls)
         if len(frame) > self._max_message_bytes:
             limit = self._max_message_bytes
             error = TooLarge(f"message of {len(frame)} bytes; expected at most {limit}")

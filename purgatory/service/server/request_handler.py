@@ -118,8 +118,7 @@ class RequestHandler:
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
         """Answer a request that changes something, when that is committed."""
-        transaction.writes.append(command)
-        transaction.replies.append((command.route, reply))
+        transaction.writes.append((command, reply))
 
     def _apply_once(
         self, transaction: Transaction, command: ClientRequest, request: KeptRequest
@@ -132,7 +131,9 @@ class RequestHandler:
         frame = self._state.replies.find(session, seq)
         if frame is None:
             frame = encode(self._change(transaction, command, request))
-            transaction.remember(session, seq, frame)
+            transaction.remembered.append((session, seq))
+            now_ms = self._state.stamp.now_ms
+            self._state.replies.add(session, seq, frame, now_ms, transaction.changes)
         elif (session, seq) not in transaction.remembered:  # it is on disk
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
@@ -149,8 +150,7 @@ class RequestHandler:
                 self._validator.check_completion(completion)
             self._check_held(request)
             self._check_memory(request)
-            counts = [transaction.events.complete(each) for each in request.completions]
-            return Completed(request.seq, counts)
+            return Completed(request.seq, transaction.events.complete_all(request.completions))
         if isinstance(request, Extend):
             for extension in request.extensions:
                 self._validator.check_timeout(extension.timeout_ms)
@@ -158,7 +158,7 @@ class RequestHandler:
         if isinstance(request, Fail):
             for failure in request.failures:
                 self._validator.check_failure(failure)
-            return Failed(request.seq, [transaction.events.fail(each) for each in request.failures])
+            return Failed(request.seq, transaction.events.fail_all(request.failures))
         return Cancelled(request.seq, transaction.cancel(request.op_ids, owner))
 
     def _check_held(self, request: Complete) -> None:
@@ -239,18 +239,19 @@ class RequestHandler:
 
         `size`: the bytes of its requests. Raises StoreError.
         """
-        outcomes = transaction.outcomes
-        pushes = outcome_pushes(self._store, outcomes) if outcomes else []
         for command, records in transaction.repeated_outcomes:
             self.reads.repeat(command.client, command.route, records)
-        frames = _encoded(transaction.replies + transaction.unconditional_replies)
+        replies = [(command.route, reply) for command, reply in transaction.writes]
+        frames = _encoded(replies + transaction.unconditional_replies)
+        outcomes = transaction.outcomes
+        pushes = outcome_pushes(self._store, outcomes) if outcomes else []
         if self._state.leases.by_number:
             frames += self._job_frames.assign(transaction.clock_ms)
         return TransactionReplies(frames, pushes, size)
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
         """Encode the replies to a transaction that was rolled back: each change is refused."""
-        for command in transaction.writes:
+        for command, _ in transaction.writes:
             if not self._reply_to_known(transaction, command, refusal):
                 self._refuse(transaction, command, refusal)
         return TransactionReplies(_encoded(transaction.unconditional_replies), [], size)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.keys import distinct_keys
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import Outcome
@@ -33,6 +34,7 @@ from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
 
 _RunBucket = Callable[[Any], None]
+_NEVER_NS: Final = sys.maxsize
 
 
 class OutcomeReceiver:
@@ -127,7 +129,8 @@ class ServerState:
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
-        self._next_deadline_ns = 0  # nothing is due before; 0: not known, ask the timer
+        # Nothing is due before, but perhaps later: what waited for it may have ended otherwise.
+        self._next_deadline_ns: i64 = 0
 
     @property
     def total(self) -> int:
@@ -163,7 +166,7 @@ class ServerState:
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
         """Have an operation wait for its keys and for its deadline."""
-        self._next_deadline_ns = min(self._next_deadline_ns, operation.op_deadline_ns)
+        self._note_deadline(operation.op_deadline_ns)
         operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
         submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
@@ -178,6 +181,11 @@ class ServerState:
             return None
         return entry
 
+    def _note_deadline(self, deadline_ns: i64) -> None:
+        expiry_ns = (deadline_ns // TICK_NS + 1) * TICK_NS
+        if expiry_ns < self._next_deadline_ns:
+            self._next_deadline_ns = expiry_ns
+
     def watchers_of(self, key: str) -> list[PendingOperation]:
         """Return the operations that watch a key, the longest waiting first."""
         found: list[PendingOperation] = []
@@ -189,7 +197,7 @@ class ServerState:
 
     def set_deadline(self, operation: PendingOperation, deadline_ns: int) -> None:
         """Move the deadline of a pending operation."""
-        self._next_deadline_ns = min(self._next_deadline_ns, deadline_ns)
+        self._note_deadline(deadline_ns)
         operation.op_deadline_ns = deadline_ns
         operation.op_deadline_ms = deadline_ns // NS_PER_MS
         self.timer.reschedule(operation, expiry_delay(deadline_ns, self.clock.now_ns()))
@@ -205,7 +213,9 @@ class ServerState:
             self.timer.advance_clock()
             self._executor.run(enough)
             if not self._executor:
-                self._next_expiry_ns(now_ns)
+                delay = self.timer.delay_to_next()
+                now_ns = self.clock.now_ns()
+                self._next_deadline_ns = _NEVER_NS if delay is None else now_ns + round(delay * 1e9)
 
     @property
     def has_unfinished_expiry(self) -> bool:
@@ -217,21 +227,14 @@ class ServerState:
         self._executor.interrupt()
 
     def next_wake_ns(self) -> int | None:
-        """Return when an operation is due, or held long enough; None if there is neither."""
-        now_ns = self.clock.now_ns()
-        if self._executor:
-            return now_ns
-        release_ms = self.held.next_end_ms() if self.held.by_key else None
-        deadline_ns = self._next_expiry_ns(now_ns)
-        if release_ms is None:
-            return deadline_ns
-        release_ns = release_ms * NS_PER_MS
-        return release_ns if deadline_ns is None else min(deadline_ns, release_ns)
+        """Return when to look for what is due, or held long enough; None if there is neither.
 
-    def _next_expiry_ns(self, now_ns: int) -> int | None:
-        delay = self.timer.delay_to_next()
-        self._next_deadline_ns = sys.maxsize if delay is None else now_ns + round(delay * 1e9)
-        return None if delay is None else self._next_deadline_ns
+        An operation that has ended may be the reason, once: the look finds when the next is due.
+        """
+        wake_ns = self._next_deadline_ns or self.clock.now_ns()
+        if self.held.by_key and (release_ms := self.held.next_end_ms()) is not None:
+            wake_ns = min(wake_ns, release_ms * NS_PER_MS)
+        return None if wake_ns == _NEVER_NS else wake_ns
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Pass an outcome on to the open transaction; see `purgatory.Journal`."""

@@ -220,20 +220,22 @@ class StoreLoop:
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
         if self.requests.length or self._reads.waiting:
             return 0.0
-        wakes_ms: list[int | None] = [self._maintenance.next_ms]
+        wakes_ms: list[int | None] = []
+        wake_ns = self._maintenance.next_ms * NS_PER_MS
         if self._retry_ms:
-            next_wake_ns = None
             wakes_ms.append(self._retry_ms)
         else:
+            if next_wake_ns is not None:
+                wake_ns = min(wake_ns, next_wake_ns)
             if leases.by_number:
                 wakes_ms.append(leases.next_wake_ms(state.clock()))
             if retention.acknowledged:
                 wakes_ms.append(retention.next_deletion_ms())
             if numbers.has_deletable:
                 wakes_ms.append(numbers.next_deletion_ms())
-        wake_ns = min([each for each in wakes_ms if each is not None]) * NS_PER_MS
-        if next_wake_ns is not None:
-            wake_ns = min(wake_ns, next_wake_ns)
+        for wake_ms in wakes_ms:
+            if wake_ms is not None:
+                wake_ns = min(wake_ns, wake_ms * NS_PER_MS)
         return self.clock.seconds_until(wake_ns)
 
     def advance_clock(self) -> bool:
@@ -334,7 +336,7 @@ class StoreLoop:
     def _publish(self, transaction: Transaction) -> None:
         transaction.publish()
         self.submitted += len(transaction.submitted)
-        for _, record in transaction.outcomes:
+        for _, record, _, _ in transaction.outcomes:
             self.ended[record.outcome] += 1
         self._answer(self.handler.answer(transaction, self.requests.bytes))
         changes = transaction.changes

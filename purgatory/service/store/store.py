@@ -183,7 +183,8 @@ class Store:
 
     def _write(self, changes: Changes) -> None:
         run = self._connection.execute
-        self._batches.write(changes.operations)
+        if changes.operations:
+            self._batches.write(changes.operations)
         if changes.progress:
             self._progress.run(run, changes.progress)
         if changes.outcomes:

@@ -35,8 +35,7 @@ def operation_rows(transaction: Transaction) -> list[JournalRow]:
 def outcome_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of the operations that ended."""
     rows: list[JournalRow] = []
-    for operation, record in transaction.outcomes:
-        at_ms = record.at_ms(operation.op_deadline_ms)
+    for operation, record, at_ms, _ in transaction.outcomes:
         row = (
             record.seq,
             operation.op_id,

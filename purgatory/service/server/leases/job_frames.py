@@ -3,7 +3,6 @@
 Used by the store thread alone.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Raw
@@ -12,11 +11,10 @@ from purgatory.service.encoding import encode
 from purgatory.service.protocol import NOTHING, DeadJob, DeadJobs, Jobs, LeasedJob
 from purgatory.service.server.leases.job_group import DueJob, WorkerConnection
 from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames
 from purgatory.service.store.rows import StoredOperation
 from purgatory.service.store.store import Store
 
-# A frame has about so many bytes.
-FRAME_BYTES: Final = 1 << 18
 _JOB_BYTES: Final = 200
 #: Jobs that are read from the store at once.
 PORTION: Final = 32
@@ -40,7 +38,7 @@ class JobFrames:
         return [
             (route, encode(Jobs(jobs)))
             for route, messages in by_worker.items()
-            for jobs in _in_frames(messages)
+            for jobs in in_frames(messages, _size)
         ]
 
     def _add_messages(
@@ -67,17 +65,8 @@ class JobFrames:
         return encode(DeadJobs(seq, found))
 
 
-def _in_frames(messages: list[LeasedJob]) -> Iterator[list[LeasedJob]]:
-    portion: list[LeasedJob] = []
-    size = 0
-    for message in messages:
-        portion.append(message)
-        size += _JOB_BYTES + len(message.payload)
-        if size >= FRAME_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
+def _size(message: LeasedJob) -> int:
+    return _JOB_BYTES + len(message.payload)
 
 
 def _leased_job(job: DueJob, row: StoredOperation) -> LeasedJob:

@@ -4,8 +4,8 @@ Frames are bounded, and made one at a time: the payloads of many outcomes are ne
 Used by the store thread alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from msgspec import Raw
 
@@ -13,11 +13,11 @@ from purgatory.service.encoding import encode
 from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes
 from purgatory.service.server.commands import OutcomePush
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.operation import Ended
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
 from purgatory.service.store.store import Store
 
-# A frame of outcomes holds no more than that of them, and has about that many bytes.
+# A frame holds no more outcomes or jobs than that, and has about that many bytes.
 MAX_OUTCOMES_PER_FRAME: Final = 256
 FRAME_BYTES: Final = 1 << 18
 _OUTCOME_BYTES: Final = 200
@@ -27,8 +27,7 @@ PUSHED_BYTES: Final = 1 << 21
 PORTION: Final = 32
 
 _NOTHING: Final = Raw(NOTHING)
-
-Ended = tuple[PendingOperation, OutcomeRecord]
+T = TypeVar("T")
 
 
 def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]:
@@ -37,17 +36,20 @@ def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]
     Beyond PUSHED_BYTES the last push of a client has no frame. Raises StoreError.
     """
     by_client: dict[str, list[Ended]] = {}
-    for operation, record in outcomes:
-        if record.client.connections and not record.is_job:
-            by_client.setdefault(record.client.name, []).append((operation, record))
+    for one in outcomes:
+        client = one[1].client
+        if client.connections and not one[1].is_job:
+            by_client.setdefault(client.name, []).append(one)
     pushes: list[OutcomePush] = []
     room = PUSHED_BYTES
     for name, ended in by_client.items():
-        for first, last, frame in _split_into_frames(_messages(store, ended)):
+        for portion in in_frames(_messages(store, ended), _size):
+            first = portion[0].number
             if room <= 0:
                 pushes.append(OutcomePush(name, first, ended[-1][1].seq, None))
                 break
-            pushes.append(OutcomePush(name, first, last, frame))
+            frame = encode(Outcomes(portion))
+            pushes.append(OutcomePush(name, first, portion[-1].number, frame))
             room -= len(frame)
     return pushes
 
@@ -55,11 +57,11 @@ def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]
 def _messages(store: Store, ended: list[Ended]) -> Iterator[OutcomeMessage]:
     for start in range(0, len(ended), PORTION):
         portion = ended[start : start + PORTION]
-        numbers = [operation.number for operation, _ in portion if operation.has_payload]
+        numbers = [one[0].number for one in portion if one[0].has_payload]
         stored = store.by_numbers(numbers) if numbers else {}
-        for operation, record in portion:
-            row = stored.get(operation.number)
-            yield _outcome(operation, record, None if row is None else row.payload)
+        for one in portion:
+            row = stored.get(one[0].number)
+            yield _outcome(one, None if row is None else row.payload)
 
 
 def first_outcomes(store: Store, records: Sequence[OutcomeRecord]) -> list[OutcomeMessage]:
@@ -79,19 +81,18 @@ def first_outcomes(store: Store, records: Sequence[OutcomeRecord]) -> list[Outco
     return messages
 
 
-def _split_into_frames(outcomes: Iterable[OutcomeMessage]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield first number, last number and frame, for frames of bounded size."""
-    portion: list[OutcomeMessage] = []
+def in_frames(messages: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the messages of one frame after the other, each of bounded size."""
+    portion: list[T] = []
     size = 0
-    for outcome in outcomes:
-        portion.append(outcome)
-        size += _size(outcome)
+    for message in messages:
+        portion.append(message)
+        size += size_of(message)
         if _is_full(len(portion), size):
-            yield portion[0].number, portion[-1].number, encode(Outcomes(portion))
-            portion = []
-            size = 0
+            yield portion
+            portion, size = [], 0
     if portion:
-        yield portion[0].number, portion[-1].number, encode(Outcomes(portion))
+        yield portion
 
 
 def _size(outcome: OutcomeMessage) -> int:
@@ -106,16 +107,15 @@ def _raw(value: bytes | None) -> Raw:
     return Raw(value) if value else _NOTHING
 
 
-def _outcome(
-    operation: PendingOperation, record: OutcomeRecord, payload: bytes | None
-) -> OutcomeMessage:
+def _outcome(ended: Ended, payload: bytes | None) -> OutcomeMessage:
+    operation, record, at_ms, result = ended
     return OutcomeMessage(
         record.seq,
         operation.op_id,
         record.outcome,
-        record.at_ms(operation.op_deadline_ms),
+        at_ms,
         operation.by_key,
-        _raw(operation.result()),
+        _raw(result),
         operation.kind,
         operation.submitted_ms,
         operation.op_deadline_ms,

@@ -15,7 +15,7 @@ from purgatory.service.encoding import encode
 from purgatory.service.protocol import NOTHING
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import value_bytes
-from purgatory.service.server.records.clients import ClientRecord
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 
 
 def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:
@@ -191,3 +191,7 @@ class PendingOperation(DelayedOperation):
         context.use()
         context.progressed.append((self, key))
         return len(self.values) >= self.need
+
+
+#: An operation that has ended: its outcome, the time of that, and the result or the error.
+Ended = tuple[PendingOperation, OutcomeRecord, int, bytes | None]

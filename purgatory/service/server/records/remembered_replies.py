@@ -42,8 +42,8 @@ class RememberedReplies:
     def add(self, session: str, seq: int, frame: bytes, at_ms: int, changes: Changes) -> None:
         """Remember a reply, and forget the oldest of its session, or the oldest session."""
         entry = self._session(session, at_ms)
-        entry.add(seq, frame)
         self.bytes += reply_bytes(len(frame))
+        entry.add(seq, frame)
         changes.replies += (session, seq, at_ms, bytearray(frame))
         while len(entry.seqs) > REPLIES_PER_SESSION:
             self.bytes -= reply_bytes(len(entry.frames[entry.seqs[0]]))

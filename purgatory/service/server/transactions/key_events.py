@@ -11,6 +11,7 @@ does; while it is held, it is written once more when it reaches an operation.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from purgatory.core.completion import complete_key
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
@@ -37,6 +38,14 @@ class KeyEvents:
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
         self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
 
+    def complete_all(self, completions: list[Completion]) -> list[int]:
+        """Complete keys; returns for each how many operations that completed."""
+        return [self.complete(completion) for completion in completions]
+
+    def fail_all(self, failures: list[KeyFailure]) -> list[int]:
+        """Fail keys; returns for each how many operations that ended."""
+        return [self.fail(failure) for failure in failures]
+
     def complete(self, completion: Completion) -> int:
         """Complete a key, and replace what is held for it; how many operations that completed."""
         state = self._state
@@ -46,7 +55,7 @@ class KeyEvents:
             return self._complete_and_hold(completion)
         now_ms = state.stamp.now_ms
         context = EventContext(bytes(completion.value), now_ms, self.progressed, UNLIMITED)
-        count = state.purgatory.complete(key, context)
+        count = complete_key(state.parts, key, context)
         if context.reached:
             self._journal(key, 0)
         return count
@@ -58,7 +67,7 @@ class KeyEvents:
         state.stamp.open_for(failure.key)
         now_ms = state.stamp.now_ms
         context = EventContext(error, now_ms, self.progressed, UNLIMITED, failed=True)
-        count = state.purgatory.complete(failure.key, context)
+        count = complete_key(state.parts, failure.key, context)
         if count:
             self._journal(failure.key, 0, failed=True)
         return count
@@ -98,7 +107,7 @@ class KeyEvents:
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
         """Complete a key for what waits; how many that completed, and if it left out any."""
         if context.units == UNLIMITED:
-            return self._state.purgatory.complete(key, context), False
+            return complete_key(self._state.parts, key, context), False
         count = 0
         for operation in self._state.watchers_of(key):
             if context.units:

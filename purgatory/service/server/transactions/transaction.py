@@ -15,7 +15,7 @@ from purgatory.service.server.leases.job_group import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.operation import Ended, PendingOperation
 from purgatory.service.server.server_health import RecentFailure, failure_text
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
@@ -65,7 +65,6 @@ class Transaction(OutcomeReceiver):
         "outcomes",
         "remembered",
         "repeated_outcomes",
-        "replies",
         "submitted",
         "unconditional_replies",
         "writes",
@@ -83,11 +82,9 @@ class Transaction(OutcomeReceiver):
         self._batch_bytes = 0
         self.submitted: list[PendingOperation] = []
         self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before
-        self.outcomes: list[tuple[PendingOperation, OutcomeRecord]] = []
+        self.outcomes: list[Ended] = []
         self.deleted: list[OutcomeRecord] = []
-        # Requests that change something, and their replies; by route.
-        self.writes: list[ClientRequest] = []
-        self.replies: list[tuple[bytes, Any]] = []
+        self.writes: list[tuple[ClientRequest, Any]] = []  # what changes something, with its reply
         self.remembered: list[tuple[str, int]] = []  # session and number of replies
         self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
         # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
@@ -224,11 +221,6 @@ class Transaction(OutcomeReceiver):
         """Delete the events and extensions that the journal has; if they are many, some."""
         self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
 
-    def remember(self, session: str, seq: int, frame: bytes) -> None:
-        """Remember the reply to a request of a session."""
-        self.remembered.append((session, seq))
-        self._state.replies.add(session, seq, frame, self.now_ms, self.changes)
-
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended; called by the state for each, once."""
         state = self._state
@@ -242,12 +234,12 @@ class Transaction(OutcomeReceiver):
         record = OutcomeRecord(
             seq, number, op_id, operation.client, name, now_ms, operation.need == 0
         )
-        self.outcomes.append((operation, record))
-        if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
-            state.interrupt_expiry()
         state.known[op_id] = record
         at_ms = record.at_ms(operation.op_deadline_ms)
         result = operation.result()
+        self.outcomes.append((operation, record, at_ms, result))
+        if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
+            state.interrupt_expiry()
         self.changes.outcomes += (
             seq,
             number,
@@ -269,7 +261,7 @@ class Transaction(OutcomeReceiver):
         retention = self._state.retention
         if self.events.progressed:
             self.events.publish()
-        for operation, record in self.outcomes:
+        for operation, record, _, _ in self.outcomes:
             if record.is_job:
                 self._publish_job(operation, record)
             else:
@@ -311,7 +303,7 @@ class Transaction(OutcomeReceiver):
         for operation, deadline_ns in reversed(self.extended):
             state.set_deadline(operation, deadline_ns)
         new = {operation.number for operation in self.submitted}
-        for operation, _ in self.outcomes:
+        for operation, _, _, _ in self.outcomes:
             if operation.number not in new:
                 state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
         for operation in self.submitted:

@@ -3,14 +3,19 @@
 import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.protocol import (
-    How,
-    ReadDead,
-)
-from purgatory.service.server.leases import job_frames
-from tests.testing.step_server import frames_of, job, step_server
+from purgatory.service.protocol import How, ReadDead
+from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
+from tests.testing.step_server import StepServer, frames_of, job
 
-__all__ = ["step_server"]
+LARGE = FRAME_BYTES  # a payload that fills a frame
+
+
+@pytest.fixture
+def server():
+    """A server that takes large payloads."""
+    server = StepServer(None, payload_bytes=2 * LARGE, message_bytes=8 * LARGE)
+    yield server
+    server.store.close()
 
 
 def due(server, *op_ids, **others):
@@ -20,30 +25,27 @@ def due(server, *op_ids, **others):
     return server.leased
 
 
-@pytest.fixture
-def frames(monkeypatch):
-    """Each frame ends with its first job."""
-    monkeypatch.setattr(job_frames, "FRAME_BYTES", 1)
-
-
-def test_leased_jobs_in_frames(step_server, frames):
-    """Each job has a frame, with what was submitted, in the order in which they are leased."""
-    step_server.work(room=3)
-    step_server.submit(*[job(op_id, payload=op_id) for op_id in "abc"])
-    step_server.pass_time(1001)
-    assert [(one.op_id, unpack(one.payload)) for one in step_server.leased] == [
-        (op_id, op_id) for op_id in "abc"
+def test_leased_jobs_in_frames(server):
+    """Each large job has a frame, in the order in which they are leased; small ones share one."""
+    server.work(room=5)
+    server.submit(*[job(op_id, payload=op_id * LARGE) for op_id in "abc"], job("d"), job("e"))
+    server.pass_time(1001)
+    assert [(one.op_id, unpack(one.payload)) for one in server.leased] == [
+        *[(op_id, op_id * LARGE) for op_id in "abc"],
+        ("d", None),
+        ("e", None),
     ]
-    assert len([pair for command in step_server.sent for pair in frames_of(command)]) == 3
+    assert len([pair for command in server.sent for pair in frames_of(command)]) == 4
 
 
-def test_dead_jobs_in_portions(step_server, frames):
+def test_dead_jobs_in_portions(server):
     """A message ends when it is full; the next one begins after its last job."""
-    step_server.work(attempts=1)
-    step_server.finish(*due(step_server, *"ab", payload=7), how=How.FAILED, error="no")
-    [first] = step_server.ask(ReadDead).jobs
-    [second] = step_server.ask(ReadDead, first.number).jobs
+    server.work(attempts=1)
+    payload = "x" * LARGE
+    server.finish(*due(server, *"ab", payload=payload), how=How.FAILED, error="no")
+    [first] = server.ask(ReadDead).jobs
+    [second] = server.ask(ReadDead, first.number).jobs
     assert [(one.op_id, one.error, unpack(one.payload)) for one in (first, second)] == [
-        ("a", "no", 7),
-        ("b", "no", 7),
+        ("a", "no", payload),
+        ("b", "no", payload),
     ]
