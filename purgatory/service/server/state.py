@@ -183,8 +183,7 @@ class ServerState:
 
     def _note_deadline(self, deadline_ns: i64) -> None:
         expiry_ns = (deadline_ns // TICK_NS + 1) * TICK_NS
-        if expiry_ns < self._next_deadline_ns:
-            self._next_deadline_ns = expiry_ns
+        self._next_deadline_ns = min(self._next_deadline_ns, expiry_ns)
 
     def watchers_of(self, key: str) -> list[PendingOperation]:
         """Return the operations that watch a key, the longest waiting first."""
