@@ -63,7 +63,7 @@ def _on_first_access(future: Any) -> None:
 
 def mark_observed(future: Any) -> None:
     """Note in a future that a thread has accessed a lazy attribute of it."""
-    future._observed = True
+    future.is_observed = True
 
 
 def _delegated(field: str) -> Any:

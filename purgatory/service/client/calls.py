@@ -186,9 +186,9 @@ def resolve(future: ReplyFuture[Any], result: object) -> None:
     if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
         future.notify_waiters()  # resolved by a thread that was interrupted, or it is cancelled
         return
-    if ATOMIC_SECTIONS and not future._observed and future._state == PENDING:
+    if ATOMIC_SECTIONS and not future.is_observed and future._state == PENDING:
         # Atomic: a reader finds the future resolved, or was registered before, which sets
-        # `_observed`. So there is no waiter to notify.
+        # `is_observed`. So there is no waiter to notify.
         future._result = result
         future._state = FINISHED
     # It runs if a thread was interrupted here before.

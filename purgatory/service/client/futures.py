@@ -27,7 +27,7 @@ class ReplyFuture(FastResultFuture[_T]):
     """The reply to a call, of a type that depends on the call.
 
     The condition and the lists of waiters and callbacks are made on first access, which sets
-    `_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
+    `is_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
     the future is resolved without a lock, by `calls.resolve`.
     """
 
@@ -35,7 +35,7 @@ class ReplyFuture(FastResultFuture[_T]):
     __slots__ = ("_exception", "_result", "_state")
     _state: str
 
-    _observed = False
+    is_observed = False
     _condition = LazyAttribute(new_condition, mark_observed)
     _waiters = LazyAttribute(list[Any], mark_observed)
     _done_callbacks = LazyAttribute(list[Any], mark_observed)

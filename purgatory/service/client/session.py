@@ -231,7 +231,7 @@ class Session:
         if type(message) in _NO_REPLIES:
             return type(message) is not protocol.Ping
         _, batch = self._unanswered.get(message.seq, (b"", None))
-        return batch is not None and any(future._observed for _, future in batch.calls)
+        return batch is not None and any(future.is_observed for _, future in batch.calls)
 
     def handle(self, message: Any) -> list[bytes]:
         """Handle a decoded message of the server; returns what is to be sent at once."""
