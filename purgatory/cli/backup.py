@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
+from purgatory.cli.output import counted
 from purgatory.service.config import Config
 
 _BACKUP: Final = """\
@@ -54,5 +55,5 @@ def _implementation() -> ModuleType:
 def _report(target: str, copied: Any) -> None:
     print(
         f"{target}: a database of {copied.database_bytes:,} bytes, "
-        f"{copied.journal_files:,} files of the journal"
+        f"{counted(copied.journal_files, 'file')} of the journal"
     )

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.options import DURATION, SubParsers, add_command, add_json_option
 from purgatory.cli.output import (
+    counted,
     moment,
     optional_text,
     print_facts,
     print_json,
-    print_table,
+    print_records,
     result_text,
     value_text,
 )
@@ -179,45 +180,41 @@ def _value(text: str | None) -> Any:
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    value = _value(arguments.value)
+    value, options = _value(arguments.value), {"limit": arguments.limit, "hold": arguments.hold}
     with connected(arguments) as client:
-        counts = _results(
-            client,
-            [
-                client.complete_later(key, value, limit=arguments.limit, hold=arguments.hold)
-                for key in arguments.keys
-            ],
-        )
-    print(f"{sum(counts):,} operations completed")
+        counts = _answers(client, "complete", arguments.keys, value, **options)
+    print(f"{counted(sum(counts), 'operation')} completed")
     return 0 if any(counts) or arguments.hold else BAD_NEWS
 
 
 def _fail(arguments: argparse.Namespace) -> int:
     error = OperationFailed(arguments.error, arguments.message)
     with connected(arguments) as client:
-        counts = _results(client, [client.fail_later(key, error) for key in arguments.keys])
-    print(f"{sum(counts):,} operations failed")
+        counts = _answers(client, "fail", arguments.keys, error)
+    print(f"{counted(sum(counts), 'operation')} failed")
     return 0 if any(counts) else BAD_NEWS
 
 
 def _extend(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        answers = [client.extend_later(name, arguments.timeout) for name in arguments.ids]
-        done = _results(client, answers)
-    print(f"{sum(done):,} operations extended")
+        done = _answers(client, "extend", arguments.ids, arguments.timeout)
+    print(f"{counted(sum(done), 'operation')} extended")
     return 0 if all(done) else BAD_NEWS
-
-
-def _results(client: Client, answers: Sequence[Any]) -> list[int]:
-    client.flush()
-    return [answer.result() for answer in answers]
 
 
 def _cancel(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        done = [client.cancel(name) for name in arguments.ids]
-    print(f"{sum(done):,} operations cancelled")
+        done = _answers(client, "cancel", arguments.ids)
+    print(f"{counted(sum(done), 'operation')} cancelled")
     return 0 if all(done) else BAD_NEWS
+
+
+def _answers(client: Client, verb: str, names: Sequence[str], *more: Any, **options: Any) -> Any:
+    """Send a call for each key or id at once; returns their answers."""
+    call = getattr(client, f"{verb}_later")
+    answers = [call(name, *more, **options) for name in names]
+    client.flush()
+    return [answer.result() for answer in answers]
 
 
 def _query(arguments: argparse.Namespace) -> int:
@@ -255,6 +252,10 @@ def _facts(status: OperationStatus) -> dict[str, str]:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    def tail(count: int) -> str:
+        more = "; there may be more: --limit" if count == arguments.limit else ""
+        return f"{counted(count, 'operation')}{more}"
+
     with connected(arguments) as client:
         found = client.list(
             kind=arguments.kind,
@@ -263,13 +264,7 @@ def _list(arguments: argparse.Namespace) -> int:
             state=arguments.state,
             limit=arguments.limit,
         )
-        if arguments.json:
-            print_json(found)
-            return 0
-        rows = [_row(status) for status in found]
-    print_table(_HEAD, rows)
-    more = "; there may be more: --limit" if len(rows) == arguments.limit else ""
-    print(f"{len(rows):,} operations{more}")
+        print_records(found, _HEAD, _row, tail, as_json=arguments.json)
     return 0
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.options import SubParsers, add_command, add_group, add_json_option
 from purgatory.cli.output import (
+    counted,
     moment,
     optional_text,
     print_facts,
     print_json,
-    print_table,
+    print_records,
     result_text,
 )
 from purgatory.service.errors import ConfigError
@@ -92,17 +93,18 @@ def _add_end(
 
 
 def _list_outcomes(arguments: argparse.Namespace) -> int:
+    head = ("operation", "outcome", "ended", "result")
     with connected(arguments) as client:
-        outcomes = list(_pages(client.unread))
-    if arguments.json:
-        print_json(outcomes)
-        return 0
-    rows = [
-        (one.op_id, one.outcome, moment(one.at_ms), result_text(one.outcome, one.result))
-        for one in outcomes
-    ]
-    print_table(("operation", "outcome", "ended", "result"), rows)
-    print(f"{len(rows):,} unread outcomes of client {client.name!r}")
+        print_records(
+            _pages(client.unread),
+            head,
+            lambda one: (
+                *(one.op_id, one.outcome, moment(one.at_ms)),
+                result_text(one.outcome, one.result),
+            ),
+            lambda count: f"{counted(count, 'unread outcome')} of client {client.name!r}",
+            as_json=arguments.json,
+        )
     return 0
 
 
@@ -122,29 +124,23 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         found = _numbers(arguments, client.unread)
         count = client.acknowledge(found.values())
-    print(f"{count:,} outcomes acknowledged")
+    print(f"{counted(count, 'outcome')} acknowledged")
     return _tell_missing(arguments.ids, found, f"client {client.name!r} has no unread outcome")
 
 
 def _list_dead(arguments: argparse.Namespace) -> int:
+    head = ("job", "kind", "attempts", "given up", "error", "payload")
     with connected(arguments) as client:
-        jobs = list(_pages(client.dead_jobs))
-    if arguments.json:
-        print_json(jobs)
-        return 0
-    rows = [
-        (
-            job.op_id,
-            job.kind,
-            str(job.attempts),
-            moment(job.at_ms),
-            job.error,
-            optional_text(job.payload),
+        print_records(
+            _pages(client.dead_jobs),
+            head,
+            lambda job: (
+                *(job.op_id, job.kind, str(job.attempts), moment(job.at_ms), job.error),
+                optional_text(job.payload),
+            ),
+            lambda count: f"{counted(count, 'dead job')} of {client.name!r}",
+            as_json=arguments.json,
         )
-        for job in jobs
-    ]
-    print_table(("job", "kind", "attempts", "given up", "error", "payload"), rows)
-    print(f"{len(rows):,} dead jobs of {client.name!r}")
     return 0
 
 
@@ -154,7 +150,7 @@ def _end_dead(arguments: argparse.Namespace) -> int:
         found = _numbers(arguments, client.dead_jobs)
         end = client.retry_dead if arguments.verb == "retry" else client.drop_dead
         count = end(found.values())
-    print(f"{count:,} jobs {'sent again' if arguments.verb == 'retry' else 'dropped'}")
+    print(f"{counted(count, 'job')} {'sent again' if arguments.verb == 'retry' else 'dropped'}")
     return _tell_missing(arguments.ids, found, f"{client.name!r} has no dead job")
 
 

@@ -6,7 +6,7 @@ Called from the main thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,10 +47,32 @@ def moment(unix_ms: int) -> str:
     return local.isoformat(" ", "milliseconds")
 
 
+def counted(count: int, thing: str) -> str:
+    """Return a number of things: "1 operation", "2,000 operations"."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
 def print_json(records: Iterable[Any]) -> None:
     """Print messages of the protocol, each as it comes, as a line of JSON."""
     for record in records:
         print(json_text({name: getattr(record, name) for name in record.__struct_fields__}))
+
+
+def print_records(
+    records: Iterable[Any],
+    head: Sequence[str],
+    row: Callable[[Any], Sequence[str]],
+    tail: Callable[[int], str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print messages of the protocol, as JSON or as a table; `tail` says how many they are."""
+    if as_json:
+        print_json(records)
+        return
+    rows = [row(record) for record in records]
+    print_table(head, rows)
+    print(tail(len(rows)))
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command
+from purgatory.cli.output import counted
 from purgatory.cli.process import signals_handled
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
@@ -202,8 +203,8 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
     rate = total.operations / replay.seconds if replay.seconds else 0
     state = f"interrupted, {total.pending:,} still waiting; " if replay.stopped else ""
     console.print(
-        f"{state}{total.operations:,} operations, {ended:,} outcomes in {replay.seconds:.1f} s: "
-        f"{rate:,.0f} operations/s",
+        f"{state}{counted(total.operations, 'operation')}, {counted(ended, 'outcome')} "
+        f"in {replay.seconds:.1f} s: {rate:,.0f} operations/s",
         highlight=False,
     )
 

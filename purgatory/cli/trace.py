@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
+from purgatory.cli.output import counted
 from purgatory.trace.errors import SkippedRows
 from purgatory.trace.flights import write_flights
 from purgatory.trace.reader import Reader, table_of
@@ -58,7 +59,10 @@ def _flights(arguments: argparse.Namespace) -> int:
     """Write the flights and print one line of counts."""
     with _status("reading a year of flights"):
         written = write_flights(arguments.directory)
-    print(f"{arguments.directory}: {written.operations} operations, {written.events} events")
+    print(
+        f"{arguments.directory}: {counted(written.operations, 'operation')}, "
+        f"{counted(written.events, 'event')}"
+    )
     return 0
 
 
@@ -88,7 +92,7 @@ def _convert(arguments: argparse.Namespace) -> int:
         for row in rows:
             out.write(row)
     tail = f", {skipped.count} bad rows skipped" if arguments.skip_bad else ""
-    print(f"{arguments.target}: {table.name}, {out.count} rows{tail}")
+    print(f"{arguments.target}: {table.name}, {counted(out.count, 'row')}{tail}")
     return 0
 
 
@@ -108,7 +112,7 @@ def _check_file(file: str) -> int:
                 out_of_order = rows.where()
             before = at
     order = f"not in time order at {out_of_order}" if out_of_order else "in time order"
-    print(f"{file}: {table.name}, {count} rows, {bad.count} bad, {order}")
+    print(f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}")
     for first in bad.first:
         print(f"  {first}")
     return bad.count

@@ -112,23 +112,15 @@ class AsyncClient:
         reply = self._client.schedule_later(*arguments, **options)
         return (await self.result_of(reply)).op_id
 
+    @_like(Client.list)
     async def list(
-        self,
-        *,
-        kind: str | None = None,
-        key: str | None = None,
-        client: str | None = None,
-        state: str | None = None,
-        cursor: int = 0,
-        limit: int | None = None,
+        self, *, cursor: int = 0, limit: int | None = None, **filters: Any
     ) -> AsyncIterator[OperationStatus]:
         """Like `Client.list`: `async for operation in client.list()`."""
         left = sys.maxsize if limit is None else checked_limit(limit)
         after: int | None = cursor
         while after is not None and left > 0:
-            page = await self.list_page(
-                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
-            )
+            page = await self.list_page(cursor=after, limit=min(left, PAGE), **filters)
             for status in page.states:
                 yield status
             left -= len(page.states)

@@ -59,7 +59,7 @@ def test_wait(run, at, service):
 def test_cancel(run, at):
     """An operation can be cancelled once; then the exit code is 1."""
     run("defer", "k", "--id", "x")
-    assert run("cancel", "x")[:2] == (0, "1 operations cancelled\n")
+    assert run("cancel", "x")[:2] == (0, "1 operation cancelled\n")
     assert run("cancel", "x")[:2] == (1, "0 operations cancelled\n")
 
 
@@ -67,9 +67,9 @@ def test_extend(run, at):
     """An operation is given more time while it waits; bad news for one that has ended."""
     run("defer", "k", "--id", "x", "--in", 60)
     before = json.loads(run("query", "x", "--json")[1])["deadline_ms"]
-    assert run("extend", "x", "--in", 600) == (0, "1 operations extended\n", "")
+    assert run("extend", "x", "--in", 600) == (0, "1 operation extended\n", "")
     assert json.loads(run("query", "x", "--json")[1])["deadline_ms"] > before
-    assert run("extend", "x", "unknown", "--in", 1)[:2] == (1, "1 operations extended\n")
+    assert run("extend", "x", "unknown", "--in", 1)[:2] == (1, "1 operation extended\n")
     code, _, err = run("extend", "x", "--in", -1)
     assert code == 2
     assert "expected" in err
@@ -80,7 +80,7 @@ def test_fail(run, at):
     run("defer", "k", "--id", "x", "--in", 60)
     assert run("fail", "k", "--error", "Declined", "--message", "no funds") == (
         0,
-        "1 operations failed\n",
+        "1 operation failed\n",
         "",
     )
     assert run("defer", "k", "--id", "x", "--wait") == (1, "Declined: no funds\n", "")

@@ -82,7 +82,7 @@ def test_ack(run, three):
     code, out, _ = run("outcomes", "ack", "a")
     assert code == 1
     assert out.startswith("0 outcomes acknowledged\na: client")
-    assert run("outcomes", "ack", "--all")[:2] == (0, "1 outcomes acknowledged\n")
+    assert run("outcomes", "ack", "--all")[:2] == (0, "1 outcome acknowledged\n")
     assert run("outcomes", "ack", "--all")[:2] == (0, "0 outcomes acknowledged\n")
     assert three.stats().unacknowledged == 0
 
@@ -163,10 +163,10 @@ def test_dead_jobs(run, dead):
     ]
     assert run("dead", "drop", "a", "x") == (
         1,
-        "1 jobs dropped\nx: 'jobs' has no dead job of it\n",
+        "1 job dropped\nx: 'jobs' has no dead job of it\n",
         "",
     )
-    assert run("dead", "retry", "--all")[:2] == (0, "1 jobs sent again\n")
+    assert run("dead", "retry", "--all")[:2] == (0, "1 job sent again\n")
     assert run("dead", "list")[1] == "0 dead jobs of 'jobs'\n"
     code, _, err = run("dead", "retry")
     assert code == 2
