@@ -4,6 +4,7 @@ A server answers a refused request with a code and a message, from which `error_
 error that the client raises. The codes are part of the protocol (docs/protocol.md).
 """
 
+import threading
 from typing import ClassVar, Final
 
 from purgatory.errors import PurgatoryError
@@ -122,6 +123,22 @@ class StoreFailed(Refused, code="store"):
 
 class ServerClosing(Refused, code="closing"):
     """The server is closing."""
+
+
+def described(error: BaseException) -> tuple[str, str]:
+    """Return the name of an error's class and its text, as UTF-8 can hold them.
+
+    If its text cannot be made, as `__str__` raises, that is said instead.
+    """
+    try:
+        name, text = type(error).__name__, str(error)
+        return name, str.encode(text, "utf-8", "backslashreplace").decode()
+    except BaseException as trouble:
+        ctrl_c = threading.current_thread() is threading.main_thread()
+        if ctrl_c and isinstance(trouble, KeyboardInterrupt):
+            raise
+        what = type.__repr__(type(error)), type.__repr__(type(trouble))
+        return "Error", f"the text of {what[0]} cannot be made: {what[1]}"
 
 
 _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}

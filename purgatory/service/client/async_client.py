@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
+from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.later_calls import LaterCalls, checked_limit, described_by
 from purgatory.service.client.outcomes import OnOutcome
@@ -156,6 +157,7 @@ class LoopHandler:
     """Calls `call`, which may be a coroutine function, in the running event loop."""
 
     def __init__(self, call: OnOutcome) -> None:
+        check_function("on_outcome", call)
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Semaphore(MAX_RUNNING)
@@ -179,13 +181,15 @@ class LoopHandler:
         try:
             async with self._room:
                 result: Any = self._call(outcome)
+                if isinstance(result, concurrent.futures.Future):
+                    result = asyncio.wrap_future(result)
                 if inspect.isawaitable(result):
-                    await result
-        except asyncio.CancelledError:
-            done.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001  # told by the future
+                    result = await result
+                refuse_unfinished("on_outcome", result)
+        except BaseException as error:
             done.set_exception(error)
+            if not isinstance(error, Exception):  # the task is cancelled, or the program exits
+                raise
         else:
             done.set_result(None)
 

@@ -5,7 +5,6 @@ thread, and must not call methods that wait for an answer, as that thread receiv
 """
 
 import contextlib
-import inspect
 import os
 import socket
 import sys
@@ -18,6 +17,7 @@ import zmq
 
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.connection import curve_keys
+from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
 from purgatory.service.client.later_calls import (
@@ -110,7 +110,7 @@ class Client(LaterCalls):
         if not isinstance(address, str):
             raise TypeError(f"address is {address!r}; expected a str")
         check_name(name)
-        if inspect.iscoroutinefunction(on_outcome):
+        if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
                 f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient for that"
             )

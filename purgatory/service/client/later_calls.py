@@ -21,7 +21,7 @@ from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.session import Session, WorkerLink
 from purgatory.service.client.trace_context import OperationTracer, wrap
 from purgatory.service.encoding import pack
-from purgatory.service.errors import OperationFailed
+from purgatory.service.errors import OperationFailed, described
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     NOTHING,
@@ -343,12 +343,12 @@ def checked_limit(limit: object) -> int:
 def error_texts(error: object) -> tuple[str, str]:
     """Return the name of an error's class, and its text. Raises TypeError."""
     if isinstance(error, OperationFailed):  # as it came from a server
-        return error.error_type, error.message
+        return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
     if isinstance(error, type) and issubclass(error, Exception):
         return error.__name__, ""
     if not isinstance(error, Exception):
         raise TypeError(f"error is {error!r}; expected an Exception or a class of them")
-    return type(error).__name__, str(error).encode("utf-8", "replace").decode()
+    return described(error)
 
 
 def op_id_of(operation: OperationName) -> str:

@@ -13,7 +13,6 @@ client's I/O thread; the futures may be resolved by any.
 import concurrent.futures
 import contextvars
 import heapq
-import inspect
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any, Final
 
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.calls import resolve_outcome
+from purgatory.service.client.functions import refuse_unfinished
 from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.encoding import unpack_values
@@ -89,8 +89,8 @@ class OutcomeHandler:
             if isinstance(result, concurrent.futures.Future):
                 result.add_done_callback(lambda future: self._report(number, future))
                 return False
-            _refuse_awaitable(result)
-        except Exception as error:  # noqa: BLE001  # of the program's function
+            refuse_unfinished("on_outcome", result)
+        except BaseException as error:  # noqa: BLE001  # of the program's function, SystemExit too
             self._fail(delivery, error)
             return False
         del self._deliveries[number]
@@ -98,15 +98,20 @@ class OutcomeHandler:
 
     def _report(self, number: int, future: "concurrent.futures.Future[Any]") -> None:
         """Tell the I/O thread how a call has ended; called by the thread that ended it."""
+        error: BaseException | None
         try:
             error = future.exception()
-        except concurrent.futures.CancelledError as cancelled:
-            error = cancelled
+            if error is None:
+                refuse_unfinished("the future of on_outcome", future.result())
+        except BaseException as raised:  # noqa: BLE001  # it is cancelled, or a class of its own
+            error = raised
         self.post(OutcomeHandled(number, error))
 
     def finish(self, handled: OutcomeHandled) -> bool:
         """Note how a call has ended that returned a future; True: the outcome is handled."""
-        delivery = self._deliveries[handled.number]
+        delivery = self._deliveries.get(handled.number)
+        if delivery is None:
+            return False
         if handled.error is not None:
             self._fail(delivery, handled.error)
             return False
@@ -140,16 +145,6 @@ class OutcomeHandler:
         while self._retries and self._retries[0][0] <= now:
             due.append(heapq.heappop(self._retries)[1])
         return [number for number in due if self._run(self._deliveries[number])]
-
-
-def _refuse_awaitable(result: object) -> None:
-    """Raise TypeError if a call returned what would have to be awaited: it has done nothing yet."""
-    if inspect.iscoroutine(result):
-        result.close()
-    if inspect.isawaitable(result):
-        raise TypeError(
-            f"on_outcome returned {result!r}, which no loop awaits; use AsyncClient for that"
-        )
 
 
 def _drop(command: OutcomeHandled) -> None:

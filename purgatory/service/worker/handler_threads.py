@@ -5,15 +5,19 @@ Any thread may add jobs; `start` and `stop` are for the thread that runs the wor
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from purgatory.service.client.functions import refuse_unfinished
 from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.worker.handlers import Handler, Job
 from purgatory.service.worker.held_jobs import HeldJob
+
+log: logging.Logger = logging.getLogger(__name__)
 
 
 class HandlerThreads:
@@ -39,6 +43,7 @@ class HandlerThreads:
         self._queue: queue.SimpleQueue[HeldJob | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = False  # the event loop
         self._room = asyncio.Semaphore(concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -75,9 +80,12 @@ class HandlerThreads:
 
     def _work(self) -> None:
         while (held := self._queue.get()) is not None:
-            if self._begin(held):
-                with self._attempt(held) as job:
-                    self._handlers[job.kind].function(job)
+            try:
+                if self._begin(held):
+                    with self._attempt(held) as job:
+                        refuse_unfinished("handler", self._handlers[job.kind].function(job))
+            except BaseException:
+                log.exception("worker %r: job %r", self._name, held.leased.op_id)
 
     @contextlib.contextmanager
     def _attempt(self, held: HeldJob) -> Iterator[Job]:
@@ -98,7 +106,11 @@ class HandlerThreads:
     def _run_loop(self) -> None:
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._is_stopping:  # a handler can stop the loop, and raise in its callbacks
+            try:
+                self._loop.run_forever()
+            except BaseException:
+                log.exception("worker %r: the event loop goes on", self._name)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
@@ -112,7 +124,8 @@ class HandlerThreads:
         async with self._room:
             if self._begin(held):
                 with self._attempt(held) as job:
-                    await self._handlers[job.kind].function(job)
+                    result = await self._handlers[job.kind].function(job)
+                    refuse_unfinished("handler", result)
 
     def stop(self, seconds: float) -> None:
         """End the threads; handlers of the event loop that still run are cancelled."""
@@ -134,6 +147,7 @@ class HandlerThreads:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         assert self._loop is not None
+        self._is_stopping = True
         self._loop.stop()
 
 

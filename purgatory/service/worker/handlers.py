@@ -1,12 +1,13 @@
 """Handlers: the functions of a worker, by kind of job, and the `Job` that each gets. Immutable."""
 
-import inspect
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from purgatory.service.client.backoff import backoff_s
+from purgatory.service.client.functions import check_function
+from timingwheel.lowlevel import to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,8 @@ class Handler(NamedTuple):
 
 
 def make_handler(function: HandlerFunction, retry: Retry) -> Handler:
-    """Return a handler. Raises TypeError if it is no function."""
-    if not callable(function):
-        raise TypeError(f"handler is {function!r}; expected a function")
-    call = getattr(function, "__call__", None)  # noqa: B004  # of an object
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
-    return Handler(function, retry, is_async)
+    """Return a handler. Raises TypeError if it is no function, or a generator function."""
+    return Handler(function, retry, check_function("handler", function))
 
 
 def check_retry(retry: Retry) -> Retry:
@@ -73,4 +70,5 @@ def check_retry(retry: Retry) -> Retry:
             f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected 0 or "
             "more, and not the larger first"
         )
+    to_ms(retry.max_delay)  # a server takes no longer one
     return retry

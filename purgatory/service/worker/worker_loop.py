@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.session import WorkerLink
-from purgatory.service.errors import ServiceError, StoreFailed, Unavailable
+from purgatory.service.errors import ServiceError, StoreFailed, Unavailable, described
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 from purgatory.service.worker.handlers import Handler
@@ -277,9 +277,11 @@ class WorkerLoop:
             self._pace.add(self._lease_clock() - held.started_at)
         self._held.end(held)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
-        if error is not None:
-            self._note_failure(held.leased, end, error)
-        self._send_end(held, end)
+        try:
+            if error is not None:
+                self._note_failure(held.leased, end, error)
+        finally:  # also if the program's log raises
+            self._send_end(held, end)
         self._set_pace()
         self._wake_if_stopping()
 
@@ -287,7 +289,7 @@ class WorkerLoop:
         retry = self._handlers[leased.kind].retry
         end.how = How.FAILED
         end.delay_ms = int(1000 * retry.seconds_after(leased.attempt, self._platform.uniform))
-        end.error = f"{type(error).__name__}: {error}"[:_ERROR_LENGTH]
+        end.error = ": ".join(described(error))[:_ERROR_LENGTH]
         log.warning("worker %r: attempt %d of %d at job %r has failed", self._settings.name,
                     leased.attempt, retry.max_attempts, leased.op_id, exc_info=error)  # fmt: skip
 

@@ -155,11 +155,104 @@ class TestCoroutineFunctions:
 
         connect(server, name="jobs", on_outcome=hidden)
         assert called.wait(HANG)
-        eventually(lambda: "no loop awaits" in caplog.text)
+        eventually(lambda: "has not run to its end" in caplog.text)
         assert unread(server) == ["a"]
 
 
+async def await_nothing():
+    """Do nothing."""
+
+
+def generate():
+    yield
+
+
+async def generate_async():
+    yield
+
+
+def failed():
+    future = concurrent.futures.Future()
+    future.set_result(generate())
+    return future
+
+
+class TestNotRunToTheEnd:
+    """`on_outcome` that returns what has done nothing yet has not handled the outcome."""
+
+    @pytest.mark.parametrize("returned", [await_nothing, generate, generate_async, failed])
+    def test_it_is_no_success(self, server, connect, monkeypatch, caplog, returned):
+        """The outcome stays at the server."""
+        monkeypatch.setattr(module, "ATTEMPTS", 1)
+        submit(server, "a")
+        client = connect(server, name="jobs", on_outcome=lambda _: returned())
+        eventually(lambda: "has not run to its end" in caplog.text)
+        assert [outcome.op_id for outcome in client.unread()] == ["a"]
+
+    @pytest.mark.parametrize("returned", [generate, generate_async, failed])
+    def test_in_an_event_loop(self, server, monkeypatch, caplog, returned):
+        """So it is for an AsyncClient, which awaits coroutines and futures."""
+        monkeypatch.setattr(module, "ATTEMPTS", 1)
+        submit(server, "a")
+
+        async def scenario():
+            async with AsyncClient(
+                server.address, name="jobs", on_outcome=lambda _: returned()
+            ) as client:
+                while "has not run to its end" not in caplog.text:
+                    await asyncio.sleep(0)
+                return await client.unread()
+
+        assert len(asyncio.run(asyncio.wait_for(scenario(), HANG))) == 1
+
+    def test_a_future_is_awaited(self, server):
+        """An outcome is acknowledged when the future of another thread is done, not before."""
+        submit(server, "a")
+
+        async def scenario():
+            future = concurrent.futures.Future()
+            called = asyncio.Event()
+
+            def handle(_):
+                called.set()
+                return future
+
+            async with AsyncClient(server.address, name="jobs", on_outcome=handle) as client:
+                await called.wait()
+                assert len(await client.unread()) == 1
+                future.set_result(None)
+                while await client.unread():
+                    pass
+
+        asyncio.run(asyncio.wait_for(scenario(), HANG))
+
+
 class TestRaising:
+    @pytest.mark.parametrize(
+        "error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
+    )
+    @pytest.mark.parametrize("by_future", [False, True])
+    def test_whatever_it_raises(self, server, connect, quick, error, by_future):
+        """The client's thread goes on, and calls it again."""
+        submit(server, "a")
+        calls, done = [], threading.Event()
+
+        def handle(_):
+            calls.append(1)
+            if len(calls) == 3:
+                done.set()
+                return None
+            if not by_future:
+                raise error
+            future = concurrent.futures.Future()
+            future.set_exception(error())
+            return future
+
+        client = connect(server, name="jobs", on_outcome=handle)
+        assert done.wait(HANG)
+        assert client.complete("k") == 0
+        eventually(lambda: not client.unread())
+
     def test_it_is_called_again(self, server, connect, quick, caplog):
         """And the others are handled meanwhile; the log says which call it was."""
         submit(server, "bad", "good")

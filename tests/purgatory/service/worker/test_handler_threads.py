@@ -1,8 +1,11 @@
 """HandlerThreads: coroutine functions run in an event loop; handlers that do not end are left."""
 
 import asyncio
+import concurrent.futures
 import queue
 import threading
+
+import pytest
 
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -54,3 +57,178 @@ def test_a_handler_that_does_not_end(worker, client):
     other.start()
     assert again.get(timeout=HANG) == 1
     go_on.set()
+
+
+class NoText(Exception):
+    """An error whose text cannot be made; its argument says why."""
+
+    def __str__(self):
+        raise self.args[0]
+
+
+class NoString(Exception):
+    """An error whose text is none."""
+
+    def __str__(self):
+        return 5  # noqa: PLE0307
+
+
+class NoName(type):
+    """A class of classes that have no name."""
+
+    @property
+    def __name__(cls):
+        raise ValueError("no name")
+
+
+class Nameless(Exception, metaclass=NoName):
+    """An error of a class without a name."""
+
+
+def raise_surrogate():
+    raise ValueError("cannot import caf\udce9.csv")  # as os.listdir gives a name
+
+
+def raise_no_text():
+    raise NoText(IndexError())
+
+
+def raise_exit_as_text():
+    raise NoText(SystemExit())
+
+
+def raise_interrupt_as_text():
+    raise NoText(KeyboardInterrupt())
+
+
+def raise_no_string():
+    raise NoString
+
+
+def raise_nameless():
+    raise Nameless
+
+
+def raise_cancelled():
+    raise asyncio.CancelledError
+
+
+def raise_exit():
+    raise SystemExit(3)
+
+
+def raise_interrupt():
+    raise KeyboardInterrupt
+
+
+def raise_generator_exit():
+    raise GeneratorExit
+
+
+def raise_stop():
+    raise StopIteration("so")
+
+
+RAISED = [
+    raise_surrogate,
+    raise_no_text,
+    raise_exit_as_text,
+    raise_interrupt_as_text,
+    raise_no_string,
+    raise_nameless,
+    raise_cancelled,
+    raise_exit,
+    raise_interrupt,
+    raise_generator_exit,
+    raise_stop,
+]
+
+
+def check_that_it_fails_and_others_run(one, client, done):
+    """Every job of the kind "bad" is dead after its attempt, and another job is done."""
+    with one:
+        for _ in range(3):
+            client.schedule(0, kind="bad")
+        eventually(lambda: len(client.dead_jobs()) == 3)
+        client.schedule(0, kind="good")
+        done.get(timeout=HANG)
+        eventually(lambda: client.stats()["jobs_leased"] == 0)
+    assert all(job.error for job in client.dead_jobs())
+    client.drop_dead(job.number for job in client.dead_jobs())
+
+
+@pytest.mark.parametrize("call", RAISED)
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_whatever_a_handler_raises(worker, client, call, is_async):
+    """The attempt has failed, with some text; its lease ends, and the thread runs the next job."""
+    one, done = worker(concurrency=1, max_attempts=1), queue.SimpleQueue()
+
+    async def run_async(job):
+        call()
+
+    one.on("bad")(run_async if is_async else lambda job: call())
+    one.on("good")(done.put)
+    check_that_it_fails_and_others_run(one, client, done)
+
+
+def test_a_handler_that_stops_its_event_loop(worker, client):
+    """The loop goes on, also after a callback of a handler that ends a program."""
+    one, done = worker(concurrency=1, max_attempts=1), queue.SimpleQueue()
+    loop = []
+
+    def leave():
+        loop.append(1)
+        raise SystemExit
+
+    @one.on("bad")
+    async def run_bad(job):
+        asyncio.get_running_loop().stop()
+        asyncio.get_running_loop().call_soon(leave)
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    @one.on("good")
+    async def run_good(job):
+        done.put(job)
+
+    check_that_it_fails_and_others_run(one, client, done)
+    assert len(loop) == 3
+
+
+async def wait_a_little():
+    await asyncio.sleep(0)
+
+
+def generate():
+    yield
+
+
+async def generate_async():
+    yield
+
+
+class Later:
+    """What can be awaited, and is no coroutine."""
+
+    def __await__(self):
+        yield
+
+
+@pytest.mark.parametrize(
+    "unfinished", [wait_a_little, generate, generate_async, Later, concurrent.futures.Future]
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_handler_that_has_not_run_to_its_end(worker, client, unfinished, is_async):
+    """What returns a coroutine, a generator or a future has done nothing: the attempt failed."""
+    one, done = worker(concurrency=1, max_attempts=1), queue.SimpleQueue()
+
+    async def run_async(job):
+        return unfinished()
+
+    one.on("bad")(run_async if is_async else lambda job: unfinished())
+    one.on("good")(done.put)
+    with one:
+        client.schedule(0, kind="bad")
+        eventually(lambda: client.dead_jobs())
+        assert "has not run to its end" in client.dead_jobs()[0].error
+        assert one.counts.done == 0

@@ -1,0 +1,42 @@
+"""The functions that programs pass, handlers and `on_outcome`: whether they can run, and have run.
+
+A coroutine, a generator or an unresolved future has done nothing yet, or not all. Any thread.
+"""
+
+import concurrent.futures
+import functools
+import inspect
+
+
+def check_function(name: str, function: object) -> bool:
+    """Return whether a function is async. Raises TypeError for a generator function and the like.
+
+    Functions that only turn out to be such when they are called: see `refuse_unfinished`.
+    """
+    if not callable(function):
+        raise TypeError(f"{name} is {function!r}; expected a function")
+    inner: object = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    forms = inner, getattr(inner, "__call__", None)  # noqa: B004  # of an object
+    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in forms):
+        raise TypeError(
+            f"{name} is {function!r}, a generator function; expected one that runs when called"
+        )
+    return any(inspect.iscoroutinefunction(one) for one in forms)
+
+
+def refuse_unfinished(name: str, result: object) -> None:
+    """Raise TypeError if a call returned what has not run, or not to its end."""
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()
+    elif not (
+        isinstance(result, concurrent.futures.Future)
+        or inspect.isawaitable(result)
+        or inspect.isasyncgen(result)
+    ):
+        return
+    raise TypeError(
+        f"{name} returned {result!r}, which has not run to its end; expected a result, or an "
+        "`async def` function where those are awaited"
+    )
