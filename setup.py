@@ -67,6 +67,7 @@ HOT = [
     "purgatory/service/client/io_thread.py",
     "purgatory/service/client/outcomes.py",
     "purgatory/service/client/session.py",
+    "purgatory/service/client/turn.py",
     "purgatory/service/server/clock.py",
     "purgatory/service/server/store_activity.py",
     "purgatory/service/server/journal/journal_numbers.py",

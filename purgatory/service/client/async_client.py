@@ -18,7 +18,7 @@ from purgatory.service.client.calls import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.later_calls import LaterCalls, checked_limit, described_by
+from purgatory.service.client.later_calls import LaterCalls, checked_number, described_by
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
@@ -118,7 +118,7 @@ class AsyncClient:
         self, *, cursor: int = 0, limit: int | None = None, **filters: Any
     ) -> AsyncIterator[OperationStatus]:
         """Like `Client.list`: `async for operation in client.list()`."""
-        left = sys.maxsize if limit is None else checked_limit(limit)
+        left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         after: int | None = cursor
         while after is not None and left > 0:
             page = await self.list_page(cursor=after, limit=min(left, PAGE), **filters)

@@ -217,7 +217,7 @@ def reject(future: ReplyFuture[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-def fail_calls(calls: Sequence[Call], error: ServiceError) -> None:
+def fail_calls(calls: Sequence[Call], error: Exception) -> None:
     """Set the error of the futures of calls."""
     for _, future in calls:
         reject(future, error)

@@ -23,7 +23,7 @@ from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, Flu
 from purgatory.service.client.later_calls import (
     LaterCalls,
     check_name,
-    checked_limit,
+    checked_number,
     described_by,
 )
 from purgatory.service.client.outcomes import OnOutcome
@@ -219,7 +219,7 @@ class Client(LaterCalls):
         in a `state`; at most `limit`. It is no snapshot: what ends or is submitted meanwhile may be
         there or not. `cursor`: only those with greater numbers, see `list_page`.
         """
-        left = sys.maxsize if limit is None else checked_limit(limit)
+        left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         after: int | None = cursor
         while after is not None and left > 0:
             page = self.list_page(

@@ -83,6 +83,13 @@ class ServerConnection:
     def open(self) -> None:
         """Make the socket, and begin to connect it."""
         self._socket = self._context.socket(zmq.DEALER)
+        try:
+            self._connect()
+        except BaseException:  # descriptors are used up, or the address is bad
+            self._socket.close(0)
+            raise
+
+    def _connect(self) -> None:
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.RECONNECT_IVL, 50),
@@ -132,8 +139,8 @@ class ServerConnection:
         """Do what is to be done: connect, receive, send."""
         if self.reconnect_at is not None:
             if self._monotonic() >= self.reconnect_at:
-                self.reconnect_at = None
                 self.open()
+                self.reconnect_at = None
             return
         if self.monitor_pending:
             self._read_monitor()

@@ -4,6 +4,8 @@ Made by any thread; resolved by the client's I/O thread.
 """
 
 import concurrent.futures
+import logging
+import threading
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -19,6 +21,8 @@ from purgatory.service.errors import OperationFailed, ServiceError
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import OutcomeMessage
 from timingwheel.lowlevel import new_condition
+
+log: logging.Logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -45,6 +49,19 @@ class ReplyFuture(FastResultFuture[_T]):
         self._state = PENDING
         self._result = None
         self._exception = None
+
+    def _invoke_callbacks(self) -> None:
+        """Call what was added; the thread survives whatever they raise, SystemExit too."""
+        for callback in self._done_callbacks:
+            try:
+                callback(self)
+            except BaseException as error:
+                ctrl_c = threading.current_thread() is threading.main_thread()
+                if ctrl_c and isinstance(
+                    error, KeyboardInterrupt
+                ):  # in `cancel`, not of a callback
+                    raise
+                log.exception("a callback of %r raised", self)
 
 
 class SubmissionReceipt(NamedTuple):

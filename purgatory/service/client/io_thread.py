@@ -21,22 +21,23 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import get_ident
 from typing import Any, Final
 
 from mq import Mailbox, MailboxClosed
 from purgatory.core.operations.future import PENDING
 from purgatory.service.client.calls import Call, CallBatch, CallBatcher, RequestType
-from purgatory.service.client.connection import ConfigureSocket, ServerConnection
+from purgatory.service.client.connection import RECONNECT_DELAY_S, ConfigureSocket, ServerConnection
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.outcomes import OutcomeHandled
 from purgatory.service.client.session import Session
-from purgatory.service.errors import ServiceError, Unavailable
+from purgatory.service.client.turn import Turn
+from purgatory.service.errors import ServiceError, Unavailable, described
 from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
-from timingwheel.lowlevel import new_hot_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
+# Steps that fail, one after the other, after which the thread ends.
+MAX_FAILURES: Final = 10
 # Taken in one step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
 
@@ -136,15 +137,32 @@ class ClientIOThread:
 
     def run(self) -> None:
         """Run until told to close; the target of the thread."""
+        failures = 0
         try:
             while not self.finished():
-                self._doorbell.sleep(self.sleep_seconds())
-                self.step()
-        except Exception as failure:
+                try:
+                    self._doorbell.sleep(self.sleep_seconds())
+                    self.step()
+                    failures = 0
+                except BaseException:  # the program's log may raise, and descriptors be used up
+                    failures += 1
+                    if failures == MAX_FAILURES:
+                        raise
+                    log.exception("a client replaces its connection")
+                    self._replace_connection()
+        except BaseException as failure:
             log.exception("the I/O thread of a client failed")
-            self._error = Unavailable(f"the client has failed: {failure}")
+            self._error = Unavailable("the client has failed: " + ": ".join(described(failure)))
         finally:
             self.shut_down()
+
+    def _replace_connection(self) -> None:
+        self.turn.take()
+        try:
+            self._connection.drop("the client failed", RECONNECT_DELAY_S)
+            self._connection.reconnect_at = self._monotonic() + RECONNECT_DELAY_S
+        finally:
+            self.turn.give_up()
 
     def finished(self) -> bool:
         """Tell whether it was told to close, and is ready to."""
@@ -345,55 +363,3 @@ class ClientIOThread:
         self.turn.give_up()
         for flush in flushes:
             flush.done()
-
-
-class Turn:
-    """Held by one thread at a time, or by none. Any thread; a leaf lock, never held for long."""
-
-    def __init__(self) -> None:
-        # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
-        self._changed = new_hot_condition()
-        self._waiting = 0  # threads
-        #: The identity of the thread that holds it; 0: none does.
-        self.holder: int = 0
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether the calling thread holds it."""
-        return self.holder == get_ident()
-
-    def try_take(self) -> bool:
-        """Take the turn if it is free; False also if the calling thread holds it already.
-
-        It is not free for this while another thread waits for it.
-        """
-        thread = get_ident()
-        with self._changed:
-            if self.holder or self._waiting:
-                return False
-            self.holder = thread
-        return True
-
-    def take(self) -> None:
-        """Wait until the turn is free, and take it."""
-        thread = get_ident()
-        with self._changed:
-            while self.holder:
-                self._wait()
-            self.holder = thread
-
-    def _wait(self) -> None:
-        self._waiting += 1
-        try:
-            self._changed.wait()
-        finally:
-            self._waiting -= 1
-
-    def give_up(self) -> None:
-        """Let others take it. Does nothing if the calling thread does not hold it."""
-        thread = get_ident()
-        with self._changed:
-            if self.holder == thread:
-                if self._waiting:
-                    self._changed.notify()
-                self.holder = 0  # last: a caller that is interrupted before does it all again

@@ -54,6 +54,8 @@ from purgatory.service.protocol import (
 from timingwheel.lowlevel import to_ms
 
 _NOTHING: Final = Raw(NOTHING)
+#: The largest number that the protocol has.
+MAX_NUMBER: Final = (1 << 63) - 1
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -177,18 +179,18 @@ class LaterCalls:
         Those with numbers above `after`, as many as fit into a message: go on after the last one,
         until there are none. They stay where they are.
         """
-        return self._call(ReadDead, (after,))
+        return self._call(ReadDead, (checked_number(after, "after"),))
 
     def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Have dead jobs tried again, from the first attempt; answers how many there were.
 
         `retry_dead_later` sends one message: a server refuses more than its `max_items` numbers.
         """
-        return self._call(EndDead, ([*numbers], False))
+        return self._call(EndDead, (checked_numbers(numbers), False))
 
     def drop_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Forget dead jobs; answers how many there were. Sent as `retry_dead` sends them."""
-        return self._call(EndDead, ([*numbers], True))
+        return self._call(EndDead, (checked_numbers(numbers), True))
 
     def complete_later(
         self,
@@ -213,7 +215,7 @@ class LaterCalls:
             checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
         )
         if limit is not None:
-            completion.limit = checked_limit(limit)
+            completion.limit = checked_number(limit, "limit", 1)
         if hold:
             completion.hold_ms = to_ms(hold)
         return self._call(Complete, completion)
@@ -251,14 +253,14 @@ class LaterCalls:
 
         Pages as `dead_jobs` does.
         """
-        return self._call(Unread, (after,))
+        return self._call(Unread, (checked_number(after, "after"),))
 
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many were there.
 
         The server keeps them no longer, and no client gets them. Sent as `retry_dead` sends them.
         """
-        return self._call(Acknowledge, ([*numbers], True))
+        return self._call(Acknowledge, (checked_numbers(numbers), True))
 
     def list_page_later(
         self,
@@ -274,8 +276,10 @@ class LaterCalls:
 
         That is its `after`; None: there are no more.
         """
-        item = cursor, checked_limit(limit), kind, key, client, state
-        return self._call(ReadOperations, item)
+        page = checked_number(cursor, "cursor"), checked_number(limit, "limit", 1)
+        wanted = {"kind": kind, "key": key, "client": client, "state": state}
+        texts = [text and checked_text(text, name) for name, text in wanted.items()]
+        return self._call(ReadOperations, (*page, *texts))
 
     def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
         """Read the server's stats by name; see `ServerStats`."""
@@ -316,28 +320,38 @@ def check_name(name: object) -> None:
         raise TypeError(f"name is {name!r}; expected a str or None")
     if name == "":
         raise ValueError("name is empty; expected a text or None")
+    if name is not None:
+        checked_text(name, "name")
 
 
 def checked_text(text: str, what: str) -> str:
     """Return a text as a plain `str` that UTF-8 can hold.
 
-    Raises TypeError for anything but a text, and UnicodeEncodeError for lone surrogates.
+    Raises TypeError for anything but a text, and ValueError for lone surrogates.
     """
     if type(text) is str and text.isascii():
         return text
     if not isinstance(text, str):
         raise TypeError(f"{what} is {text!r}; expected a str")
-    text.encode()
-    return str.__str__(text)  # not an instance of a subclass
+    try:
+        return str.encode(text).decode()  # not an instance of a subclass
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} is {text!r}; expected a text that UTF-8 can hold") from error
 
 
-def checked_limit(limit: object) -> int:
-    """Return a limit. Raises TypeError, and ValueError for less than 1."""
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit is {limit!r}; expected an int or None")
-    if limit < 1:
-        raise ValueError(f"limit is {limit!r}; expected at least 1")
-    return limit
+def checked_number(number: object, what: str, least: int = 0) -> int:
+    """Return a number as a plain int. Raises TypeError, and ValueError beyond 64 bits."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"{what} is {number!r}; expected an int")
+    if not least <= number <= MAX_NUMBER:
+        expected = f"at least {least}" if number < least else f"at most {MAX_NUMBER}"
+        raise ValueError(f"{what} is {number}; expected {expected}")
+    return int.__index__(number)
+
+
+def checked_numbers(numbers: Iterable[int]) -> list[int]:
+    """Return numbers of outcomes or jobs. Raises TypeError and ValueError."""
+    return [checked_number(number, "number") for number in numbers]
 
 
 def error_texts(error: object) -> tuple[str, str]:

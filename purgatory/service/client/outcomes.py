@@ -182,9 +182,20 @@ class ReceivedOutcomes:
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
             if traceparent and self._tracer is not None and self._is_for_us(outcome, take):
-                with self._tracer.ended(outcome, traceparent):
-                    return self._deliver(outcome, take)
+                return self._deliver_traced(self._tracer, outcome, traceparent, take)
         return self._deliver(outcome, take)
+
+    def _deliver_traced(
+        self, tracer: OperationTracer, outcome: OutcomeMessage, traceparent: str, take: bool
+    ) -> bool:
+        """Deliver an outcome within its trace or, if the tracer raises, without."""
+        handled: bool | None = None
+        try:
+            with tracer.ended(outcome, traceparent):
+                handled = self._deliver(outcome, take)
+        except BaseException:
+            log.exception("the tracer raised for %r", outcome.op_id)
+        return self._deliver(outcome, take) if handled is None else handled
 
     def _is_for_us(self, outcome: OutcomeMessage, take: bool) -> bool:
         return outcome.op_id in self._futures or (take and self._handler is not None)

@@ -195,17 +195,28 @@ class Session:
                 return None
         seq = next(self._seqs)
         batch = self._split(batch, self._max_items)
-        while len(frame := batch.encode(seq)) > self._max_message_bytes and len(batch.calls) > 1:
+        frame, error = self._encoded(batch, seq)
+        while error is not None and len(batch.calls) > 1:
             batch = self._split(batch, len(batch.calls) // 2)
+            frame, error = self._encoded(batch, seq)
         self.unsent_calls -= len(batch.calls)
         self.finished_calls += len(batch.calls)
-        if len(frame) > self._max_message_bytes:
-            limit = self._max_message_bytes
-            error = TooLarge(f"message of {len(frame)} bytes; expected at most {limit}")
+        if error is not None:
             self._fail_batch(batch, error)
             return None
         self._unanswered[seq] = (frame, batch)
         return frame
+
+    def _encoded(self, batch: CallBatch, seq: int) -> tuple[bytes, Exception | None]:
+        """Return the message of calls, or why they cannot be sent together."""
+        try:
+            frame = batch.encode(seq)
+        except Exception as error:  # noqa: BLE001  # a value that has no form: of that call alone
+            return b"", error
+        limit = self._max_message_bytes
+        if len(frame) <= limit:
+            return frame, None
+        return frame, TooLarge(f"message of {len(frame)} bytes; expected at most {limit}")
 
     def _split(self, batch: CallBatch, count: int) -> CallBatch:
         """Return the first `count` calls of a batch; the others are sent next."""
@@ -326,7 +337,7 @@ class Session:
         else:
             self._fail_batch(batch, error)
 
-    def _fail_batch(self, batch: CallBatch, error: ServiceError) -> None:
+    def _fail_batch(self, batch: CallBatch, error: Exception) -> None:
         if batch.request is Submit:
             for submission, future in batch.calls:
                 self._forget(submission.op_id, future)

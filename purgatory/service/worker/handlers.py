@@ -3,11 +3,14 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
 from timingwheel.lowlevel import to_ms
+
+# A server takes no more.
+_MOST_ATTEMPTS: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,8 @@ def check_retry(retry: Retry) -> Retry:
     """Return it. Raises ValueError for bad values."""
     if isinstance(retry.max_attempts, bool) or not isinstance(retry.max_attempts, int):
         raise TypeError(f"max_attempts is {retry.max_attempts!r}; expected an int")
-    if retry.max_attempts < 1:
-        raise ValueError(f"max_attempts is {retry.max_attempts}; expected at least 1")
+    if not 1 <= retry.max_attempts <= _MOST_ATTEMPTS:
+        raise ValueError(f"max_attempts is {retry.max_attempts}; expected 1 to {_MOST_ATTEMPTS}")
     if not 0 <= retry.delay <= retry.max_delay:
         raise ValueError(
             f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected 0 or "

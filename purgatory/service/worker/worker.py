@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
+from purgatory.service.client.later_calls import check_name, checked_text
 from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,
@@ -69,6 +70,7 @@ class Worker:
         if not 1 <= concurrency <= _MAX_CONCURRENCY:
             raise ValueError(f"concurrency is {concurrency}; expected 1 to {_MAX_CONCURRENCY}")
         self.address = address
+        check_name(name)
         self.name = name
         self._concurrency = concurrency
         self._lease_ms = to_ms(lease)
@@ -117,6 +119,7 @@ class Worker:
             usual.max_delay if max_retry_delay is None else max_retry_delay,
         )
         check_retry(retry)
+        kind = checked_text(kind, "kind")
 
         def register(function: _F) -> _F:
             if kind in self._handlers:

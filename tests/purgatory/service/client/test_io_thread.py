@@ -1,4 +1,4 @@
-"""ClientIOThread: the end of a connection, whose turn it is, and callers that do without it."""
+"""ClientIOThread: the end of a connection, and callers that do without the thread."""
 
 import select
 import threading
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service import Client, RequestTimeout
+from purgatory.service import Client, RequestTimeout, Unavailable
 from purgatory.service.client import client as client_module
-from purgatory.service.client import io_thread as io_thread_module
-from purgatory.service.client.io_thread import FlushCommand, Turn
+from purgatory.service.client.io_thread import FlushCommand
 from purgatory.service.platform import CAN_LEND
 from purgatory.service.protocol import (
     NOTHING,
@@ -24,7 +23,7 @@ from purgatory.service.protocol import (
     StatsReply,
 )
 from tests.testing.eventually import eventually
-from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
+from tests.testing.interrupts import interrupted_at
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
@@ -50,76 +49,6 @@ def test_an_answer_before_the_end_is_had(serve, connect):
     assert client.submit_later("k").result(HANG).state == "pending"
     assert len(ends) == 2
     assert all(ends)
-
-
-def take_in_thread(turn):
-    """Return a thread that takes the turn, and the event that lets it go on; once it waits."""
-    taken, go_on = threading.Event(), threading.Event()
-
-    def run():
-        turn.take()
-        taken.set()
-        go_on.wait(HANG)
-        turn.give_up()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return thread, taken, go_on
-
-
-def wait_for_waiting(turn):
-    """Return when a thread waits for the turn."""
-    while True:
-        with turn._changed:
-            if turn._waiting:
-                return
-
-
-def test_one_thread_at_a_time():
-    """The thread that has it cannot take it again."""
-    turn = Turn()
-    assert turn.try_take()
-    assert turn.is_mine
-    assert not turn.try_take()
-    turn.give_up()
-    assert not turn.is_mine
-    assert turn.try_take()
-
-
-def test_a_thread_that_waits_goes_first():
-    """A caller does not take it again before that thread has had it."""
-    turn = Turn()
-    assert turn.try_take()
-    thread, taken, go_on = take_in_thread(turn)
-    wait_for_waiting(turn)
-    with turn._changed:  # so that the thread cannot wake up meanwhile
-        turn.give_up()
-        assert not turn.try_take()
-    assert taken.wait(HANG)
-    go_on.set()
-    thread.join(HANG)
-    assert turn.try_take()
-
-
-def test_an_interrupt_of_the_thread_that_gives_it_up():
-    """Wherever it comes: that thread gives it up again if it still has it, and others go on."""
-    folders = (TIMINGWHEEL, GROUND_FLOOR, str(Path(io_thread_module.__file__).parent))
-    at_every_place(lambda place: interrupted_give_up(place, folders), at_least=2)
-
-
-def interrupted_give_up(place, folders):
-    """Give up a turn for which another thread waits; interrupted, again."""
-    turn = Turn()
-    assert turn.try_take()
-    thread, taken, go_on = take_in_thread(turn)
-    wait_for_waiting(turn)
-    interrupter = interrupted_at(place, turn.give_up, folders)
-    if turn.is_mine:
-        turn.give_up()
-    assert taken.wait(HANG), interrupter.where
-    go_on.set()
-    thread.join(HANG)
-    return interrupter
 
 
 def test_a_caller_that_has_flushed_finds_it_free(server, connect):
@@ -315,3 +244,35 @@ def test_an_interrupt(server, connect, call):
     # Fewer if the I/O thread makes the calls: the machine is busy. Compiled code has no lines.
     assert place > (20 if COMPILED else 50)
     assert server.stats().pending == 0
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+def test_a_step_that_fails(server, connect):
+    """The client replaces its connection and goes on: whatever was not answered is sent again."""
+    client = connect(server)
+    step, errors = client._io_thread._connection.step, [SystemExit(), ValueError(), OSError(24)]
+
+    def fail_at_first():
+        if errors:
+            raise errors.pop()
+        step()
+
+    client._io_thread._connection.step = fail_at_first
+    futures = [client.defer("k") for _ in range(3)]
+    client.flush()
+    assert client.complete("k", 5) == 3
+    assert [future.result(HANG) for future in futures] == [5] * 3
+    assert not errors
+
+
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
+def test_a_thread_that_cannot_go_on(server, connect):
+    """If each step fails, its calls do, and say why."""
+    client = connect(server)
+
+    def fail():
+        raise ValueError("broken caf\udce9")
+
+    client._io_thread._connection.step = fail
+    with pytest.raises(Unavailable, match="the client has failed: ValueError: broken"):
+        client.defer("k").result(HANG)

@@ -1,6 +1,7 @@
 """`extend`, `fail`, `limit` and `hold` through a server, by both clients; old peers."""
 
 import asyncio
+import threading
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from purgatory.service import (
     TooManyHeld,
     WrongVersion,
 )
+from purgatory.service.protocol import Complete, Completion
 from purgatory.service.server.network.reception import Reception
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
@@ -159,3 +161,141 @@ def test_an_old_server(serve, connect, monkeypatch):
             call()
     assert client.complete("k", 5) == 1
     assert future.result(HANG) == 5
+
+
+SURROGATE = "caf\udce9"
+BAD_TEXTS = [
+    lambda client: client.defer(SURROGATE),
+    lambda client: client.defer("k", kind=SURROGATE),
+    lambda client: client.defer("k", op_id=SURROGATE),
+    lambda client: client.defer("k", payload={"name": SURROGATE}),
+    lambda client: client.submit("k", kind=SURROGATE),
+    lambda client: client.schedule(1, kind=SURROGATE),
+    lambda client: client.schedule(1, job_id=SURROGATE),
+    lambda client: client.schedule(1, unless=[SURROGATE]),
+    lambda client: client.complete(SURROGATE),
+    lambda client: client.complete("k", SURROGATE),
+    lambda client: client.fail(SURROGATE, ValueError),
+    lambda client: client.fail("k", OperationFailed(SURROGATE)),
+    lambda client: client.fail("k", OperationFailed("type", SURROGATE)),
+    lambda client: client.cancel(SURROGATE),
+    lambda client: client.query(SURROGATE),
+    lambda client: client.extend(SURROGATE, 1),
+    lambda client: client.list_page(kind=SURROGATE),
+    lambda client: client.list_page(key=SURROGATE),
+    lambda client: client.list_page(client=SURROGATE),
+    lambda client: client.list_page(state=SURROGATE),
+    lambda client: next(client.list(kind=SURROGATE)),
+    lambda client: type(client)(client.address, name=SURROGATE),
+]
+BAD_NUMBERS = [
+    call
+    for number in (2**63, 2**64, 2**70, -1, -(2**70))
+    for call in (
+        lambda client, n=number: client.complete("k", limit=n),
+        lambda client, n=number: client.acknowledge([1, n]),
+        lambda client, n=number: client.retry_dead([1, n]),
+        lambda client, n=number: client.drop_dead([1, n]),
+        lambda client, n=number: client.unread(n),
+        lambda client, n=number: client.dead_jobs(n),
+        lambda client, n=number: client.list_page(cursor=n),
+        lambda client, n=number: client.list_page(limit=n),
+        lambda client, n=number: next(client.list(cursor=n)),
+        lambda client, n=number: client.defer("k", need=n),
+        lambda client, n=number: client.defer("k", timeout=n),
+        lambda client, n=number: client.extend("a", n),
+        lambda client, n=number: client.schedule(n),
+        lambda client, n=number: client.complete("k", hold=n),
+    )
+]
+BAD_TYPES = [
+    call
+    for value in (object(), "5", 1.5, True, None, [1])
+    for call in (
+        lambda client, v=value: client.acknowledge([1, v]),
+        lambda client, v=value: client.retry_dead([v]),
+        lambda client, v=value: client.drop_dead([v]),
+        lambda client, v=value: client.unread(v),
+        lambda client, v=value: client.dead_jobs(v),
+        lambda client, v=value: client.list_page(cursor=v),
+        lambda client, v=value: client.list_page(limit=v),
+    )
+] + [
+    lambda client: client.list_page(kind=5),
+    lambda client: client.list_page(key=b"k"),
+    lambda client: client.list_page(client=object()),
+    lambda client: client.list_page(state=1.5),
+    lambda client: client.complete("k", object()),
+    lambda client: client.complete("k", 2**70),
+    lambda client: client.defer("k", payload=[2**70]),
+    lambda client: client.acknowledge(5),
+]
+
+
+@pytest.mark.parametrize(
+    ("calls", "error"), [(BAD_TEXTS, ValueError), (BAD_NUMBERS, ValueError), (BAD_TYPES, TypeError)]
+)
+def test_a_bad_argument_is_its_callers_alone(server, connect, calls, error):
+    """It raises at once, without a word to the I/O thread: other threads' calls are answered."""
+    client = connect(server)
+    for call in calls:
+        with pytest.raises(error, match=r"expected|too|surrogates|serial|iter|sent|Encoding"):
+            call(client)
+        assert client.complete("k") == 0
+    assert client._io_thread.thread.is_alive()
+
+
+@pytest.mark.parametrize("size", [1, 3, 600])
+def test_a_value_that_has_no_form(server, connect, size):
+    """If the caller's checks let one through, its call fails, and those of its message do not."""
+    client = connect(server)
+    future = client.defer("k")
+    client.flush()
+    bad = [Completion("k", limit=2**70), Completion("\udce9"), Completion(object())]
+    replies = [
+        client._call(Complete, bad[n % 3] if n % 200 == 0 else Completion(f"n{n}"))
+        for n in range(size)
+    ]
+    client.flush()
+    for n, reply in enumerate(replies):
+        if n % 200 == 0:
+            assert isinstance(reply.exception(HANG), TypeError | ValueError | OverflowError)
+        else:
+            assert reply.result(HANG) == 0
+    assert client.complete("k", 5) == 1
+    assert future.result(HANG) == 5
+
+
+def test_an_error_without_a_text(server, connect):
+    """Its future's error says so, wherever the text comes from."""
+
+    class NoText(Exception):
+        def __str__(self):
+            return self.args[5]
+
+    client = connect(server)
+    for error, found in ((NoText(), "cannot be made"), (ValueError("caf\udce9"), r"caf\\udce9")):
+        future = client.defer("k")
+        client.flush()
+        assert client.fail("k", error) == 1
+        with pytest.raises(OperationFailed, match=found):
+            future.result(HANG)
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, ValueError]
+)
+def test_a_callback_of_a_future(server, connect, error):
+    """Whatever it raises, the next callback is called and the client goes on."""
+    client, called = connect(server), threading.Event()
+
+    def leave(_):
+        raise error
+
+    for _ in range(3):
+        future = client.defer("l")
+        future.add_done_callback(leave)
+        future.add_done_callback(lambda _: called.set())
+        assert client.complete("l") == 1
+        assert called.wait(HANG)
+        called.clear()

@@ -1,5 +1,6 @@
 """Traces go on across the wait of an operation, in whichever process hears of its end."""
 
+import contextlib
 import threading
 
 import pytest
@@ -113,3 +114,30 @@ class TestClient:
         connect(server, name="shop", on_outcome=on_outcome)
         assert told.wait(HANG)
         assert seen == [7]
+
+
+class RaisingTracer(RecordingTracer):
+    """A tracer that raises when it hears of an end: at first, or last."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.last = last
+
+    @contextlib.contextmanager
+    def ended(self, outcome, traceparent):
+        if self.last:
+            yield
+        raise SystemExit
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_tracer_that_raises(server, connect, last):
+    """The outcome comes all the same, once, and the client goes on."""
+    tracer = RaisingTracer(last)
+    client = connect(server, tracer=tracer)
+    tracer.current = TRACEPARENT
+    future = client.defer("k")
+    client.flush()
+    assert client.complete("k", 5) == 1
+    assert future.result(HANG) == 5
+    assert client.complete("k") == 0
