@@ -1,6 +1,6 @@
-"""How much memory this process may use: the machine's, or less if its cgroup has a limit.
+"""How much memory this process may use, and uses: the machine's, or less by its cgroup's limit.
 
-Pure functions; any thread.
+Any thread.
 """
 
 import os
@@ -9,6 +9,8 @@ from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 #: The default of `max_memory` is a share of the memory, within these bounds. The rest is for the
 #: system's cache of the database and for what else runs there.
@@ -24,7 +26,7 @@ def default_max_memory() -> int:
 
 def available_bytes(own: Path = _OWN, cgroups: Path = _CGROUPS) -> int:
     """Return the bytes that the machine has, or the least of the limits of the own cgroup."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    machine = _PAGE_BYTES * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(own, cgroups)])
 
 
@@ -43,6 +45,12 @@ def _limits(own: Path, cgroups: Path) -> Iterator[int]:
                 limit = _text(top / place / name).strip()
                 if limit.isdigit():  # else there is none
                     yield int(limit)
+
+
+def resident_bytes() -> int:
+    """Return the bytes of memory that this process has now; 0 where the system does not tell."""
+    pages = _text(_STATM).split()
+    return int(pages[1]) * _PAGE_BYTES if pages else 0
 
 
 def _text(path: Path) -> str:

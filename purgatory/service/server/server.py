@@ -8,6 +8,7 @@ exchange commands. One thread makes, starts and closes a server; `stats`, `now_m
 
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,7 +29,8 @@ from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
-from purgatory.service.server.network.network import Network
+from purgatory.service.server.network.network import RECEIVED_FRAMES, Network
+from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.server_health import HealthReport, report_health
@@ -37,6 +39,7 @@ from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator, limits_of
+from purgatory.service.server.watchdog import Watchdog
 from purgatory.service.store.database_files import data_directory_lock
 from purgatory.service.store.store import Store
 from purgatory.version import package_version
@@ -136,10 +139,27 @@ class Server:
                 target=network.run, name="service-network", daemon=True
             )
             self._parts = parts
+            roll_back.callback(self._watch(network).close)
             self._store_thread.start()
             self._network_thread.start()
             # From here on the threads and `close` release all that.
             self._cleanup = roll_back.pop_all()
+
+    def _watch(self, network: Network) -> Watchdog:
+        looks: list[Callable[[], None]] = []
+        _, _, port = self.address.rpartition(":")
+        if sys.platform == "linux" and self.address.startswith("tcp:"):
+            unfinished = UnfinishedMessages(
+                int(port),
+                network.reception.received,
+                most=RECEIVED_FRAMES,
+                message_bytes=self.config.max_message_bytes,
+                max_memory=self.config.max_memory,
+            )
+            looks.append(unfinished.look)
+        watchdog = Watchdog(looks)
+        watchdog.start()
+        return watchdog
 
     def _build(self, store: Store) -> "ServerParts":
         config = self.config

@@ -33,6 +33,8 @@ _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
 # What a request counts at least, so that small ones cannot be too many.
 MIN_REQUEST_BYTES = 256
+# What ZeroMQ and CURVE add to a frame on its way, at most.
+FRAMING_BYTES = 64
 # Requests of a connection without a hello that are answered; with one more it is ended.
 MAX_REFUSALS = 2000
 
@@ -64,6 +66,8 @@ class Reception:
         self.closing: bool = False
         #: How many connections have said hello so far, or tried to.
         self.hellos: int = 0
+        #: Bytes of the messages that came by each descriptor, of all its connections together.
+        self.received: dict[int, int] = {}
         # Counted here, read by any thread.
         self.messages: int = 0
         self.refused: int = 0
@@ -75,13 +79,18 @@ class Reception:
         if access is None:
             return  # removed from the list since it connected: it gets no answer
         self.messages += 1
+        content = frame.bytes
+        size = len(content) + FRAMING_BYTES
+        for other in others:
+            size += len(other) + FRAMING_BYTES
+        descriptor = descriptor_of(frame)
+        self.received[descriptor] = self.received.get(descriptor, 0) + size
         connection = self._connections.by_route.get(route)
         if connection is not None and connection.user != user:
             # A client may choose its route (ZMQ_ROUTING_ID), also that of a connection of another
             # key whose end was not noticed.
             self._connections.drop(connection)
             connection = None
-        content = frame.bytes
         if connection is None and type_of(content) not in _OF_STRANGERS:
             self._refuse_stranger(route, frame)
             return

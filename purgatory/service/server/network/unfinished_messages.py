@@ -1,0 +1,133 @@
+"""UnfinishedMessages: cuts off peers that send a message without an end.
+
+A message of many frames takes memory until its last frame has come, and ZeroMQ shows it to the
+program only then: it has no bound for that. So the kernel is asked how many bytes each connection
+has brought (TCP_INFO), and the network thread counts the bytes of messages that were complete. What
+is left is a message that is not finished, or waits in ZeroMQ's queue. Linux and TCP only.
+
+Used by the watchdog's thread.
+"""
+
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from purgatory.service.machine_memory import resident_bytes
+from purgatory.service.server.network.rare_log import RareLog
+from purgatory.service.server.network.router_socket import end_connection
+
+_CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
+# Where a struct tcp_info of linux/tcp.h has tcpi_bytes_received, and how long it is up to there.
+_BYTES_RECEIVED: Final = struct.Struct("=128xQ")
+# The connections are looked at each time the process has grown by so many bytes; and while it takes
+# too many.
+_STEP_BYTES: Final = 8 << 20
+_FULL_STEP_BYTES: Final = 1 << 20
+# What the buffers of the kernel may have of a connection, beside ZeroMQ's queue.
+_KERNEL_BYTES: Final = 16 << 20
+# Of less, a connection is not cut off while memory is short: each takes more by itself.
+_LEAST_BYTES: Final = 4096
+
+
+class UnfinishedMessages:
+    """Cuts off peers of the server at `port` by what they have sent since their last message.
+
+    Always if that is more than `most` messages of `message_bytes` in ZeroMQ's queue, and, while the
+    process takes more than `max_memory` bytes (0: any number), those that have sent most. `handed`
+    has the bytes of complete messages by descriptor, all that ever came there.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        handed: Mapping[int, int],
+        *,
+        most: int,
+        message_bytes: int,
+        max_memory: int,
+        resident: Callable[[], int] = resident_bytes,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._port = port
+        self._handed = handed
+        self._most_bytes = most * message_bytes + _KERNEL_BYTES
+        self._max_memory = max_memory
+        self._resident = resident
+        self._log = RareLog(_CUT_OFF, now)
+        self._least_resident = resident()  # since the last look at the connections
+        # At that look, by descriptor: bytes received, and those not finished; bytes handed over.
+        self._before: dict[int, tuple[int, int]] = {}
+        self._handed_before: dict[int, int] = {}
+        self._has_cut = False
+
+    def look(self) -> None:
+        """Look at the memory of the process; if it has grown, at the connections."""
+        resident = self._resident()
+        if self._has_cut:  # libzmq has freed the messages by now
+            self._has_cut = False
+            _give_back_memory()
+        self._least_resident = min(self._least_resident, resident)
+        is_full = 0 < self._max_memory < resident
+        if resident - self._least_resident >= (_FULL_STEP_BYTES if is_full else _STEP_BYTES):
+            self._least_resident = resident
+            self._look_at_connections(is_full=is_full)
+
+    def _look_at_connections(self, *, is_full: bool) -> None:
+        before, self._before = self._before, {}
+        handed = dict(self._handed)
+        silent: dict[int, int] = {}
+        for descriptor, received in _received_bytes(self._port):
+            was_received, unfinished = before.get(descriptor, (0, 0))
+            if received < was_received:  # another connection got the descriptor
+                was_received, unfinished = 0, 0
+            came = received - was_received
+            told = handed.get(descriptor, 0) - self._handed_before.get(descriptor, 0)
+            unfinished = max(0, came - told) if told else unfinished + came
+            self._before[descriptor] = received, unfinished
+            if unfinished > self._most_bytes:
+                self._cut_off(descriptor, unfinished)
+            elif is_full and not told and unfinished > _LEAST_BYTES:
+                silent[descriptor] = unfinished
+        self._handed_before = handed
+        self._cut_off_largest(silent)
+
+    def _cut_off_largest(self, silent: dict[int, int]) -> None:
+        """End those connections that have together half of the bytes or more."""
+        left = sum(silent.values()) / 2
+        for descriptor, size in sorted(silent.items(), key=lambda item: -item[1]):
+            if left <= 0:
+                return
+            self._cut_off(descriptor, size)
+            left -= size
+
+    def _cut_off(self, descriptor: int, size: int) -> None:
+        self._log.add(f"{size} bytes")
+        self._has_cut = True
+        self._before.pop(descriptor, None)
+        end_connection(descriptor)
+
+
+def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
+    """Yield the descriptor of each TCP connection at a local port, and how much it has brought."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # without an object for each
+        descriptor = int(name)
+        with contextlib.suppress(OSError, struct.error):
+            borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
+            try:
+                info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                received = _BYTES_RECEIVED.unpack_from(info)[0]
+                if received and borrowed.getsockname()[1] == port:
+                    yield descriptor, received
+            finally:
+                borrowed.detach()  # libzmq closes it
+
+
+def _give_back_memory() -> None:
+    """Return to the system what was freed; a C library without such a call keeps it."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

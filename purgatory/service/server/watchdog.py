@@ -1,0 +1,42 @@
+"""Watchdog: a thread that looks again and again whether something is wrong with a server.
+
+It sees what no loop is told of, also while the others wait for a disk. One thread starts and closes
+it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+LOOK_S: Final = 0.1
+
+
+class Watchdog:
+    """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`."""
+
+    def __init__(self, looks: Sequence[Callable[[], None]]) -> None:
+        self._looks = list(looks)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="service-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.wait(LOOK_S):
+            for look in tuple(self._looks):
+                try:
+                    look()
+                except Exception:
+                    log.exception("the watchdog looks at this no longer: %r", look)
+                    self._looks.remove(look)
+
+    def close(self) -> None:
+        """End the thread. Idempotent."""
+        self._closing.set()
+        self._thread.join()

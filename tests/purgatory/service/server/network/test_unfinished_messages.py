@@ -1,0 +1,193 @@
+"""UnfinishedMessages: a message without an end takes bounded memory; other peers go on."""
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import pytest
+import zmq
+
+from purgatory.service.encoding import encode
+from purgatory.service.machine_memory import MIN_BYTES
+from purgatory.service.protocol import VERSION, Hello, Submit, Submitted
+from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
+from tests.purgatory.service.test_memory import resident_bytes
+from tests.testing.purgatory_harness import HANG
+from tests.testing.server_processes import ServerProcess
+from tests.testing.servers import RawPeer
+from tests.testing.step_server import operation
+
+MIB = 1 << 20
+MESSAGE = 1000
+MOST = 4 * MESSAGE + 16 * MIB  # that one may have sent and not finished
+FRAMING = 64
+
+
+def frame(size, more=True):
+    """Return a frame of ZMTP 3."""
+    if size < 256:
+        return bytes([more, size]) + b"a" * size
+    return bytes([2 + more]) + struct.pack(">Q", size) + b"a" * size
+
+
+def dealer(port):
+    """Return a TCP connection after the handshake of ZMTP with the mechanism NULL."""
+    made = socket.create_connection(("127.0.0.1", int(port)), timeout=HANG)
+    made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
+    made.sendall(bytes([4, len(ready)]) + ready)
+    return made
+
+
+def is_cut_off(peer):
+    """Tell whether the other side has ended a connection; read what it has sent before."""
+    peer.settimeout(0.2)
+    try:
+        while peer.recv(1 << 16):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class Router:
+    """A ROUTER, and what looks at its peers while the memory of the process grows."""
+
+    def __init__(self, max_memory=0):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.RCVTIMEO, int(HANG * 1000))
+        self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.received = {}
+        self.resident = 100 * MIB
+        self.unfinished = UnfinishedMessages(
+            self.port,
+            self.received,
+            most=4,
+            message_bytes=MESSAGE,
+            max_memory=max_memory,
+            resident=lambda: self.resident,
+        )
+
+    def read(self):
+        """Read a message, and count it as the network thread does."""
+        self.socket.recv()
+        part = self.socket.recv(copy=False)
+        descriptor = part.get(int(zmq.SRCFD))
+        size = len(part.bytes) + FRAMING
+        self.received[descriptor] = self.received.get(descriptor, 0) + size
+
+    def look(self):
+        """Look, after the memory has grown."""
+        self.resident += 8 * MIB
+        self.unfinished.look()
+
+
+@pytest.fixture
+def router():
+    with contextlib.ExitStack() as stack:
+
+        def make(**options):
+            made = Router(**options)
+            stack.callback(made.context.destroy, 0)
+            return made
+
+        yield make
+
+
+def test_only_a_message_without_an_end_is_cut_off(router):
+    """However much comes in whole messages, read soon or late: its peer goes on."""
+    made = router()
+    with dealer(made.port) as honest, dealer(made.port) as endless:
+        for n in range(3 * MOST // MIB):
+            honest.sendall(frame(MIB, more=False))
+            with contextlib.suppress(OSError):  # it was cut off
+                endless.sendall(frame(MIB))
+            made.read()
+            if n % 3 == 0:
+                made.look()
+        assert is_cut_off(endless)
+        assert not is_cut_off(honest)
+
+
+def test_while_memory_is_short_the_largest_go(router):
+    """Of those that finish nothing, the ones that have sent most; one that goes on is left."""
+    made = router(max_memory=MIB)
+    with contextlib.ExitStack() as stack:
+        small, large, busy = (stack.enter_context(dealer(made.port)) for _ in range(3))
+        small.sendall(frame(5000))
+        large.sendall(frame(MIB))
+        busy.sendall(frame(2 * MIB, more=False))
+        made.read()
+        made.look()
+        assert [is_cut_off(each) for each in (small, large, busy)] == [False, True, False]
+
+
+def test_other_connections_of_the_process(router):
+    """A program that has a server beside other connections keeps those."""
+    made = router(max_memory=MIB)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as sender,
+        listener.accept()[0] as taker,
+    ):
+        thread = threading.Thread(target=sender.sendall, args=(bytes(MOST + MIB),))
+        thread.start()
+        taken = 0
+        while taken <= MOST:
+            taken += len(taker.recv(1 << 16))
+            if taken % (1 << 20) < 1 << 16:
+                made.look()
+        taker.close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("size", "peers", "greets"),
+    [(MIB, 1, False), (30_000, 8, True), (0, 1, False), (0, 4, True)],
+)
+def test_a_server_keeps_its_bound(tmp_path, size, peers, greets):
+    """Endless messages, of frames of any size, before a hello and after, take bounded memory."""
+    context = zmq.Context()
+    flags = ("--max-memory", str(MIN_BYTES))
+    with contextlib.ExitStack() as stack:
+        stack.callback(context.destroy, 0)
+        serve = stack.enter_context(ServerProcess(tmp_path / "data", *flags))
+        honest = RawPeer(context, serve.address)
+        honest.hello("honest")
+        stop = threading.Event()
+        attack = (serve.address.rpartition(":")[2], frame(size), greets, stop)
+        threads = [threading.Thread(target=_attack, args=attack) for _ in range(peers)]
+        for thread in threads:
+            thread.start()
+        peak, end = 0, time.monotonic() + 3
+        for number in range(10**6):
+            honest.send(Submit(number, [operation(f"op {number}", f"key {number}")]))
+            while not isinstance(honest.receive(), Submitted):
+                pass
+            peak = max(peak, resident_bytes(serve.process))
+            if time.monotonic() > end:
+                break
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert peak < MIN_BYTES * 120 // 100
+        code, errors = serve.end()
+        assert (code, "cut off a peer" in errors) == (0, True), errors
+
+
+def _attack(port, part, greets, stop):
+    """Send one message that has no end, and begin another when the connection has ended."""
+    hello = encode(Hello(1, VERSION, "endless"))
+    block = part * max(1, 100_000 // len(part))
+    while not stop.is_set():
+        with contextlib.suppress(OSError), dealer(port) as peer:
+            peer.settimeout(1)  # the server lets few in while it cannot keep up
+            if greets:
+                peer.sendall(bytes([0, len(hello)]) + hello)
+            while not stop.is_set():
+                peer.sendall(block)
