@@ -16,6 +16,7 @@ from purgatory.service.protocol import (
     VERSION,
     Answer,
     Bye,
+    Count,
     DeadJob,
     Failure,
     Hello,
@@ -50,7 +51,7 @@ _LIST_HEADERS: Final = {0x90 + count: (1, count) for count in range(16)} | {
 _NUMBER_BYTES: Final = dict.fromkeys((*range(0x80), *range(0xE0, 0x100)), 1) | {
     first + power: 1 + (1 << power) for first in (0xCC, 0xD0) for power in range(4)
 }
-_ints: Final = msgspec.msgpack.Decoder(int)
+_counts: "Final[msgspec.msgpack.Decoder[int]]" = msgspec.msgpack.Decoder(Count)
 
 
 def decode_request(frame: bytes) -> Request:
@@ -110,7 +111,7 @@ def seq_of(frame: bytes) -> int | None:
 def _number(frame: bytes, index: int) -> int | None:
     try:
         at = _place(frame, index)
-        return _ints.decode(frame[at : at + _NUMBER_BYTES[frame[at]]])
+        return _counts.decode(frame[at : at + _NUMBER_BYTES[frame[at]]])
     except (LookupError, ValueError):  # msgspec's errors are ValueErrors
         return None
 

@@ -7,7 +7,7 @@ error that the client raises. The codes are part of the protocol (docs/protocol.
 import threading
 from typing import ClassVar, Final
 
-from purgatory.errors import PurgatoryError
+from purgatory.errors import PurgatoryError, StoreError
 
 
 class ServiceError(PurgatoryError):
@@ -121,6 +121,10 @@ class StoreFailed(Refused, code="store"):
     """The server could not write to its disk. Can be temporary."""
 
 
+class RequestFailed(Refused, code="internal"):
+    """The server has a fault that this request brings out: it was not done, and is in the log."""
+
+
 class ServerClosing(Refused, code="closing"):
     """The server is closing."""
 
@@ -142,6 +146,15 @@ def described(error: BaseException) -> tuple[str, str]:
 
 
 _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}
+
+
+def refusal_of(error: Exception) -> Refused:
+    """Return with what a request is refused that has failed. Raises an error of a damaged store."""
+    if not isinstance(error, StoreError):
+        return RequestFailed(f"the server has a fault, see its log: {type(error).__name__}")
+    if error.fatal:
+        raise error
+    return StoreFailed(str(error))
 
 
 def error_for(code: str, message: str) -> Refused:

@@ -11,9 +11,9 @@ all messages, which nothing is gained by dividing.
 """
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 VERSION: Final = 2
 #: The oldest version that clients and servers of this one understand.
@@ -29,11 +29,18 @@ if TYPE_CHECKING:
 else:
     Value = Raw
 
+#: The largest number of a request: databases and machine integers have no larger one.
+MAX_INT: Final = (1 << 63) - 1
+# Each number of a request is one of these: a larger one is refused before it is looked at. How
+# large it may be otherwise, the server's limits say.
+Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]
+
 
 class Request(Struct, array_like=True):
     """A message of a client; `seq` is its count of messages."""
 
-    seq: int
+    seq: Count
 
 
 class Answer(Struct, array_like=True):
@@ -70,8 +77,8 @@ class Submission(Item):
 
     op_id: str
     keys: tuple[str, ...]
-    timeout_ms: int
-    need: int = 1
+    timeout_ms: Int64
+    need: Int64 = 1
     kind: str = ""
     payload: Raw = Raw(NOTHING)
 
@@ -85,15 +92,15 @@ class Completion(Item):
 
     key: str
     value: Raw = Raw(NOTHING)
-    limit: int | None = None
-    hold_ms: int = 0
+    limit: Int64 | None = None
+    hold_ms: Int64 = 0
 
 
 class TimeoutExtension(Item):
     """An operation to extend: its timeout counts anew from now."""
 
     op_id: str
-    timeout_ms: int
+    timeout_ms: Int64
 
 
 class KeyFailure(Item):
@@ -128,7 +135,7 @@ class Hello(Request, tag=1):
     whether it handles outcomes that no future of it waits for.
     """
 
-    version: int
+    version: Int64
     client: str
     session: str = ""
     takes: bool = True  # as a client that does not say
@@ -164,7 +171,7 @@ class Acknowledge(Request, tag=6):
     There is no answer unless `answer`, of version 2, asks for one.
     """
 
-    outcomes: list[int]
+    outcomes: list[Int64]
     answer: bool = False
 
 
@@ -191,7 +198,7 @@ class Fail(Request, tag=10):
 class Unread(Request, tag=11):
     """Ask for the client's outcomes beyond number `after`; takes none away."""
 
-    after: int = 0
+    after: Int64 = 0
 
 
 class ReadOperations(Request, tag=17):
@@ -200,8 +207,8 @@ class ReadOperations(Request, tag=17):
     `key`: only those that wait for it. A None matches any.
     """
 
-    after: int = 0
-    limit: int = 100
+    after: Int64 = 0
+    limit: Int64 = 100
     kind: str | None = None
     key: str | None = None
     client: str | None = None
@@ -223,15 +230,15 @@ class How(IntEnum):
 class Lease(Item):
     """A lease: the number of a job, and the token with which it was given."""
 
-    number: int
-    token: int
+    number: Int64
+    token: Int64
 
 
 class LeaseEnd(Lease):
     """The end of a lease. `delay_ms` and `error`: of one that FAILED."""
 
-    how: int
-    delay_ms: int = 0
+    how: Int64
+    delay_ms: Int64 = 0
     error: str = ""
 
 
@@ -243,9 +250,9 @@ class Work(Request, tag=12):
     keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
     """
 
-    kinds: dict[str, int]
-    room: int
-    lease_ms: int
+    kinds: dict[str, Int64]
+    room: Int64
+    lease_ms: Int64
     detached: bool = False
 
 
@@ -264,13 +271,13 @@ class Finish(Request, tag=14):
 class ReadDead(Request, tag=15):
     """Ask for the client's jobs that were given up, beyond number `after`."""
 
-    after: int = 0
+    after: Int64 = 0
 
 
 class EndDead(Request, tag=16):
     """Have jobs that were given up tried again, from the first attempt; `drop`: forget them."""
 
-    numbers: list[int]
+    numbers: list[Int64]
     drop: bool = False
 
 

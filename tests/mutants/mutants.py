@@ -437,9 +437,9 @@ MUTANTS = [
     Mutant(
         "what was not written is in the journal",
         SERVER + "store_loop.py",
-        "        transaction.roll_back()\n",
-        "        transaction.roll_back()\n"
-        "        if self._sink is not None:\n"
-        "            self._write_to_journal(self._sink, transaction)\n",
+        "        transaction.roll_back()\n        self._retry_ms",
+        "        transaction.roll_back()\n        if self._sink is not None:\n"
+        "            self._sink.write(operation_rows(transaction), [], [], [])\n"
+        "        self._retry_ms",
     ),
 ]

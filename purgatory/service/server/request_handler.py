@@ -89,7 +89,7 @@ class RequestHandler:
         try:
             self._apply(transaction, command)
         except Refused as refusal:
-            self._refuse(transaction, command, refusal)
+            self.refuse(transaction, command, refusal)
 
     def _apply(self, transaction: Transaction, command: ClientRequest) -> None:
         request = command.request
@@ -229,7 +229,8 @@ class RequestHandler:
             transaction.repeated_outcomes.append((command, outcomes))
         return Submitted(request.seq, refused, known)
 
-    def _refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
+    def refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
+        """Answer that a request was not done."""
         self.refused += 1
         failure = Failure(command.request.seq, refusal.code, str(refusal))
         transaction.unconditional_replies.append((command.route, failure))
@@ -253,7 +254,7 @@ class RequestHandler:
         """Encode the replies to a transaction that was rolled back: each change is refused."""
         for command, _ in transaction.writes:
             if not self._reply_to_known(transaction, command, refusal):
-                self._refuse(transaction, command, refusal)
+                self.refuse(transaction, command, refusal)
         return TransactionReplies(_encoded(transaction.unconditional_replies), [], size)
 
     def _reply_to_known(

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from purgatory.errors import StoreError
-from purgatory.service.errors import Refused, StoreFailed
+from purgatory.service.errors import Refused, StoreFailed, refusal_of
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.commands import (
@@ -257,7 +257,7 @@ class StoreLoop:
             transaction.expire()
         ended = transaction.outcomes
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
-        self._handle_requests(transaction)
+        transaction = self._handle_requests(transaction)
         self._maintenance.run(transaction, self._retry_ms)
         transaction.prepare()
         failure = self._commit(transaction)
@@ -288,16 +288,41 @@ class StoreLoop:
         else:  # operations expire in order of deadline: those left were due after the last one
             self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
 
-    def _handle_requests(self, transaction: Transaction) -> None:
-        """Handle the requests that come next, until it is enough for one transaction."""
+    def _handle_requests(self, transaction: Transaction) -> Transaction:
+        """Handle the requests that come next, until it is enough; returns their transaction."""
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
             if isinstance(command, ClientDisconnected):
                 self._disconnect(transaction, command)
             else:
-                self.handler.handle(transaction, command)
+                transaction = self._handle(transaction, command)
             yield_gil()  # to the network thread: it reads the next requests meanwhile
+        return transaction
+
+    def _handle(
+        self, transaction: Transaction, command: ClientRequest | ClientConnected
+    ) -> Transaction:
+        """Handle a request; returns its transaction, a new one if the request brings out a fault.
+
+        What it has changed until then is rolled back with the transaction, and the other requests
+        are done again: they may be of other clients.
+        """
+        try:
+            self.handler.handle(transaction, command)
+        except Exception as error:
+            if isinstance(command, ClientConnected):
+                raise
+            refusal = refusal_of(error)
+            log.exception("a request of client %r has failed: %s", command.client, refusal)
+            transaction.roll_back()
+            again = Transaction(self.state, transaction.clock_ns)
+            again.unconditional_replies = transaction.unconditional_replies
+            self.handler.refuse(again, command, refusal)
+            for other, _ in transaction.writes:
+                again = self._handle(again, other)
+            return again
+        return transaction
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
         self._reads.repeated.forget(command.route)

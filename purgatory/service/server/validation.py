@@ -3,8 +3,6 @@
 Immutable, so any thread may use it: the network thread and the store thread do.
 """
 
-from typing import Final
-
 from msgspec import Raw
 
 from _purgatory_cpython.mypyc_types import i64
@@ -28,8 +26,6 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.records.clients import ClientRecord
 
-_INT64_MAX: Final = (1 << 63) - 1
-
 #: The fields of a `Submission`, read at once: reading a field of a msgspec struct is a call.
 SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
@@ -42,7 +38,7 @@ class RequestValidator:
         # Copies of the limits for the fast path, as machine integers.
         self._pending_per_client: i64 = limits.pending_per_client
         self._pending: i64 = limits.pending
-        self._timeout_ms = limits.timeout_ms  # a client's timeout may have more than 64 bits
+        self._timeout_ms: i64 = limits.timeout_ms
         self._payload_bytes: i64 = limits.payload_bytes
         # Characters that need no look at their bytes: none has more than four in UTF-8.
         self._safe_length: i64 = limits.text_bytes // 4
@@ -136,7 +132,7 @@ class RequestValidator:
         self._check_size("value", len(completion.value))
         self.check_text(completion.key)
         limit = completion.limit
-        if limit is not None and not 1 <= limit <= _INT64_MAX:
+        if limit is not None and limit < 1:
             raise Malformed(f"limit is {limit}; expected 1 or more")
         if completion.hold_ms:
             self.check_timeout(completion.hold_ms, "hold_ms")

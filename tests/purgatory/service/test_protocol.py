@@ -1,10 +1,14 @@
 """The bytes of every message are those that versions 1 and 2 of the protocol have recorded."""
 
+import msgspec
 import pytest
 from msgspec import Raw
 
 from purgatory.service.encoding import decode_answer, decode_request, encode, for_futures_only
+from purgatory.service.errors import Malformed
 from purgatory.service.protocol import (
+    MAX_INT,
+    VERBS,
     Acknowledge,
     Acknowledged,
     Bye,
@@ -219,3 +223,72 @@ def test_states_of_version_1():
 def test_the_welcome_of_version_1():
     """It has two limits less."""
     assert decode_answer(bytes.fromhex(WELCOME_1)).limits == Limits(1, 2, 3, 4, 5, 6, 7)
+
+
+REQUESTS = [Hello, Bye, *VERBS]
+
+
+def numbers_in(kind):
+    """Yield the types of all integers of a message, also those of its items."""
+    if isinstance(kind, msgspec.inspect.IntType):
+        yield kind
+    for name in kind.__struct_fields__:
+        parts = getattr(kind, name, None)
+        for part in parts if isinstance(parts, tuple) else [parts]:
+            if isinstance(part, msgspec.inspect.Type | msgspec.inspect.Field):
+                yield from numbers_in(part)
+
+
+@pytest.mark.parametrize("request_type", REQUESTS, ids=lambda kind: kind.__name__)
+def test_each_number_of_a_request_has_a_bound(request_type):
+    """None is larger than what a database and a machine integer hold."""
+    numbers = list(numbers_in(msgspec.inspect.type_info(request_type)))
+    assert numbers
+    assert all(number.le is not None and number.le <= MAX_INT for number in numbers)
+
+
+def with_numbers(value, number):
+    """Yield the message once for each of its numbers but the type, with another one there."""
+    if isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            for other in with_numbers(part, number):
+                yield [*value[:index], other, *value[index + 1 :]]
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from ({**value, key: other} for other in with_numbers(part, number))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield number
+
+
+LARGE_NUMBERS = [
+    Hello(1, 2, "c"),
+    Submit(1, [Submission("a", ("k",), 1)]),
+    Complete(1, [Completion("k", limit=1)]),
+    Cancel(1, ["a"]),
+    Query(1, ["a"]),
+    Acknowledge(1, [1, 2]),
+    Stats(1),
+    Bye(1),
+    Extend(1, [TimeoutExtension("a", 1)]),
+    Fail(1, [KeyFailure("k", "E")]),
+    Unread(1, 1),
+    Work(1, {"": 1}, 1, 1),
+    Keep(1, [Lease(1, 1)]),
+    Finish(1, [LeaseEnd(1, 1, 1, 1)]),
+    ReadDead(1, 1),
+    EndDead(1, [1]),
+    ReadOperations(1, 1, 1),
+]
+
+
+@pytest.mark.parametrize("message", LARGE_NUMBERS, ids=lambda message: type(message).__name__)
+@pytest.mark.parametrize("number", [MAX_INT + 1, (1 << 64) - 1])
+def test_a_number_that_is_too_large_is_refused(message, number):
+    """Wherever it is in a request; the largest one that is taken is."""
+    assert {type(one) for one in LARGE_NUMBERS} == set(REQUESTS)
+    tag, *fields = msgspec.msgpack.decode(encode(message))
+    for changed in with_numbers(fields, number):
+        with pytest.raises(Malformed, match="not a message"):
+            decode_request(encode([tag, *changed]))
+    for changed in with_numbers(fields, MAX_INT):
+        decode_request(encode([tag, *changed]))

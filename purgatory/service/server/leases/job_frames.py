@@ -3,11 +3,13 @@
 Used by the store thread alone.
 """
 
+import logging
 from typing import Final
 
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
+from purgatory.service.errors import refusal_of
 from purgatory.service.protocol import NOTHING, DeadJob, DeadJobs, Jobs, LeasedJob
 from purgatory.service.server.leases.job_group import DueJob, WorkerConnection
 from purgatory.service.server.leases.job_leases import JobLeases
@@ -15,7 +17,11 @@ from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames
 from purgatory.service.store.rows import StoredOperation
 from purgatory.service.store.store import Store
 
+log: logging.Logger = logging.getLogger(__name__)
+
 _JOB_BYTES: Final = 200
+# Jobs that cannot be read are leased again after so long.
+RETRY_MS: Final = 1000
 #: Jobs that are read from the store at once.
 PORTION: Final = 32
 
@@ -34,7 +40,14 @@ class JobFrames:
         given = self._leases.assign(now_ms)
         by_worker: dict[bytes, list[LeasedJob]] = {}
         for start in range(0, len(given), PORTION):
-            self._add_messages(given[start : start + PORTION], by_worker)
+            portion = given[start : start + PORTION]
+            try:
+                self._add_messages(portion, by_worker)
+            except Exception as error:
+                refusal_of(error)  # raises it if the store is damaged
+                log.exception("%d jobs cannot be read", len(portion))
+                for _, job in portion:
+                    self._leases.put_back(job, counts=False, at_ms=now_ms + RETRY_MS)
         return [
             (route, encode(Jobs(jobs)))
             for route, messages in by_worker.items()

@@ -4,18 +4,22 @@ Frames are bounded, and made one at a time: the payloads of many outcomes are ne
 Used by the store thread alone.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
+from purgatory.service.errors import refusal_of
 from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes
 from purgatory.service.server.commands import OutcomePush
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import Ended
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
 from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
 
 # A frame holds no more outcomes or jobs than that, and has about that many bytes.
 MAX_OUTCOMES_PER_FRAME: Final = 256
@@ -33,7 +37,8 @@ T = TypeVar("T")
 def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]:
     """Encode committed outcomes, for those of their clients that are connected.
 
-    Beyond PUSHED_BYTES the last push of a client has no frame. Raises StoreError.
+    Beyond PUSHED_BYTES, or where they cannot be read, the last push of a client has no frame.
+    Raises StoreError if the store is damaged.
     """
     by_client: dict[str, list[Ended]] = {}
     for one in outcomes:
@@ -43,14 +48,20 @@ def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]
     pushes: list[OutcomePush] = []
     room = PUSHED_BYTES
     for name, ended in by_client.items():
-        for portion in in_frames(_messages(store, ended), _size):
-            first = portion[0].number
-            if room <= 0:
-                pushes.append(OutcomePush(name, first, ended[-1][1].seq, None))
-                break
-            frame = encode(Outcomes(portion))
-            pushes.append(OutcomePush(name, first, portion[-1].number, frame))
-            room -= len(frame)
+        first, last = ended[0][1].seq, ended[-1][1].seq
+        try:
+            for portion in in_frames(_messages(store, ended), _size):
+                if room <= 0:
+                    break
+                frame = encode(Outcomes(portion))
+                pushes.append(OutcomePush(name, first, portion[-1].number, frame))
+                first = portion[-1].number + 1
+                room -= len(frame)
+        except Exception as error:
+            refusal_of(error)  # raises it if the store is damaged
+            log.exception("outcomes of client %r cannot be read", name)
+        if first <= last:
+            pushes.append(OutcomePush(name, first, last, None))
     return pushes
 
 

@@ -6,14 +6,16 @@ turns. A read sees all that was committed when it is answered. When the server c
 were not answered are dropped. Used by the store thread alone.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import TooManyReads
+from purgatory.service.errors import TooManyReads, refusal_of
 from purgatory.service.protocol import (
+    Failure,
     OutcomeMessage,
     Outcomes,
     Query,
@@ -38,6 +40,8 @@ from purgatory.service.server.reads.status_answers import answer_list, answer_qu
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
 
 #: How many reads of one client may wait, and how many bytes of requests of all clients.
 READS_PER_CLIENT: Final = 256
@@ -73,6 +77,7 @@ class PendingReads:
         self._queue: FairQueue[ClientRequest | FetchOutcomes] = FairQueue()
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
+        self._asked: ClientRequest | FetchOutcomes  # what `_current` answers
         self._stats: dict[str, Any] | None = None  # for all requests of one run
         self._closed = False
         #: Whether anything waits.
@@ -118,8 +123,13 @@ class PendingReads:
         end = time.perf_counter() + seconds
         while self.waiting:
             if self._current is None:
-                self._current = self._begin(self._queue.popleft())
-            answer = next(self._current, _DONE)
+                self._asked = self._queue.popleft()
+                self._current = self._begin(self._asked)
+            try:
+                answer = next(self._current, _DONE)
+            except Exception as error:  # noqa: BLE001  # a read changes nothing: others go on
+                answers.append(self._refuse(self._asked, error))
+                answer = _DONE
             if answer is _DONE:
                 self._current = None
                 self.waiting = self._queue.length > 0
@@ -128,6 +138,16 @@ class PendingReads:
             if time.perf_counter() >= end:
                 break
         return answers
+
+    def _refuse(self, command: ClientRequest | FetchOutcomes, error: Exception) -> NetworkCommand:
+        """Answer a read that has failed. Raises the error if the store is damaged."""
+        refusal = refusal_of(error)
+        log.error("a read of client %r has failed", command.client, exc_info=error)
+        if isinstance(command, FetchOutcomes):  # the next connection is sent them
+            self.repeated.forget(command.route)
+            return OutcomeFrame(command.route, None, command.after, repeated=command.repeated)
+        frame = encode(Failure(command.request.seq, refusal.code, str(refusal)))
+        return TransactionReplies([(command.route, frame)], [], 0)
 
     def _begin(self, command: ClientRequest | FetchOutcomes) -> _Answer:
         if isinstance(command, FetchOutcomes):

@@ -3,9 +3,25 @@
 import sqlite3
 
 import pytest
+from msgspec import Raw
 
-from purgatory.service.encoding import decode_answer
-from purgatory.service.protocol import Query, Submit
+from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.protocol import (
+    Acknowledge,
+    Cancel,
+    Complete,
+    Completed,
+    Completion,
+    Extend,
+    Fail,
+    Failure,
+    Finish,
+    KeyFailure,
+    Query,
+    Submit,
+    TimeoutExtension,
+    Work,
+)
 from purgatory.service.server.commands import StoreLoopStopped
 from tests.testing.step_server import frames_of, operation
 
@@ -82,10 +98,45 @@ def test_a_disk_that_cannot_be_relied_on_ends_the_server(server):
     assert "disk I/O error" in str(stopped.error)
 
 
-def test_an_unexpected_error_ends_the_server(server, monkeypatch):
+def test_an_unexpected_error_of_a_commit_ends_the_server(server, monkeypatch):
     """After it, memory and disk might not agree any more."""
     monkeypatch.setattr(server.store, "commit", lambda changes: 1 // 0)
     server.post(Submit, [operation("a")])
     server.step()
     assert server.store_loop.finished()
     assert isinstance(server.store_loop.failure, ZeroDivisionError)
+
+
+# Requests that no client can send: what is wrong is found in the middle of handling them.
+FAULTY = [
+    (Cancel, [["not a text"]]),
+    (Extend, [TimeoutExtension("a", 5), TimeoutExtension(["not a text"], 5)]),
+    (Complete, [Completion("k"), Completion(["not a text"])]),
+    (Fail, [KeyFailure("k", "E", "why"), KeyFailure("k", ["not a text"])]),
+    (Submit, [operation("new"), operation("newer", None)]),
+    (Finish, [None]),
+    (Acknowledge, None),
+    (Work, 5, 1, 100),
+]
+
+
+@pytest.mark.parametrize("faulty", FAULTY, ids=lambda faulty: faulty[0].__name__)
+def test_a_request_that_brings_out_a_fault_is_refused(server, faulty):
+    """What it did is undone; other requests of the transaction are done, each once."""
+    server.submit(operation("a", "k"), operation("b", "b"), operation("c", "c"))
+    server.post(Complete, [Completion("b", Raw(encode(7)))], session="s", client="other")
+    server.post(*faulty, session="s")
+    server.post(Complete, [Completion("c")], client="third")
+    replies, outcomes = server.step(once=True)
+    assert server.store_loop.failure is None
+    assert sorted(type(reply).__name__ for reply in replies) == ["Completed"] * 2 + ["Failure"]
+    [failure] = [reply for reply in replies if isinstance(reply, Failure)]
+    assert failure.code == "internal"
+    assert [reply.counts for reply in replies if isinstance(reply, Completed)] == [[1], [1]]
+    assert sorted(outcome.op_id for outcome in outcomes) == ["b", "c"]
+    assert server.query("a").state == "pending"
+    assert server.query("new").state == "unknown"
+    server.crash()
+    server.hello()
+    assert server.query("b").state == server.query("c").state == "completed"
+    assert server.complete("k").counts == [1]

@@ -4,8 +4,19 @@ from itertools import count
 
 import pytest
 
+from purgatory import StoreError
 from purgatory.service.encoding import decode_answer
-from purgatory.service.protocol import Failure, Query, States, Stats, Submit
+from purgatory.service.protocol import (
+    Failure,
+    How,
+    Query,
+    ReadDead,
+    ReadOperations,
+    States,
+    Stats,
+    Submit,
+    Unread,
+)
 from purgatory.service.server.commands import (
     ClientConnected,
     ClientRequest,
@@ -17,7 +28,7 @@ from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT, Pendi
 from purgatory.service.server.records.retention import DELETION_PAUSE_MS
 from purgatory.service.server.transactions.transaction import BATCH_BYTES
 from tests.testing.purgatory_harness import HANG
-from tests.testing.step_server import StepServer, frames_of, operation
+from tests.testing.step_server import StepServer, frames_of, job, operation
 
 
 @pytest.fixture
@@ -190,7 +201,7 @@ def test_an_outcome_that_was_deleted_meanwhile_is_not_repeated(server):
 def test_operations_with_large_payloads_share_no_large_row(server):
     """To read one of them, its batch is read."""
     server.submit(*(operation(f"o{n}", payload="x" * 900) for n in range(120)))
-    sizes = server.store._read("SELECT length(operations) FROM batches")
+    sizes = server.store._connection.execute("SELECT length(operations) FROM batches").fetchall()
     assert len(sizes) == 2
     assert max(size for (size,) in sizes) < 2 * BATCH_BYTES
 
@@ -212,3 +223,65 @@ def test_figures_are_answered_between_transactions(server):
     server.store_loop.mailbox.send(ClientConnected(b"s", "d", 7))
     assert server.step(once=True)[0][0].seq == 7
     assert isinstance(server.ask(Query, []), States)
+
+
+FAULTS = [OverflowError("too large"), RuntimeError("no"), MemoryError(), StoreError("busy")]
+READS = [(Query, ["o0"]), (Unread, 0), (ReadOperations, 0), (ReadDead, 0), (Stats,)]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=repr)
+@pytest.mark.parametrize("read", READS, ids=lambda read: read[0].__name__)
+def test_a_read_that_fails_is_refused(server, monkeypatch, read, fault):
+    """It is logged; the server goes on, for the same client too."""
+
+    def fail(*_):
+        raise fault
+
+    end_many(server, 1)
+    server.work("x", attempts=1)
+    server.submit(job("j", kind="x"))
+    server.pass_time(1001)
+    server.finish(*server.leased, how=How.FAILED)
+    with monkeypatch.context() as patch:
+        for name in ("outcomes_by_seqs", "by_numbers", "some_operations"):
+            patch.setattr(server.store, name, fail)
+        patch.setattr(server.handler.reads, "_make_stats", fail)
+        answer = server.ask(*read)
+        assert isinstance(answer, Failure)
+        assert answer.code == ("store" if isinstance(fault, StoreError) else "internal")
+    assert server.store_loop.failure is None
+    assert not isinstance(server.ask(*read), Failure)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=repr)
+def test_outcomes_that_cannot_be_read_are_sent_later(server, monkeypatch, fault):
+    """Neither the transaction nor the connection is lost by it."""
+
+    def fail(*_):
+        raise fault
+
+    server.submit(operation("a", "k", payload=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(server.store, "by_numbers", fail)
+        patch.setattr(server.store, "outcomes_by_seqs", fail)
+        assert server.complete("k").counts == [1]
+        assert server.fetch_outcomes() == []
+    assert [outcome.op_id for outcome in server.fetch_outcomes()] == ["a"]
+    assert server.store_loop.failure is None
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=repr)
+def test_jobs_that_cannot_be_read_are_leased_later(server, monkeypatch, fault):
+    """Their attempts do not count."""
+
+    def fail(*_):
+        raise fault
+
+    server.work(attempts=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(server.store, "by_numbers", fail)
+        server.submit(job("a"))
+        server.pass_time(1001)
+        assert server.leased == []
+    server.pass_time(1000)
+    assert [(one.op_id, one.attempt) for one in server.leased] == [("a", 1)]
