@@ -4,9 +4,9 @@ A poller belongs to one thread, which must also be the one that owns the sockets
 """
 
 import select as os_select
-from time import monotonic
 from typing import Any
 
+from _purgatory_cpython.real_time import real_seconds
 from mq.constants import Errno, PollEvent, SocketOption
 from mq.errors import ZMQError
 from mq.queues.signaler import LONGEST_MS
@@ -67,14 +67,14 @@ class Poller:
 
 def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[Any, int]]:
     """Wait at most `timeout` ms (negative: for ever) for events; pairs of socket and events."""
-    deadline = None if timeout < 0 else monotonic() + timeout / 1000
+    deadline = None if timeout < 0 else real_seconds() + timeout / 1000
     polled = _PollSet(sockets)
     while True:
         # Events first and then the descriptors: these tell of changes since the events were read.
         found = polled.check()
         if found:
             return found
-        left = None if deadline is None else deadline - monotonic()
+        left = None if deadline is None else deadline - real_seconds()
         if left is not None and left <= 0:
             return []
         polled.wait(left)

@@ -6,6 +6,7 @@ modules are private. Any thread.
 
 from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS
 from _purgatory_cpython.locks import new_condition, new_hot_condition, new_hot_rlock, new_rlock
+from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.sections import (
     enter_section,
     keep_for_ever,
@@ -19,6 +20,7 @@ from _purgatory_cpython.sections import (
     new_section_lock as new_lock,
 )
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
+from timingwheel._cpython.freezegun import is_frozen
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel.clocks.duration import NS_PER_MS, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
@@ -58,6 +60,7 @@ __all__ = [
     "extend_task",
     "gc_track",
     "gc_untrack",
+    "is_frozen",
     "keep_for_ever",
     "leave_section",
     "new_condition",
@@ -68,6 +71,7 @@ __all__ = [
     "now_ns",
     "part_of",
     "prepare_task",
+    "real_seconds",
     "reduce_timer_slack",
     "shared_lock",
     "sixteenth_of",

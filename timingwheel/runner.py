@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from _purgatory_cpython.mypyc_types import i64
+from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.threads import yield_gil
-from timingwheel._cpython.freezegun import real_seconds
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock_reader import ClockReader

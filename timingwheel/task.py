@@ -107,7 +107,10 @@ class TimerTaskEntry:
         return -(-self.deadline_ns // NS_PER_MS)
 
     def when(self) -> float:
-        """Return the deadline in seconds of the timer's clock, not rounded to a tick."""
+        """Return the deadline in seconds of the timer's clock, not rounded to a tick.
+
+        If that clock has gone back, of the time that goes on from its last reading.
+        """
         return float(self.deadline_ns) / 1e9
 
 

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from _purgatory_cpython import fork
-from timingwheel._cpython.freezegun import real_seconds
+from _purgatory_cpython.real_time import real_seconds
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
@@ -117,12 +117,14 @@ class Timer(TimerCore):
     ) -> TimerTask:
         """Run `callback(*args)` at a moment; at once if it is past.
 
-        `when`: seconds on the timer's clock (see `TimerTask.when`), or an aware datetime, of which
-        the distance from now counts: if the wall clock is set later, the task is not moved. Returns
+        `when`: a reading of the timer's clock in seconds, or an aware datetime, of which the
+        distance from now counts: if the wall clock is set later, the task is not moved. Returns
         the task, already added. Raises as `schedule`, and ValueError for a naive datetime.
         """
         now_ns = self._clock_reader.now_ns()
         deadline_ns = moment_to_ns(when, now_ns)
+        if not isinstance(when, datetime):
+            deadline_ns = self._clock_reader.time_of_reading(deadline_ns)
         task = TimerTask(0, callback, *args, context=context)
         add_task_at(self, task, deadline_ns, now_ns, limited=True)
         return task

@@ -33,12 +33,12 @@ do; without it, (1) and (c) both go through the lock inside the deque, which ord
 """
 
 from collections import deque
-from time import monotonic
 from typing import Final, Generic, TypeVar
 
 from _purgatory_cpython.atomicity import GIL
 from _purgatory_cpython.fork import FORK_COUNTER, register
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
+from _purgatory_cpython.real_time import real_seconds
 from mq.errors import MailboxClosed
 from mq.queues.signaler import Signaler
 
@@ -117,7 +117,7 @@ class Mailbox(Generic[T]):
             return queue[0]
         self.waiting = True
         try:
-            return self._wait() if timeout is None else self._wait_until(monotonic() + timeout)
+            return self._wait() if timeout is None else self._wait_until(real_seconds() + timeout)
         finally:
             self.waiting = False
 
@@ -153,7 +153,7 @@ class Mailbox(Generic[T]):
                 return command
             if self._signaler is None:
                 continue  # closed: the signal for it may be the one just consumed
-            remaining = deadline - monotonic()
+            remaining = deadline - real_seconds()
             if remaining <= 0:
                 return None
             signaler.wait(remaining)

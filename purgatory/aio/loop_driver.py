@@ -7,17 +7,21 @@ bus's mailbox becomes readable.
 
 import asyncio
 import logging
+import threading
 
 from purgatory.aio.loop_delivery import LoopDelivery
 from purgatory.bus.loop import Bus
 from timingwheel import Timer
-from timingwheel.lowlevel import sleep_to_first_bucket
+from timingwheel.lowlevel import is_frozen, sleep_to_first_bucket
 
 log: logging.Logger = logging.getLogger(__name__)
 
 # Some loops (uvloop) count milliseconds, and may call a moment too early. Then the driver waits at
 # least that long, or the loop would spin until the moment has come.
 SHORTEST_SLEEP_S = 0.001
+
+# How soon to look again while freezegun has frozen time.
+FROZEN_POLL_S = 0.01
 
 # To pause after an error that is not a task's (a clock that raises), instead of spinning.
 ERROR_PAUSE_S = 1.0
@@ -39,6 +43,7 @@ class LoopDriver:
         self._handle: asyncio.TimerHandle | None = None
         self._when = 0.0
         self._is_waking = False
+        self._is_ticking = False
         self._is_stopped = False
 
     def start(self) -> None:
@@ -80,6 +85,8 @@ class LoopDriver:
         delay = self._sleep()
         if delay is None:  # a step that is to come finds nothing due
             return
+        if is_frozen():
+            self._step_after_a_while()
         delay = max(delay, at_least)
         when = self._loop.time() + delay
         if self._handle is not None:
@@ -88,6 +95,19 @@ class LoopDriver:
             self._handle.cancel()
         self._when = when
         self._handle = self._loop.call_later(delay, self._step)
+
+    def _step_after_a_while(self) -> None:
+        """Have a thread bring the next step: the loop's own clock may be frozen, and goes back."""
+        if not self._is_ticking:
+            self._is_ticking = True
+            ticker = threading.Timer(FROZEN_POLL_S, self._delivery.call, (self._on_tick,))
+            ticker.daemon = True
+            ticker.start()
+
+    def _on_tick(self) -> None:
+        self._is_ticking = False
+        if not self._is_stopped:
+            self._step()
 
     def _sleep(self) -> float | None:
         try:
@@ -109,7 +129,9 @@ class LoopDriver:
 
     def _step(self) -> None:
         """Run what is due. Its futures are resolved in portions."""
-        self._handle = None
+        if self._handle is not None:  # it may be another step than that
+            self._handle.cancel()
+            self._handle = None
         pause = 0.0
         self._delivery.hold_back()
         try:

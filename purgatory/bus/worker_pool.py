@@ -16,14 +16,13 @@ when it has finished them.
 
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
-from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, new_rlock
+from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, new_rlock, real_seconds
 
 Run = Callable[[Any], object]
 
@@ -176,7 +175,7 @@ class WorkerPool:
         if self._most == 1 or not self._busy():
             return None
         with self._lock:
-            now_s = time.monotonic()
+            now_s = real_seconds()
             for worker in self._busy():
                 if worker.is_slow(now_s):
                     self._relieve(worker)
@@ -213,7 +212,7 @@ class WorkerPool:
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish what they have; with `wait`, wait up to `timeout` seconds."""
-        close_deadline = None if timeout is None else time.monotonic() + timeout
+        close_deadline = None if timeout is None else real_seconds() + timeout
         with self._lock:
             self.flush()  # under the same lock: Term comes behind all that was written
             workers = list(self._workers)
@@ -276,7 +275,7 @@ class WorkerPool:
 
 
 def _remaining(close_deadline: float | None) -> float | None:
-    return None if close_deadline is None else max(0.0, close_deadline - time.monotonic())
+    return None if close_deadline is None else max(0.0, close_deadline - real_seconds())
 
 
 def _shorter(one: float | None, other: float | None) -> float | None:

@@ -34,8 +34,3 @@ def _frozen_ns(frames: int) -> int:
 def is_frozen(real: Callable[[], int] = time.monotonic_ns) -> bool:
     """Return whether freezegun has frozen time."""
     return time.monotonic_ns is not real
-
-
-def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
-    """Return the real monotonic clock's seconds, even while time is frozen."""
-    return read()

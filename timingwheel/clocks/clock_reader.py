@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from _purgatory_cpython.locks import new_hot_rlock
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from _purgatory_cpython.sections import keep_for_ever
 from timingwheel._cpython.freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, monotonic_ns
@@ -16,6 +17,8 @@ _REAL_MONOTONIC_NS: Final = REAL_MONOTONIC_NS
 keep_for_ever(REAL_MONOTONIC_NS[0])
 
 _MAX_MS: Final = MAX_NOW_NS // NS_PER_MS
+_MAX_OFFSET_NS: Final = 2**63 - 1 - MAX_NOW_NS  # with any reading it fits into 64 bits
+_BEFORE_ALL_NS: Final = -(2**63)  # a replay's clock may read that
 
 # Seconds between two readings of a frozen clock, which tells no timer when it is moved.
 _FROZEN_TIME_POLL_S: Final = 0.01
@@ -23,17 +26,39 @@ _FROZEN_TIME_POLL_S: Final = 0.01
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClockReader:
-    """Reads a clock that yields whole milliseconds and nothing else."""
+    """Reads a clock that yields whole milliseconds and nothing else.
+
+    *Time* here goes on from the last reading if the clock goes back: an offset is added to what the
+    clock reads. So a delay counts what the clock moves from then on.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self._last_ns: i64 = _BEFORE_ALL_NS  # the time that was read last
+        self._offset_ns: i64 = 0
 
     def now_ns(self) -> i64:
-        """Return the reading; raises ValueError for one of more than 109 years."""
-        now_ms = self.clock()
-        if not -_MAX_MS <= now_ms <= _MAX_MS:
-            raise ValueError(f"the clock reads {now_ms!r} ms; expected at most {_MAX_MS}")
-        return now_ms * NS_PER_MS
+        """Return the time; raises ValueError for a reading of more than 109 years."""
+        while True:
+            # Before the clock is read: what another thread reads later is not the last reading.
+            last_ns, offset_ns = self._last_ns, self._offset_ns
+            now_ms = self.clock()
+            if not -_MAX_MS <= now_ms <= _MAX_MS:
+                raise ValueError(f"the clock reads {now_ms!r} ms; expected at most {_MAX_MS}")
+            now_ns = now_ms * NS_PER_MS + offset_ns
+            if now_ns >= last_ns:
+                self._last_ns = max(now_ns, self._last_ns)
+                return now_ns
+            self._go_on(last_ns, now_ns, offset_ns)
+
+    def _go_on(self, last_ns: i64, now_ns: i64, offset_ns: i64) -> None:
+        """Let time go on from the last reading, unless another thread has seen to that."""
+        if self._offset_ns == offset_ns:
+            self._offset_ns = _checked_offset(int(offset_ns) + int(last_ns) - int(now_ns))
+
+    def time_of_reading(self, reading_ns: int) -> int:
+        """Return the time at which the clock reads `reading_ns`, or read it."""
+        return reading_ns + int(self._offset_ns)
 
     def on_advance(self, listener: Callable[[], None]) -> None:
         """Call a bound method after each move, if the clock reports moves."""
@@ -41,7 +66,7 @@ class ClockReader:
             self.clock.on_advance(listener)
 
     def seconds_until(self, when_ns: i64) -> float:
-        """Return the seconds until the clock reads `when_ns`; at least 0."""
+        """Return the seconds until it is `when_ns`; at least 0."""
         return float(max(0, when_ns - self.now_ns())) / 1e9
 
     def real_sleep(self, delay: float | None) -> float | None:
@@ -58,24 +83,73 @@ class NanosecondClockReader(ClockReader):
         self._read_ns: Callable[[], int] = clock.now_ns  # type: ignore[attr-defined]
 
     def now_ns(self) -> i64:
-        """Return the reading."""
-        return self._read_ns()
+        """Return the time."""
+        while True:  # as in ClockReader
+            last_ns, offset_ns = self._last_ns, self._offset_ns
+            now_ns = self._read_ns() + offset_ns
+            if now_ns >= last_ns:
+                self._last_ns = max(now_ns, self._last_ns)
+                return now_ns
+            self._go_on(last_ns, now_ns, offset_ns)
 
 
 class MonotonicClockReader(ClockReader):
-    """Reads the default clock."""
+    """Reads the default clock. Time goes on where freezegun begins or ends to freeze that.
+
+    A reader that is made while time is frozen begins with the frozen reading.
+    """
 
     def __init__(self) -> None:
         super().__init__(monotonic_ms)
+        self._lock = new_hot_rlock()  # guards all fields while time is frozen, and at its ends
+        self._was_frozen = is_frozen()
+        self._frozen_offset_ns: i64 = 0  # while it is frozen, instead of the other offset
 
     def now_ns(self) -> i64:
-        """Return the reading of `monotonic_ms.now_ns`, without its calls."""
+        """Return the time; without the calls of `monotonic_ms.now_ns`."""
+        offset_ns = self._offset_ns
         read = _TIME["monotonic_ns"]
-        return read() if read is _REAL_MONOTONIC_NS[0] else monotonic_ns()
+        if read is not _REAL_MONOTONIC_NS[0] or self._was_frozen:
+            return self._read_frozen()
+        return read() + offset_ns
+
+    def _read_frozen(self) -> i64:
+        """Return the time while it is frozen, and for the first time after."""
+        with self._lock:
+            real_ns: i64 = _REAL_MONOTONIC_NS[0]() + self._offset_ns
+            if not is_frozen():
+                if self._was_frozen and real_ns < self._last_ns:
+                    self._offset_ns += self._last_ns - real_ns
+                    real_ns = self._last_ns
+                self._was_frozen = False
+                return real_ns
+            frozen_ns: i64 = monotonic_ns()
+            if not self._was_frozen:
+                self._last_ns = real_ns
+                self._frozen_offset_ns = real_ns - frozen_ns
+                self._was_frozen = True
+            now_ns = frozen_ns + self._frozen_offset_ns
+            if now_ns < self._last_ns:  # the frozen time goes back, or has just ended
+                self._frozen_offset_ns += self._last_ns - now_ns
+                now_ns = self._last_ns
+            self._last_ns = now_ns
+            return now_ns
+
+    def time_of_reading(self, reading_ns: int) -> int:
+        """See `ClockReader`."""
+        return reading_ns + int(self._frozen_offset_ns if is_frozen() else self._offset_ns)
 
     def real_sleep(self, delay: float | None) -> float | None:
         """Return the delay itself, or the polling interval while time is frozen."""
         return _FROZEN_TIME_POLL_S if delay and is_frozen() else delay
+
+
+def _checked_offset(offset_ns: int) -> int:
+    if offset_ns > _MAX_OFFSET_NS:
+        raise ValueError(
+            f"the clock went back by {offset_ns} ns in all; expected at most {_MAX_OFFSET_NS}"
+        )
+    return offset_ns
 
 
 def clock_reader_for(clock: Clock | None) -> ClockReader:

@@ -32,8 +32,8 @@ from typing import Protocol
 
 from _purgatory_cpython import fork
 from _purgatory_cpython.locks import new_rlock
+from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.threads import InterruptibleThread
-from timingwheel._cpython.freezegun import real_seconds
 from timingwheel.bucket import TimerTaskList
 from timingwheel.errors import TimerForked
 from timingwheel.executors.executor import RunBucket

@@ -30,7 +30,7 @@ PRIVATE = {
     " IndexError _Chunk assert AssertionError",
     YPIPE: "self queue value incomplete limit awake front flushed push pop check_read Empty"
     " _queue _back _front _w _f _r _lock ASLEEP _publish _prefetch",
-    MAILBOX: "self command timeout deadline remaining sleep monotonic MailboxClosed msg"
+    MAILBOX: "self command timeout deadline remaining sleep real_seconds MailboxClosed msg"
     " IndexError _received _wait _wait_until _recheck _forks FORK_COUNTER value GIL _closed_error",
 }
 # These change only when a mailbox is closed.
@@ -101,7 +101,7 @@ class World:
         self._ypipe = load(YPIPE, changes.get(YPIPE, str), YQueue=yqueue.YQueue)
         change = changes.get(MAILBOX, str)
         # The clock stands still, and nothing forks.
-        self._mailbox = load(MAILBOX, change, Signaler=self.signal, monotonic=float, register=id)
+        self._mailbox = load(MAILBOX, change, Signaler=self.signal, real_seconds=float, register=id)
 
     def signal(self, exclusive=False):
         return Signal(self.explorer, exclusive)

@@ -83,7 +83,7 @@ def _makers(scheduler: Scheduler) -> list[tuple[Any, str, Any]]:
     def seconds() -> float:
         return scheduler.now_ns / 1e9
 
-    freezegun = sys.modules["timingwheel._cpython.freezegun"]
+    real_time = sys.modules["_purgatory_cpython.real_time"]
     conditions = sys.modules["_purgatory_cpython.locks"]
     found: list[tuple[Any, str, Callable[..., Any]]] = [
         (threading, "Lock", lambda: SimulatedLock(scheduler)),
@@ -96,7 +96,7 @@ def _makers(scheduler: Scheduler) -> list[tuple[Any, str, Any]]:
         (threading, "current_thread", lambda: scheduler.current.thread),
         (time, "monotonic", seconds),
         (time, "sleep", scheduler.sleep),
-        (freezegun, "real_seconds", seconds),
+        (real_time, "real_seconds", seconds),
     ]
     return [
         (owner, name, _choice(scheduler, made, getattr(owner, name))) for owner, name, made in found

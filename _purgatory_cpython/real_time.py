@@ -1,0 +1,14 @@
+"""real_seconds: the system's monotonic clock, also while freezegun has frozen time.
+
+For waits and their ends. freezegun replaces the functions of the module `time` wherever they are
+attributes of a module. It does not look into default arguments, so the real one is kept there.
+Interpreted: a simulated world replaces this function by its own. Any thread.
+"""
+
+import time
+from collections.abc import Callable
+
+
+def real_seconds(read: Callable[[], float] = time.monotonic) -> float:
+    """Return the real monotonic clock's seconds."""
+    return read()
