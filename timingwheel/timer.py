@@ -30,6 +30,7 @@ from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import ClockLeader, WorkerExecutor
 from timingwheel.executors.user_pool import RefusedBuckets, executor_for
 from timingwheel.lanes import MANY_LANES, Lanes
+from timingwheel.numbers import check_count
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner
@@ -44,8 +45,6 @@ JOIN_GRACE_S = 0.1  # `close` waits that long for a thread to notice that its ti
 # The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
-
-_MAX_COUNT = 2**61
 
 
 class Timer(TimerCore):
@@ -82,9 +81,8 @@ class Timer(TimerCore):
         if on_error is not None:
             check_callback("on_error", on_error)
         tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)
-        _check_count("wheel_size", wheel_size, 2)
-        if max_pending is not None:
-            _check_count("max_pending", max_pending, 1)
+        wheel_size = check_count("wheel_size", wheel_size, 2)
+        limit = 0 if max_pending is None else check_count("max_pending", max_pending, 1)
         reader = clock_reader_for(clock)
         self._runner = TaskRunner(name, reader, on_error)
         lanes, now_ns = None, reader.now_ns()
@@ -96,7 +94,7 @@ class Timer(TimerCore):
         workers = f"{name}-executor"
         self._refused = RefusedBuckets(workers, counts, self._runner)
         task_executor = executor_for(executor, workers, counts, self._refused.run)
-        super().__init__(name, reader, state, lanes, task_executor, max_pending or 0)
+        super().__init__(name, reader, state, lanes, task_executor, limit)
         # Guarded by _lock.
         self._reaper: Reaper | ClockLeader | None = None
         self._waiters: tuple[Waiter, ...] = ()
@@ -191,7 +189,7 @@ class Timer(TimerCore):
         Returns True if a bucket came due, if only to cascade. Waits in real time, but ends early
         when a `ManualClock` is moved to where something is due, or a closed timer has nothing left.
         """
-        timeout_ns = to_ns(timeout)
+        timeout_ns = to_ns(timeout, "timeout")
         self._lock.check_usable()
         self._was_advanced = True
         if self._drain():
@@ -340,7 +338,7 @@ class Timer(TimerCore):
         `timeout` if a task does not end. Does nothing in a forked child.
         """
         if timeout is not None:
-            self._runner.close_deadline = real_seconds() + float(to_ns(timeout)) / 1e9
+            self._runner.close_deadline = real_seconds() + float(to_ns(timeout, "timeout")) / 1e9
         try:
             self._lock.call_reading(self._set_closed)
             for state in self._wheels.all():  # threads that add hold one of these locks meanwhile
@@ -433,12 +431,3 @@ class Timer(TimerCore):
     def __repr__(self) -> str:
         state = "closed" if self._closed else "started" if self._reaper else "not started"
         return f"<Timer {self.name!r}, {state}, {len(self)} pending>"
-
-
-def _check_count(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r}; expected an int")
-    if value < least:
-        raise ValueError(f"{name} is {value!r}; expected at least {least}")
-    if value > _MAX_COUNT:
-        raise ValueError(f"{name} is {value!r}; expected at most {_MAX_COUNT}")

@@ -13,7 +13,7 @@ from purgatory.core.completion import complete
 from purgatory.core.keys import check_need, distinct_keys
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED
-from purgatory.core.operations.operation_state import UNAFFECTED
+from purgatory.core.operations.operation_state import UNAFFECTED, timeout_error
 from purgatory.core.parts import PurgatoryParts
 from purgatory.core.submission import submit
 
@@ -96,8 +96,11 @@ def submit_wait(
     watch_keys = distinct_keys(keys)
     parts.check_open()
     if type(need) is not int or need != 1:  # any keys can meet that
-        check_need(need, len(watch_keys))
-    operation = LoopOperation(timeout, need, watch_keys, waiting, delivery)
+        need = check_need(need, len(watch_keys))
+    try:
+        operation = LoopOperation(timeout, need, watch_keys, waiting, delivery)
+    except (TypeError, ValueError) as error:
+        raise timeout_error(error, timeout) from None
     try:
         submit(parts, operation, watch_keys, is_internal=True)
     except BaseException:

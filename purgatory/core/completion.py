@@ -30,7 +30,7 @@ def complete(parts: PurgatoryParts, key: Hashable, value: object, limit: Any, ho
     parts.check_not_drained()
     if limit is None and type(hold) is float and not hold and not parts.held.holds:
         return complete_key(parts, key, value)
-    return complete_and_hold(parts, key, value, check_limit(limit), to_ns(hold))
+    return complete_and_hold(parts, key, value, check_limit(limit), to_ns(hold, "hold"))
 
 
 def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:

@@ -18,7 +18,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import UNAFFECTED
 from purgatory.errors import HeldFull
 from timingwheel import Timer, TimerClosed, TimerTask
-from timingwheel.lowlevel import new_hot_rlock, now_ns
+from timingwheel.lowlevel import MAX_COUNT, new_hot_rlock, now_ns, plain_int
 
 UNLIMITED: Final = -1
 
@@ -27,11 +27,10 @@ def check_limit(limit: object) -> int:
     """Return a limit; UNLIMITED for None. Raises TypeError, and ValueError for less than 1."""
     if limit is None:
         return UNLIMITED
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise TypeError(f"limit is {limit!r}; expected an int or None")
-    if limit < 1:
+    count = plain_int("limit", limit)
+    if count < 1:
         raise ValueError(f"limit is {limit!r}; expected at least 1")
-    return limit
+    return min(count, MAX_COUNT)  # more than any purgatory has operations
 
 
 class HeldEvent(TimerTask):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Hashable
 from typing import Final
 
-from timingwheel.lowlevel import COMPILED
+from timingwheel.lowlevel import COMPILED, plain_int
 
 # From so many keys on, a dict finds equal ones sooner than comparing each with each.
 _MANY: Final = 5
@@ -79,9 +79,9 @@ def _all_distinct(keys: tuple[Hashable, ...]) -> bool:
     return True
 
 
-def check_need(need: object, keys: int) -> None:
-    """Raise TypeError or ValueError for a `need` that `keys` distinct keys cannot meet."""
-    if isinstance(need, bool) or not isinstance(need, int):
-        raise TypeError(f"need is {need!r}; expected an int")
-    if not 1 <= need <= keys:
+def check_need(need: object, keys: int) -> int:
+    """Return `need` as an int; TypeError, ValueError if `keys` distinct keys cannot meet it."""
+    count = plain_int("need", need)
+    if not 1 <= count <= keys:
         raise ValueError(f"need is {need!r}; expected 1 to {keys}, the number of distinct keys")
+    return count

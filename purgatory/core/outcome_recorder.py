@@ -90,7 +90,7 @@ class OutcomeRecorder(OperationOwner):
 
     def extend(self, operation: OperationState, timeout: float | timedelta) -> bool:
         """See `OperationOwner`."""
-        delay_ns = to_ns(timeout)
+        delay_ns = to_ns(timeout, "timeout")
         self.check_not_forked()
         owner = operation._op_owner  # first: a deferred operation drops it at its end
         if _has_ended(operation):

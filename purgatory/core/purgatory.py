@@ -22,7 +22,7 @@ from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import new_watch_lists
 from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
-from timingwheel.lowlevel import MAX_WORKERS, to_ms
+from timingwheel.lowlevel import MAX_WORKERS, check_count, to_ms
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -63,7 +63,7 @@ class Purgatory(PurgatoryCore):
             pool = _new_worker_pool(name, executor_workers)
             timer = Timer(name, executor=pool)
         lists = new_watch_lists(name)
-        held = HeldEvents(name, timer, _check_max_held(max_held))
+        held = HeldEvents(name, timer, check_count("max_held", max_held, 0))
         owner = OutcomeRecorder(name, lists, timer, self._owns_timer, on_error, journal)
         parts = PurgatoryParts(owner, lists, held, timer)
         super().__init__(name, timer, parts, Bus(name, partial(do_posted, parts), pool))
@@ -98,7 +98,7 @@ class Purgatory(PurgatoryCore):
         if self._loop_runs():
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
         delay = self.timer.max_sleep() if self._owns_timer else None
-        seconds = to_ms(timeout) / 1000
+        seconds = to_ms(timeout, "timeout") / 1000
         self._bus.wait(seconds if delay is None else min(seconds, delay))
         return self._owns_timer and self.timer.advance_clock()
 
@@ -119,7 +119,7 @@ class Purgatory(PurgatoryCore):
         """
         if self._parts.owner.forked:
             return
-        seconds = None if timeout is None else to_ms(timeout) / 1000
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         self._parts.lists.close()
         self._parts.held.close()  # nothing is submitted any more that it could count for
         if self._registry is not None:
@@ -193,22 +193,10 @@ def _check_options(
         metrics.check_registry(registry)
 
 
-def _check_max_held(max_held: object) -> int:
-    if isinstance(max_held, bool) or not isinstance(max_held, int):
-        raise TypeError(f"max_held is {max_held!r}; expected an int")
-    if max_held < 0:
-        raise ValueError(f"max_held is {max_held!r}; expected at least 0")
-    return max_held
-
-
 def _new_worker_pool(name: str, workers: int | None) -> WorkerPool:
     if workers is None:
         return WorkerPool(name, 1, most=MAX_WORKERS)
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        raise TypeError(f"executor_workers is {workers!r}; expected an int")
-    if workers < 1:
-        raise ValueError(f"executor_workers is {workers!r}; expected at least 1")
-    return WorkerPool(name, workers)
+    return WorkerPool(name, check_count("executor_workers", workers, 1))
 
 
 def _warn_of_unstarted() -> None:

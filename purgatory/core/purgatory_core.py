@@ -23,6 +23,7 @@ from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import ContextFuture, DeferredFuture
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
+from purgatory.core.operations.operation_state import timeout_error
 from purgatory.core.parts import PurgatoryParts
 from purgatory.core.submission import submit
 from purgatory.registry import PurgatoryStats
@@ -105,8 +106,11 @@ class PurgatoryCore:
         watch_keys = distinct_keys(keys)
         self._parts.check_open()
         if type(need) is not int or need != 1:  # any keys can meet that
-            check_need(need, len(watch_keys))
-        operation = DeferredOperation(timeout, need, watch_keys)
+            need = check_need(need, len(watch_keys))
+        try:
+            operation = DeferredOperation(timeout, need, watch_keys)
+        except (TypeError, ValueError) as error:
+            raise timeout_error(error, timeout) from None
         future: DeferredFuture = _future() if context is None else _context_future(context)
         future._operation = operation
         try:
@@ -155,7 +159,7 @@ class PurgatoryCore:
         """
         hash(key)
         self._parts.check_open()
-        self._bus.post(CompleteKey(key, value, check_limit(limit), to_ns(hold)))
+        self._bus.post(CompleteKey(key, value, check_limit(limit), to_ns(hold, "hold")))
 
     def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
         """Fail a key: futures that wait for it raise `error`, other operations are checked.

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from _purgatory_cpython.locks import new_rlock
 from timingwheel._cpython.freezegun import monotonic_ns
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS, to_ns
+from timingwheel.numbers import plain_number
 
 Clock: TypeAlias = Callable[[], int]
 
@@ -59,7 +60,7 @@ class ManualClock:
 
     def advance(self, seconds: float | timedelta) -> None:
         """Move forward by `seconds`, exact to the nanosecond; raises what `to_ns` raises."""
-        self._move(to_ns(seconds), relative=True)
+        self._move(to_ns(seconds, "seconds"), relative=True)
 
     def advance_to(self, now_ms: int) -> None:
         """Move forward to a reading in milliseconds; ValueError if backwards."""
@@ -90,15 +91,16 @@ class ManualClock:
         return f"<ManualClock {self()} ms>"
 
 
-def check_reading(what: str, value: object) -> None:
-    """Raise TypeError for what cannot be a reading of a clock."""
-    if isinstance(value, bool) or not isinstance(value, int):
+def check_reading(what: str, value: object) -> int:
+    """Return a reading of a clock as an int; TypeError for what cannot be one."""
+    reading = plain_number(value)
+    if type(reading) is not int:
         raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")
+    return reading
 
 
 def _checked_ns(what: str, value_ms: int) -> int:
-    check_reading(what, value_ms)
-    now_ns = value_ms * NS_PER_MS
+    now_ns = check_reading(what, value_ms) * NS_PER_MS
     if not -MAX_NOW_NS <= now_ns <= MAX_NOW_NS:
         raise ValueError(
             f"{what} is {value_ms!r}; expected at most {MAX_NOW_NS // NS_PER_MS} either way"

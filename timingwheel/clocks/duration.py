@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, overload
 
 from _purgatory_cpython.mypyc_types import i64
+from timingwheel.numbers import plain_number
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
@@ -33,27 +34,28 @@ FAST_PATH_MAX_S: Final = 4e6
 
 
 @overload
-def to_ns(delay: float) -> i64: ...
+def to_ns(delay: float, name: str = ...) -> i64: ...
 @overload
-def to_ns(delay: float | timedelta) -> i64: ...
-def to_ns(delay: object) -> i64:
+def to_ns(delay: float | timedelta, name: str = ...) -> i64: ...
+def to_ns(delay: object, name: str = "delay") -> i64:
     """Convert a delay to the fewest whole nanoseconds that are not less.
 
     `delay`: seconds (int, float) or a timedelta. A float counts as the decimal number that it
     prints as: 16.1 s are 16,100,000,000 ns, although the float is a little more. More than 2**62
-    ns, 146 years, count as 2**62 ns. Raises TypeError for what is no number, ValueError for NaN,
-    infinity, a negative delay and one of more than 146 million years.
+    ns, 146 years, count as 2**62 ns. `name`: the caller's for it. Raises TypeError for what is no
+    number, ValueError for NaN, infinity, a negative delay and one of more than 146 million years.
     """
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ns: i64 = int(delay * 1e9)
         return delay_ns if float(delay_ns) / 1e9 >= delay else delay_ns + 1
-    return delay_to_ns("delay", delay)
+    return delay_to_ns(name, delay)
 
 
 def delay_to_ns(name: str, delay: object) -> int:
     """Convert a delay of any type, as `to_ns` does; `name` is for the error."""
     delay_ns = seconds_to_ns(name, delay)
-    if delay_ns <= 0 and _is_negative(delay):
+    # Rounded up, less than a nanosecond below 0 is 0.
+    if delay_ns < 0 or (delay_ns == 0 and (number := plain_number(delay)) and number < 0):
         raise ValueError(f"{name} is {delay!r}; expected 0 or more seconds")
     return delay_ns
 
@@ -74,13 +76,9 @@ def moment_to_ns(when: object, now_ns: int) -> int:
     return _limited(now_ns + (when - _EPOCH) // _MICROSECOND * 1000 - time.time_ns())
 
 
-def _is_negative(delay: Any) -> bool:
-    return bool(delay < timedelta() if isinstance(delay, timedelta) else delay < 0)
-
-
-def to_ms(delay: float | timedelta) -> int:
+def to_ms(delay: float | timedelta, name: str = "delay") -> int:
     """Convert a delay to the fewest whole milliseconds that are not less; raises as `to_ns`."""
-    return -(-to_ns(delay) // NS_PER_MS)
+    return -(-to_ns(delay, name) // NS_PER_MS)
 
 
 def seconds_to_ns(name: str, value: object) -> int:
@@ -89,18 +87,19 @@ def seconds_to_ns(name: str, value: object) -> int:
     Rounds and raises as `to_ns`; `name` is for the error.
     """
     if isinstance(value, timedelta):
-        microseconds: Any = value // _MICROSECOND
+        # Of the base class: a subclass may divide as it likes.
+        microseconds: Any = timedelta.__floordiv__(value, _MICROSECOND)
         return _limited(microseconds * 1000)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    number = plain_number(value)
+    if number is None:
         raise TypeError(f"{name} is {value!r}; expected seconds (int, float) or a timedelta")
-    if isinstance(value, float) and not math.isfinite(value):
+    if type(number) is float and not math.isfinite(number):
         raise ValueError(f"{name} is {value!r}; expected a finite number of seconds")
-    if value > MAX_DELAY_S:
+    if number > MAX_DELAY_S:
         raise ValueError(f"{name} is {value!r}; expected at most {MAX_DELAY_S} seconds")
-    if not isinstance(value, float):
-        exact: Any = value  # compiled, the int is treated as a float otherwise
-        return _limited(exact * NS_PER_S)
-    return _limited(math.ceil(Decimal(float.__repr__(value)) * NS_PER_S))
+    if type(number) is not float:
+        return _limited(number * NS_PER_S)
+    return _limited(math.ceil(Decimal(float.__repr__(number)) * NS_PER_S))
 
 
 def _limited(ns: Any) -> int:
@@ -114,11 +113,13 @@ def tick_to_ns(tick_ms: object, least_ns: int) -> int:
     Raises TypeError for what is no number, ValueError for less than `least_ns` and for more than 18
     years.
     """
-    if isinstance(tick_ms, bool) or not isinstance(tick_ms, (int, float)):
+    number = plain_number(tick_ms)
+    if number is None:
         raise TypeError(f"tick_ms is {tick_ms!r}; expected milliseconds (int, float)")
     most_ms = MAX_TICK_NS // NS_PER_MS
-    if not least_ns / NS_PER_MS <= tick_ms <= most_ms:  # NaN, too
+    if not least_ns / NS_PER_MS <= number <= most_ms:  # NaN, too
         raise ValueError(
             f"tick_ms is {tick_ms!r}; expected {least_ns / NS_PER_MS:g} to {most_ms} ms"
         )
-    return round(tick_ms * NS_PER_MS)
+    ticks: int = round(number * NS_PER_MS)
+    return ticks

@@ -70,7 +70,7 @@ class DeferredOperation(KeyedOperation):
 
     def extend(self, timeout: float | timedelta) -> bool:
         """Let its timeout count anew from now; False if it has ended."""
-        to_ns(timeout)  # a bad one is an error in any case
+        to_ns(timeout, "timeout")  # a bad one is an error in any case
         owner = self._op_owner
         return owner is not None and owner.extend(self, timeout)
 

@@ -20,7 +20,7 @@ from purgatory.core.operations.operation_state import (
     prepare_operation,
 )
 from purgatory.core.operations.outcome_race import finalize, try_set_outcome
-from timingwheel.lowlevel import COMPILED, keep_for_ever, new_hot_rlock
+from timingwheel.lowlevel import COMPILED, keep_for_ever, new_hot_rlock, plain_int
 
 # Stands for "no value": any other object may be a value.
 _NO_VALUE: Final = object()
@@ -42,7 +42,7 @@ class KeyedOperation(DelayedOperation):
         super().__init__(timeout)
         # KeyedOperation has no condition of its own; only subclasses define try_complete().
         self._op_has_condition = type(self) is not KeyedOperation
-        self.need: int = need
+        self.need: int = need if type(need) is int else plain_int("need", need)
         self.by_key: Hashable = None  # the key that completed it; set before the outcome
         self._op_value: object = _NO_VALUE  # of by_key
         # The values of all keys so far, and the lock that guards counting them; unless one key is
@@ -50,7 +50,7 @@ class KeyedOperation(DelayedOperation):
         # _op_lock.
         self._op_values: dict[Hashable, object] | None = None
         self._op_values_lock: AbstractContextManager[bool] | None = None
-        if need != 1:
+        if self.need != 1:
             self._op_values = {}
             self._op_values_lock = new_hot_rlock()
 

@@ -16,6 +16,7 @@ from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
     LOCKED_SECTIONS,
+    delay_to_ns,
     enter_section,
     keep_for_ever,
     leave_section,
@@ -139,7 +140,10 @@ class OperationState(TimerTask):
     _op_sequence: object  # its place in watch lists of several; see `WatchLists.watch`
 
     def __init__(self, timeout: float | timedelta) -> None:
-        super().__init__(timeout)
+        try:
+            super().__init__(timeout)
+        except (TypeError, ValueError) as error:
+            raise timeout_error(error, timeout) from None
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
         self._op_owner: OperationOwner | None = None
         self._op_has_condition = True  # whether try_complete may ever be satisfied
@@ -211,6 +215,15 @@ def leave(operation: OperationState) -> None:
     """End a section that `enter` began."""
     if LOCKED_SECTIONS:
         _leave_section(operation._op_lock)
+
+
+def timeout_error(error: Exception, timeout: object) -> Exception:
+    """Return the error of a bad timeout by that name, or the one that there was."""
+    try:
+        delay_to_ns("timeout", timeout)
+    except (TypeError, ValueError) as better:
+        return better
+    return error
 
 
 def outcome_of(operation: OperationState) -> Outcome | None:

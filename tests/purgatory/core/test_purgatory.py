@@ -156,7 +156,7 @@ class TestClose:
     def test_a_bad_timeout_closes_nothing(self, harness, timeout):
         """A bad timeout is refused before close has any effect."""
         future = harness.purgatory.defer("k")
-        with pytest.raises(ValueError, match="delay is"):
+        with pytest.raises(ValueError, match="timeout is"):
             harness.purgatory.close(timeout=timeout)
         with pytest.raises(TypeError):
             harness.purgatory.close(timeout="soon")

@@ -2,7 +2,9 @@
 
 import collections
 import concurrent.futures
+from datetime import timedelta
 
+import numpy as np
 import pytest
 
 import purgatory
@@ -339,3 +341,87 @@ class TestKeyed:
         assert harness.purgatory.watched == 0
         harness.purgatory.try_complete_else_watch(op, ["a", "b", "c"])
         assert harness.purgatory.watched == 3
+
+
+class LyingFloat(float):
+    """A float whose comparisons return no bool, as numpy's do, and no truth."""
+
+    def __lt__(self, other):
+        return np.bool_(0)
+
+    __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __lt__
+    __hash__ = None
+
+
+class LyingInt(int):
+    """An int of that kind."""
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = LyingFloat.__lt__
+    __hash__ = None
+
+
+class TestNumbers:
+    """Any float or int will do, whatever its comparisons return."""
+
+    @pytest.mark.parametrize("half", [np.float64(0.5), LyingFloat(0.5)])
+    def test_durations(self, half):
+        """Each public argument that is a duration takes any float."""
+        clock = ManualClock()
+        timer = Timer(clock=clock, executor=InlineExecutor())
+        with Purgatory(timer=timer) as p:
+            future = p.defer("a", timeout=half)
+            assert future.extend(half)
+            operation = KeyedOperation(half)
+            p.try_complete_else_watch(operation, ["b"])
+            assert p.extend(operation, half)
+            p.complete("c", 1, hold=half)
+            p.complete_later("d", 2, hold=half)
+            clock.advance(half)
+            timer.advance_clock()
+            assert p.defer("c").result(0) == 1
+            clock.advance(1)
+            while timer.advance_clock():
+                pass
+            assert isinstance(future.exception(0), OperationExpired)
+            assert operation.done()
+            p.close(timeout=half)
+
+    @pytest.mark.parametrize("two", [LyingInt(2)])
+    def test_counts(self, two):
+        """need, limit and the rest are counted by their values."""
+        with Purgatory(max_held=two, executor_workers=two) as p:
+            futures = [p.defer("a", "b", "c", need=two), *[p.defer("a") for _ in range(3)]]
+            assert p.complete("a", 1, limit=two) == 1
+            assert p.complete("b", 1) == 1
+            assert [future.done() for future in futures] == [True, True, False, False]
+
+    @pytest.mark.parametrize("value", [np.int64(1), np.float32(1), "1", None, True])
+    @pytest.mark.parametrize("name", ["timeout", "hold"])
+    def test_other_types(self, name, value):
+        """Another type is refused by the name of its argument."""
+        with Purgatory() as p, pytest.raises(TypeError, match=f"{name} is"):
+            p.defer("k", timeout=value) if name == "timeout" else p.complete("k", hold=value)
+
+    @pytest.mark.parametrize("value", [-1, float("nan"), np.float64(-1), timedelta(-1), 1e30])
+    @pytest.mark.parametrize("name", ["timeout", "hold", "extend"])
+    def test_other_values(self, name, value):
+        """A bad value is refused by the name of its argument."""
+        with Purgatory() as p:
+            future = p.defer("k")
+            calls = {
+                "timeout": lambda: p.defer("k", timeout=value),
+                "hold": lambda: p.complete("k", hold=value),
+                "extend": lambda: future.extend(value),
+            }
+            with pytest.raises(ValueError, match=r"(timeout|hold) is"):
+                calls[name]()
+
+    @pytest.mark.parametrize("limit", [2**62, 2**63, 2**70])
+    def test_a_limit_beyond_all_operations(self, limit):
+        """A limit that no machine word holds limits nothing."""
+        with Purgatory() as p:
+            futures = [p.defer("k") for _ in range(3)]
+            assert p.complete("k", 1, limit=limit) == 3
+            p.complete("held", 2, limit=limit, hold=5)
+            assert p.defer("held").result(1) == 2
+            assert all(future.done() for future in futures)

@@ -45,7 +45,7 @@ class TestManualClock:
     def test_never_goes_back(self, seconds):
         """A bad step is refused and moves nothing."""
         clock = ManualClock(7)
-        with pytest.raises(ValueError, match="delay is"):
+        with pytest.raises(ValueError, match="seconds is"):
             clock.advance(seconds)
         assert clock() == 7
 

@@ -44,7 +44,7 @@ class TestArguments:
     )
     def test_a_bad_timeout_is_refused(self, harness, timeout, error):
         """Timeouts are checked as those of tasks are."""
-        with pytest.raises(error, match="delay is"):
+        with pytest.raises(error, match="timeout is"):
             harness.purgatory.defer("a", timeout=timeout)
         assert harness.purgatory.watched == 0
 

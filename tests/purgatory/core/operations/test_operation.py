@@ -22,13 +22,13 @@ class TestTimeout:
     @pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, -0.001])
     def test_a_timeout_out_of_range_is_a_value_error(self, timeout):
         """NaN, infinity and negative timeouts are refused."""
-        with pytest.raises(ValueError, match="delay is"):
+        with pytest.raises(ValueError, match="timeout is"):
             DelayedOperation(timeout)
 
     @pytest.mark.parametrize("timeout", ["1", None, True, [1]])
     def test_a_timeout_that_is_no_number_is_a_type_error(self, timeout):
         """A timeout that is neither a number nor a timedelta is refused."""
-        with pytest.raises(TypeError, match="delay is"):
+        with pytest.raises(TypeError, match="timeout is"):
             DelayedOperation(timeout)
 
     def test_a_timedelta_is_a_timeout(self, harness):

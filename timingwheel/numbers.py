@@ -1,0 +1,38 @@
+"""plain_number, check_count: numbers that a program passes, and their bounds.
+
+A subclass of float or int may compare, convert and print itself as it likes: numpy.float64 is a
+float whose comparisons return numpy's own truth values, which compiled code refuses. So an argument
+is made a plain number before anything is done with it. Any thread.
+"""
+
+from typing import Any, Final
+
+# The most tasks, slots or events there may be; more would not fit into 64 bits with some added.
+MAX_COUNT: Final = 2**61
+
+
+def plain_number(value: object) -> Any:
+    """Return exactly a float or an int for one or a subclass; None for anything else."""
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__int__(value)
+    return None
+
+
+def plain_int(name: str, value: object) -> int:
+    """Return exactly an int. TypeError for anything else; `name` is for the error."""
+    number = plain_number(value)
+    if type(number) is not int:
+        raise TypeError(f"{name} is {value!r}; expected an int")
+    return number
+
+
+def check_count(name: str, value: object, least: int, most: int = MAX_COUNT) -> int:
+    """Return a count as an int; TypeError and ValueError for what is none within the bounds."""
+    count = plain_int(name, value)
+    if count < least:
+        raise ValueError(f"{name} is {value!r}; expected at least {least}")
+    if count > most:
+        raise ValueError(f"{name} is {value!r}; expected at most {most}")
+    return count
