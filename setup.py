@@ -101,7 +101,7 @@ HOT = [
     "timingwheel/clocks/clock_reader.py",
     "timingwheel/clocks/duration.py",
     "timingwheel/lanes.py",
-    "timingwheel/numbers.py",
+    "timingwheel/arguments.py",
     "timingwheel/recurring.py",
     "timingwheel/runner.py",
     "timingwheel/rwlock.py",

@@ -22,10 +22,10 @@ from _purgatory_cpython.sections import (
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.freezegun import is_frozen
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
+from timingwheel.arguments import MAX_COUNT, check_count, plain_int
 from timingwheel.clocks.duration import NS_PER_MS, delay_to_ns, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
-from timingwheel.numbers import MAX_COUNT, check_count, plain_int
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import prepare_task
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE

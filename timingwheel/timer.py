@@ -21,6 +21,7 @@ from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from _purgatory_cpython import fork
 from _purgatory_cpython.real_time import real_seconds
+from timingwheel.arguments import check_count
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
@@ -30,7 +31,6 @@ from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import ClockLeader, WorkerExecutor
 from timingwheel.executors.user_pool import RefusedBuckets, executor_for
 from timingwheel.lanes import MANY_LANES, Lanes
-from timingwheel.numbers import check_count
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter
 from timingwheel.recurring import Recurring
 from timingwheel.runner import OnError, TaskRunner

@@ -110,7 +110,7 @@ class LoopDelivery:
         return not self._queue
 
 
-def resolve(future: Any, result: object, error: BaseException | None, state: str) -> None:
+def resolve(future: Any, result: Any, error: BaseException | None, state: str) -> None:
     """Resolve a future, unless it is done. In its loop."""
     try:
         if state == CANCELLED_AND_NOTIFIED:
@@ -118,6 +118,8 @@ def resolve(future: Any, result: object, error: BaseException | None, state: str
         elif error is None:
             _set_result(future, result)
         else:
+            # Others may have raised it; it is raised with the traceback that it had at the end.
+            error.__traceback__ = result
             _set_exception(future, _raisable(error))
             future.exception()  # it need not be awaited: dropped, it must not be logged
     except asyncio.InvalidStateError:

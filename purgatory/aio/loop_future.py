@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from purgatory.aio.loop_operation import LoopOperation, call_in_loop
+from purgatory.core.operations.operation_state import exception_of
 
 
 class LoopFuture(asyncio.Future[Any]):
@@ -51,9 +52,9 @@ class LoopFuture(asyncio.Future[Any]):
     def set_exception(self, exception: type | BaseException) -> None:
         """End the operation with an error of your own: its outcome is failed.
 
-        Raises asyncio.InvalidStateError if it has ended.
+        Raises asyncio.InvalidStateError if it has ended, TypeError for what is no exception.
         """
-        self._resolve_by_hand(None, exception() if isinstance(exception, type) else exception)
+        self._resolve_by_hand(None, exception_of(exception))
 
     def _resolve_by_hand(self, result: object, error: BaseException | None) -> None:
         operation = self._operation

@@ -60,7 +60,9 @@ class LoopOperation(DeferredOperation):
         """Deliver the result or the error to the future's loop."""
         waiting = self._waiting
         if waiting is not None:
-            if state == CANCELLED_AND_NOTIFIED:
+            if error is not None:
+                result = error.__traceback__
+            elif state == CANCELLED_AND_NOTIFIED:
                 result = self.cancel_message
             while not _try_deliver(self.delivery, waiting, result, error, state):
                 pass  # it takes a few bytes, which other threads give back

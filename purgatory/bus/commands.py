@@ -36,10 +36,11 @@ class CompleteKey:
 
 @dataclass(frozen=True, slots=True)
 class FailKey:
-    """A watch key failed."""
+    """A watch key failed, with an error or a class of them, of which `first` is one."""
 
     key: Hashable
-    error: BaseException
+    error: object
+    first: Exception
 
 
 @dataclass(frozen=True, slots=True)

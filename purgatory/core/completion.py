@@ -11,12 +11,18 @@ one: by then the event may be held no more, and others may have come.
 """
 
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from purgatory.bus.commands import CompleteKey, FailKey, KeyCommand
 from purgatory.core.held_events import UNLIMITED, HeldEvent, HeldEvents, Unit, check_limit
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, UNAFFECTED, WON
+from purgatory.core.operations.operation_state import (
+    CANCELLED,
+    COMPLETED,
+    UNAFFECTED,
+    WON,
+    exception_of,
+)
 from purgatory.core.operations.outcome_race import finalize, finish, request_check
 from purgatory.core.parts import PurgatoryParts
 from timingwheel.lowlevel import COMPILED, to_ns
@@ -142,13 +148,29 @@ def _before(
     return operations
 
 
-def fail_key(parts: PurgatoryParts, key: Hashable, error: BaseException) -> int:
-    """Fail a key for all its watchers; how many operations this call ended."""
+def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Exception) -> int:
+    """Fail a key for all its watchers; how many operations this call ended.
+
+    `first`: the error itself, or the first of its class; each operation gets another one of that.
+    """
     ended = 0
+    one = first
+    traceback = first.__traceback__
     for operation in parts.lists.watchers_of(key):
-        if operation._op_fail_key(key, error):
+        # A thread that waited for another operation may have raised it meanwhile.
+        one.__traceback__ = traceback
+        if operation._op_fail_key(key, one):
             ended += 1
+            one = _another(error, first)
     return ended
+
+
+def _another(error: object, first: Exception) -> Exception:
+    """Return another error of a class; the first one, if there is no class or it makes none."""
+    try:
+        return cast("Exception", exception_of(error, Exception))
+    except Exception:  # noqa: BLE001  # it could be made once
+        return first
 
 
 def check_key(parts: PurgatoryParts, key: Hashable) -> int:
@@ -172,6 +194,6 @@ def do_posted(parts: PurgatoryParts, command: KeyCommand) -> None:
     if isinstance(command, CompleteKey):
         complete_and_hold(parts, command.key, command.value, command.limit, command.hold_ns)
     elif isinstance(command, FailKey):
-        fail_key(parts, command.key, command.error)
+        fail_key(parts, command.key, command.error, command.first)
     else:
         cancel_for_key(parts, command.key)

@@ -23,7 +23,7 @@ from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.future import ContextFuture, DeferredFuture
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import timeout_error
+from purgatory.core.operations.operation_state import exception_of, timeout_error
 from purgatory.core.parts import PurgatoryParts
 from purgatory.core.submission import submit
 from purgatory.registry import PurgatoryStats
@@ -165,19 +165,20 @@ class PurgatoryCore:
         """Fail a key: futures that wait for it raise `error`, other operations are checked.
 
         A future of several keys fails whatever its need, unless this key has been completed.
-        `error`: an Exception, or a class of them. What is held for the key stays. How many
-        operations this call ended. Raises TypeError for a bad error, PurgatoryClosed.
+        `error`: an Exception, which they share, or a class of them, of which each gets one of its
+        own. What is held for the key stays. How many operations this call ended. Raises TypeError
+        for a bad error, PurgatoryClosed.
         """
-        exception = _to_exception(error)
+        first = exception_of(error, Exception)
         self._parts.check_not_drained()
-        return fail_key(self._parts, key, exception)
+        return fail_key(self._parts, key, error, first)
 
     def fail_later(self, key: Hashable, error: Exception | type[Exception]) -> None:
         """Post a `fail`, as `complete_later` does a completion."""
         hash(key)
-        exception = _to_exception(error)
+        first = exception_of(error, Exception)
         self._parts.check_open()
-        self._bus.post(FailKey(key, exception))
+        self._bus.post(FailKey(key, error, first))
 
     def extend(self, operation: DelayedOperation, timeout: float | timedelta) -> bool:
         """Let the timeout of an operation count anew from now; False if it has ended.
@@ -247,14 +248,6 @@ def _context_future(context: object) -> DeferredFuture:
     future: ContextFuture = ContextFuture()
     future._context = context
     return future
-
-
-def _to_exception(error: object) -> Exception:
-    """Return an exception, made if `error` is a class of them. Raises TypeError for others."""
-    made = error() if isinstance(error, type) and issubclass(error, Exception) else error
-    if not isinstance(made, Exception):
-        raise TypeError(f"error is {error!r}; expected an Exception or a class of them")
-    return made
 
 
 def parts_of(purgatory: PurgatoryCore) -> PurgatoryParts:

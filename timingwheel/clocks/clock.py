@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from _purgatory_cpython.locks import new_rlock
 from timingwheel._cpython.freezegun import monotonic_ns
+from timingwheel.arguments import plain_number
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS, to_ns
-from timingwheel.numbers import plain_number
 
 Clock: TypeAlias = Callable[[], int]
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final, overload
 
 from _purgatory_cpython.mypyc_types import i64
-from timingwheel.numbers import plain_number
+from timingwheel.arguments import plain_number
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000

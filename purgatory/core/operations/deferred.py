@@ -63,9 +63,13 @@ class DeferredOperation(KeyedOperation):
                 _register(self, future)
 
     def on_wait(self) -> None:
-        """Warn if a thread is about to wait for a timeout that nothing drives."""
+        """Warn if a thread is about to wait for a timeout that nothing drives.
+
+        Raises PurgatoryForked in a forked child, where nothing ends it.
+        """
         owner = self._op_owner
         if owner is not None:
+            owner.check_not_forked()
             first_of(owner).warn_if_not_driven()
 
     def extend(self, timeout: float | timedelta) -> bool:
@@ -101,6 +105,9 @@ class DeferredOperation(KeyedOperation):
             )
         except MemoryError as shortage:  # threads wait for the future all the same
             error = shortage
+        except BaseException:  # a key that exits when it is shown, or an interrupt
+            self.resolve(None, OperationExpired(f"not completed within {self.delay_ms} ms"))
+            raise
         self.resolve(None, error)
 
     def on_failure(self) -> None:
@@ -119,7 +126,12 @@ class DeferredOperation(KeyedOperation):
             self.resolve(None, error)
 
     def resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
-        """Resolve the future. Called again if it was interrupted."""
+        """Resolve the future. Called again if it was interrupted.
+
+        With an error the result is the traceback that it has now: `result()` raises it with that.
+        """
+        if error is not None:
+            result = error.__traceback__
         while not _try_store(self, result, error, state):
             pass  # to enter a lock takes a few bytes, which other threads give back
         future = self.future
@@ -138,6 +150,11 @@ class DeferredOperation(KeyedOperation):
         self.future = None
         self._op_owner = None
         self._watch_keys = ()
+
+    def _op_on_raised(self, error: Exception) -> None:
+        """End the future all the same: no other callback will."""
+        if self.is_unresolved():
+            self.resolve(None, error)
 
     def _op_on_interrupted(self) -> None:
         # An interrupt may have kept the future from being resolved: call the callback again, or

@@ -18,6 +18,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from purgatory.core.operations.operation_state import exception_of
 from timingwheel.lowlevel import keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -120,10 +121,29 @@ class DeferredFuture(FastResultFuture[Any]):
     _done_callbacks = LazyAttribute(list[Any], _on_first_access)
 
     def result(self, timeout: float | None = None) -> Any:
-        """See the class. Warns in a purgatory that was never started, where nothing expires."""
+        """See the class. Warns in a purgatory that was never started, where nothing expires.
+
+        Raises PurgatoryForked in a forked child if it has not ended.
+        """
+        if self._state == FINISHED and self._exception is None:
+            return self._result
         if self._state == PENDING:
             self._operation.on_wait()
-        return super().result(timeout)
+        error = super().exception(timeout)
+        if error is None:
+            return self._result
+        try:
+            # Others may have raised it, each of which added to its traceback: begin with that of
+            # its end, for which the result stands.
+            raise error.with_traceback(self._result)
+        finally:
+            del error, self  # the traceback refers to this frame: no cycle is left
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `concurrent.futures.Future`, and `result`."""
+        if self._state == PENDING:
+            self._operation.on_wait()
+        return super().exception(timeout)
 
     def cancel(self) -> bool:
         """Cancel the operation; False if it has ended otherwise."""
@@ -149,12 +169,13 @@ class DeferredFuture(FastResultFuture[Any]):
         """
         self._resolve_by_hand(result, None)
 
-    def set_exception(self, exception: BaseException | None) -> None:
+    def set_exception(self, exception: BaseException | type[BaseException] | None) -> None:
         """End the operation with an error of your own: its outcome is failed.
 
-        Raises `concurrent.futures.InvalidStateError` if it has ended.
+        `exception`: an exception, or a class of them; None ends it with the result None. Raises
+        `concurrent.futures.InvalidStateError` if it has ended, TypeError for anything else.
         """
-        self._resolve_by_hand(None, exception)
+        self._resolve_by_hand(None, None if exception is None else exception_of(exception))
 
     def _resolve_by_hand(self, result: object, error: BaseException | None) -> None:
         if not self._operation.resolve_by_hand(result, error):
@@ -165,6 +186,7 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             super().set_result(result)
         else:
+            self._result = result
             super().set_exception(error)
 
     def set_cancelled(self) -> None:

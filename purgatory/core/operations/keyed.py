@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from typing import Final
+from typing import Final, cast
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.operation import DelayedOperation
@@ -70,8 +70,7 @@ class KeyedOperation(DelayedOperation):
         """The error that it failed with; None if it has not failed."""
         if self._op_outcome is not FAILED:
             return None
-        assert isinstance(self._op_value, BaseException)
-        return self._op_value
+        return cast("BaseException", self._op_value)
 
     def on_failure(self) -> object:
         """Called exactly once, when a key failed: see `failure`; nothing else will come."""

@@ -197,6 +197,9 @@ class OperationState(TimerTask):
         del error  # only keyed operations take it
         return self._op_complete_key(key, None)
 
+    def _op_on_raised(self, error: Exception) -> None:
+        """Called after a callback that raised."""
+
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""
 
@@ -215,6 +218,14 @@ def leave(operation: OperationState) -> None:
     """End a section that `enter` began."""
     if LOCKED_SECTIONS:
         _leave_section(operation._op_lock)
+
+
+def exception_of(error: object, base: type[BaseException] = BaseException) -> Any:
+    """Return an exception, made if `error` is a class of them. Raises TypeError for others."""
+    made = error() if isinstance(error, type) and issubclass(error, base) else error
+    if not isinstance(made, base):
+        raise TypeError(f"error is {error!r}; expected an {base.__name__} or a class of them")
+    return made
 
 
 def timeout_error(error: Exception, timeout: object) -> Exception:

@@ -182,17 +182,23 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 def finalize(operation: OperationState, outcome: Outcome) -> None:
     """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Idempotent: called again after an interrupt, it does what is left.
+    Idempotent: called again after an interrupt, it does what is left. The outcome is set, and no
+    other thread would do that: whatever keeps the operation from being released, its callbacks run,
+    and its future ends. Then the error is raised.
     """
     attempts = 0
+    failure: Exception | None = None
     while operation._op_stage < RELEASED:
         attempts += 1
         try:
             _release(operation, outcome)
-        except MemoryError:  # the outcome is set: no other thread would do what is left
-            if attempts == MAX_ATTEMPTS:
-                raise
+        except Exception as error:  # noqa: BLE001  # it is raised below
+            if attempts == MAX_ATTEMPTS or not isinstance(error, MemoryError):
+                failure = error
+                operation._op_stage = RELEASED
     run_actions(operation)
+    if failure is not None:
+        raise failure
 
 
 def end_alone(operation: OperationState, outcome: Outcome) -> bool:
@@ -316,6 +322,7 @@ def run_next_callback(operation: OperationState) -> int:
     try:
         _call_next(operation)
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+        operation._op_on_raised(error)
         report(operation, error)
     finally:
         if nesting is None:

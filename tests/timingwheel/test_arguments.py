@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
+from timingwheel.arguments import MAX_COUNT, check_count, plain_number
 from timingwheel.clocks.duration import to_ms, to_ns
-from timingwheel.numbers import MAX_COUNT, check_count, plain_number
 
 
 class Lies:
@@ -46,6 +46,12 @@ class Count(IntEnum):
 
 
 HALVES = [np.float64(0.5), LyingFloat(0.5), LyingDelta(seconds=0.5)]
+BAD_DELAYS = [
+    *[np.float64(value) for value in (-0.5, float("nan"), float("inf"), 1e300)],
+    *[LyingFloat(value) for value in (-1, float("nan"))],
+    LyingInt(-1),
+    LyingDelta(seconds=-1),
+]
 TWOS = [LyingInt(2), Count.TWO]
 
 
@@ -86,11 +92,7 @@ class TestDelays:
         """A subclass of int counts as its value."""
         assert to_ns(two) == 2_000_000_000
 
-    @pytest.mark.parametrize(
-        "value",
-        [np.float64(-0.5), np.float64("nan"), np.float64("inf"), LyingFloat(-1)]
-        + [LyingInt(-1), LyingDelta(seconds=-1), LyingFloat("nan"), np.float64(1e300)],
-    )
+    @pytest.mark.parametrize("value", BAD_DELAYS)
     def test_bad_values(self, value):
         """A negative one is refused even if it says that it is not."""
         with pytest.raises(ValueError, match="delay is"):
