@@ -31,15 +31,15 @@ class HeldJob:
     """A job that a worker has. `token` is that of its latest lease.
 
     `kept_at` is when the server had the lease for this worker at the latest, as far as this worker
-    knows; `asked_at`: when it was asked to keep it, or gave it.
+    knows; `asked_at`: when it was asked to keep it, or gave it; `came_at`: when it gave it first.
     """
 
-    __slots__ = ("asked_at", "is_ending", "kept_at", "leased", "started_at", "token")
+    __slots__ = ("asked_at", "came_at", "is_ending", "kept_at", "leased", "started_at", "token")
 
     def __init__(self, leased: LeasedJob, now: float) -> None:
         self.leased = leased
         self.token = leased.token
-        self.kept_at = self.asked_at = now
+        self.kept_at = self.asked_at = self.came_at = now
         self.started_at: float | None = None
         self.is_ending = False
 
@@ -111,6 +111,20 @@ class HeldJobs:
             for held in waiting:
                 del self._jobs[held.leased.number]
             return waiting
+
+    def take_late(self, came_before: float, is_late: Callable[[str], bool]) -> list[HeldJob]:
+        """Remove and return the jobs that were not begun, of some kinds, if one came before that.
+
+        `is_late` tells of a kind whether no handler is free for it.
+        """
+        with self._lock:
+            jobs = self._jobs.values()
+            late = [held for held in jobs if held.started_at is None and is_late(held.leased.kind)]
+            if not any(held.came_at <= came_before for held in late):
+                return []
+            for held in late:
+                del self._jobs[held.leased.number]
+            return late
 
     def unfinished(self) -> list[HeldJob]:
         """Return the jobs that have begun and whose handlers have not returned."""

@@ -9,6 +9,7 @@ for any thread; the client's I/O thread brings jobs and answers.
 import contextlib
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -21,7 +22,7 @@ from purgatory.service.errors import ServiceError, StoreFailed, Unavailable, des
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 from purgatory.service.worker.handlers import Handler
-from purgatory.service.worker.held_jobs import HeldJob, HeldJobs, Pace
+from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, HeldJob, HeldJobs, Pace
 
 if TYPE_CHECKING:
     from purgatory.service.client.futures import ReplyFuture
@@ -107,10 +108,14 @@ class WorkerLoop:
         self._platform = platform
         self._monotonic = platform.monotonic
         self.wake: Callable[[], object] = _nothing
-        concurrency = settings.concurrency * len({one.is_async for one in handlers.values()})
+        self._is_mixed = len({one.is_async for one in handlers.values()}) > 1
+        concurrency = settings.concurrency * (2 if self._is_mixed else 1)
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._pace = Pace(concurrency, platform.monotonic)
         self._asked: tuple[ReplyFuture[None], float] | None = None  # for jobs; and when
+        # Whether coroutine functions, or plain ones, are all busy: no more jobs of them are wanted.
+        self._stalled: set[bool] = set()
+        self._sleeps_long = False  # whether jobs that come are to wake it
         self._is_silent = False  # whether the server did not answer that for long
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # ends that the server could not write
         self._unanswered: set[ReplyFuture[bool]] = set()  # to ends
@@ -137,6 +142,10 @@ class WorkerLoop:
     def sleep_seconds(self) -> float:
         """See `Loop`."""
         seconds = min(_LOOK_S, self._settings.lease_ms / 3000)
+        self._sleeps_long = True  # before the look: a job that comes now is seen, or wakes it
+        if len(self._held) > self._held.running:
+            self._sleeps_long = False
+            seconds = min(seconds, LOOK_AHEAD_S)
         if self._phase is _Phase.WORKING:
             return seconds if self._stop_seconds is None else 0.0
         return min(seconds, max(0.0, self._phase_end - self._monotonic()))
@@ -171,8 +180,10 @@ class WorkerLoop:
             self._give_back(self._held.take_waiting(0))
             return
         self._keep()
-        started = [held.started_at for held in self._held.unfinished() if held.started_at]
+        unfinished = self._held.unfinished()
+        started = [held.started_at for held in unfinished if held.started_at]
         self._set_pace(self._lease_clock() - min(started) if started else 0.0)
+        self._give_back_late(unfinished)
         self._check_answer()
 
     def _drain(self) -> None:
@@ -201,7 +212,11 @@ class WorkerLoop:
     # Leases
 
     def _ask(self, room: int) -> None:
-        kinds = {kind: handler.retry.max_attempts for kind, handler in self._handlers.items()}
+        kinds = {
+            kind: handler.retry.max_attempts
+            for kind, handler in self._handlers.items()
+            if handler.is_async not in self._stalled
+        }
         asks = kinds, room, self._settings.lease_ms, False
         link = WorkerLink(asks, self._on_jobs, self._on_connected)
         self._asked = (self._calls.ask(link), self._monotonic())
@@ -230,6 +245,9 @@ class WorkerLoop:
             held = self._held.add(leased)
             if held is not None:
                 self._runner.add(held)
+        if self._sleeps_long:
+            self._sleeps_long = False
+            self.wake()
         if self._stop_seconds is not None:  # they were on their way when it was told to
             self._give_back(self._held.take_waiting(0))
 
@@ -238,7 +256,25 @@ class WorkerLoop:
         if self._pace.look(oldest) and self._stop_seconds is None:
             self._ask(self._pace.room)
             if self._pace.room < before:
-                self._give_back(self._held.take_waiting(self._pace.room))
+                keep = max(0, self._pace.room - self._held.running)
+                self._give_back(self._held.take_waiting(keep))
+
+    def _give_back_late(self, unfinished: list[HeldJob]) -> None:
+        """Give back what has waited for as long as jobs may be ahead, if no handler is free."""
+        running = Counter(self._handlers[held.leased.kind].is_async for held in unfinished)
+        busy = {sort for sort, count in running.items() if count >= self._settings.concurrency}
+        late = self._held.take_late(
+            self._lease_clock() - LOOK_AHEAD_S, lambda kind: self._handlers[kind].is_async in busy
+        )
+        self._set_stalled(busy & (self._stalled | {self._handlers[one.leased.kind].is_async
+                                                   for one in late}))  # fmt: skip
+        self._give_back(late)
+
+    def _set_stalled(self, stalled: set[bool]) -> None:
+        """Ask for jobs of the other sort alone, where a worker has both; else `room` is enough."""
+        if self._is_mixed and stalled != self._stalled:
+            self._stalled = stalled
+            self._ask(self._pace.room)
 
     def _lease_clock(self) -> float:
         """Return seconds; a lease ends at the server also while this machine is suspended."""
@@ -276,6 +312,8 @@ class WorkerLoop:
         if held.started_at is not None:
             self._pace.add(self._lease_clock() - held.started_at)
         self._held.end(held)
+        if self._stop_seconds is None:
+            self._set_stalled(self._stalled - {self._handlers[held.leased.kind].is_async})
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         try:
             if error is not None:

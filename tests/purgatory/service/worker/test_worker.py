@@ -297,3 +297,42 @@ def test_a_server_that_refuses(server, monkeypatch):
     worker.on("a")(print)
     with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
         worker.run()
+
+
+@pytest.mark.parametrize("others", ["plain", "async"])
+def test_jobs_ahead_of_a_worker_that_hangs(worker, client, others):
+    """Quick jobs that it took ahead are done by an idle worker, while its handlers are all busy."""
+    go_on, hangs, done = threading.Event(), threading.Event(), queue.SimpleQueue()
+    one, two = worker(concurrency=2), worker(concurrency=2)
+
+    def hang(job):
+        hangs.set()
+        assert go_on.wait(HANG)
+
+    async def run_async(job):
+        done.put(job.payload)
+
+    for each in (one, two):
+        each.on("slow")(hang)
+        each.on("quick")(lambda job: done.put(job.payload))
+    if others == "async":
+        one.on("async")(run_async)  # so it has room for more jobs
+    one.start()
+    for _ in range(300):  # it takes many ahead by then
+        client.schedule(0, kind="quick")
+    for _ in range(300):
+        done.get(timeout=HANG)
+    for _ in range(2):
+        client.schedule_later(0, kind="slow")
+    for n in range(8):
+        client.schedule_later(0, kind="quick", payload=n)
+    client.flush()
+    assert hangs.wait(HANG)
+    eventually(lambda: one.running == 2)
+    two.start()
+    assert sorted(done.get(timeout=HANG) for _ in range(8)) == list(range(8))
+    assert one.running == 2
+    if others == "async":
+        client.schedule(0, kind="async", payload="beside")
+        assert done.get(timeout=HANG) == "beside"
+    go_on.set()

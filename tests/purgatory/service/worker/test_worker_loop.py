@@ -6,6 +6,7 @@ from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.errors import StoreFailed
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob
+from purgatory.service.worker import held_jobs
 from purgatory.service.worker.handlers import Retry, make_handler
 from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, WorkerSettings
 
@@ -60,17 +61,19 @@ class Clock(Platform):
 class Bench:
     """A loop that was started, of two handlers at a time, with leases of 60 s."""
 
-    def __init__(self):
+    def __init__(self, functions=None):
         self.calls, self.runner, self.clock = Calls(), Runner(), Clock()
         self.counts, self.wakes = WorkerCounts(), []
-        handlers = {"": make_handler(print, Retry(3, 1.0, 10.0))}
+        retry = Retry(3, 1.0, 10.0)
+        functions = functions or {"": print}
+        handlers = {kind: make_handler(one, retry) for kind, one in functions.items()}
         settings = WorkerSettings("jobs", "tcp://server", 2, 60_000, 10.0)
         self.loop = WorkerLoop(settings, handlers, self.calls, self.runner, self.counts, self.clock)
         self.loop.wake = lambda: self.wakes.append(self.clock.now)
         self.loop.start()
 
-    def give(self, number, token=1):
-        self.calls.links[-1].on_jobs([LeasedJob(number, token, f"job {number}", "", 1, 0, 0)])
+    def give(self, number, token=1, kind=""):
+        self.calls.links[-1].on_jobs([LeasedJob(number, token, f"job {number}", kind, 1, 0, 0)])
         return self.runner.jobs[-1]
 
     def pass_time(self, seconds):
@@ -183,3 +186,62 @@ def test_an_end_that_was_not_written_is_sent_again(bench):
     bench.calls.ended[1][1].set_result(True)
     bench.loop.step()
     assert bench.loop.finished()
+
+
+def returned(bench):
+    """Return the numbers of the jobs that were given back."""
+    return [end.number for end, _ in bench.calls.ended if end.how == How.RETURNED]
+
+
+def test_jobs_that_cannot_begin(bench):
+    """They are another worker's after a tenth of a second in which no handler was free."""
+    for number in (1, 2, 3, 4):
+        bench.give(number)
+    assert bench.loop.sleep_seconds() == pytest.approx(held_jobs.LOOK_AHEAD_S)
+    assert bench.loop.begin(bench.runner.jobs[0])
+    bench.pass_time(10)
+    assert returned(bench) == []  # a handler is free: it is about to begin
+    assert bench.loop.begin(bench.runner.jobs[1])
+    bench.loop.step()
+    assert returned(bench) == [4, 3]
+    assert not bench.loop.begin(bench.runner.jobs[2])
+    bench.give(5)
+    bench.pass_time(held_jobs.LOOK_AHEAD_S / 2)
+    assert returned(bench) == [4, 3]
+    bench.loop.end(bench.runner.jobs[0], None)
+    bench.pass_time(held_jobs.LOOK_AHEAD_S)
+    assert returned(bench) == [4, 3]
+    assert bench.loop.begin(bench.runner.jobs[4])
+
+
+def test_jobs_that_come_while_it_sleeps(bench):
+    """They wake the loop, once, so that it looks whether they begin."""
+    assert bench.loop.sleep_seconds() > held_jobs.LOOK_AHEAD_S
+    bench.give(1)
+    bench.give(2)
+    assert len(bench.wakes) == 1
+    bench.loop.sleep_seconds()
+    bench.give(3)
+    assert len(bench.wakes) == 1
+
+
+async def run_async(_):
+    """Do nothing."""
+
+
+def test_busy_threads_beside_free_coroutines():
+    """Jobs of the sort whose handlers are all busy are not asked for until one of them ends."""
+    bench = Bench({"plain": print, "async": run_async})
+    kinds = ["plain"] * 4 + ["async"]
+    for number, kind in enumerate(kinds):
+        bench.give(number, kind=kind)
+    jobs = bench.runner.jobs
+    assert all(bench.loop.begin(job) for job in (jobs[0], jobs[1], jobs[4]))
+    bench.pass_time(1)
+    assert returned(bench) == [3, 2]
+    assert set(bench.calls.links[-1].asks[0]) == {"async"}
+    bench.pass_time(1)
+    bench.loop.end(jobs[1], None)
+    assert set(bench.calls.links[-1].asks[0]) == {"plain", "async"}
+    bench.pass_time(1)
+    assert returned(bench) == [3, 2]
