@@ -66,6 +66,7 @@ HOT = [
     "purgatory/service/client/connection.py",
     "purgatory/service/client/io_thread.py",
     "purgatory/service/client/outcomes.py",
+    "purgatory/service/client/resending.py",
     "purgatory/service/client/session.py",
     "purgatory/service/client/turn.py",
     "purgatory/service/server/clock.py",

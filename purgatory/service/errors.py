@@ -49,6 +49,13 @@ class RequestTimeout(ServiceError, TimeoutError):
     """No answer came in time; the server may or may not carry the request out."""
 
 
+class RequestAbandoned(ServiceError):
+    """The connection was lost each time that the request was sent: it is not sent again.
+
+    The server may or may not have carried it out.
+    """
+
+
 class Refused(ServiceError):
     """Base of a server's refusals: nothing of the request was done."""
 

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 import zmq
 
 from purgatory.service.client.calls import in_messages
-from purgatory.service.client.connection import curve_keys
+from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, curve_keys
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
@@ -27,6 +27,7 @@ from purgatory.service.client.later_calls import (
     described_by,
 )
 from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.patience import Patience
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
@@ -40,6 +41,9 @@ DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 CLOSE_TIMEOUT_S: Final = 5.0
 # Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
+# What `lost_after` may be, in seconds: ZeroMQ counts in milliseconds, up to 6,553.5 s.
+_LEAST_S: Final = 0.1
+_MOST_S: Final = 6000.0
 #: Operations that `list` asks for at once, at most.
 PAGE: Final = 500
 
@@ -75,7 +79,8 @@ class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
     `name` is the owner of the operations: outcomes come to the client that has it (default: a
-    unique one). `timeout` is how long methods wait for an answer, in seconds. `server_key`,
+    unique one). `timeout` is how long methods wait for an answer, in seconds. After `lost_after`
+    seconds without a sign of the server's host the connection is lost, and made anew. `server_key`,
     `public_key` and `secret_key` are for a server that asks for CURVE.
 
     `on_outcome(outcome)` is called, in the I/O thread, with each outcome of that name that no
@@ -103,6 +108,7 @@ class Client(LaterCalls):
         server_key: str | bytes | None = None,
         public_key: str | bytes | None = None,
         secret_key: str | bytes | None = None,
+        lost_after: float = LOST_AFTER_S,
         on_outcome: OnOutcome | None = None,
         tracer: OperationTracer | None = None,
         platform: Platform = REAL_PLATFORM,
@@ -126,13 +132,15 @@ class Client(LaterCalls):
         configure = None
         if server_key is not None:
             configure = curve_keys(server_key, public_key, secret_key)
+        self._patience = Patience(self._futures, self.timeout, platform.monotonic)
+        options = SocketOptions(configure, _checked_seconds(lost_after, "lost_after"))
         try:
             io_thread = ClientIOThread(
-                address, self._session, configure, f"{self.name}-io", platform
+                address, self._session, options, self._patience, f"{self.name}-io", platform
             )
         except zmq.ZMQError as error:
             raise ValueError(f"address is {address!r}: {error.strerror}") from error
-        super().__init__(io_thread, self._session, tracer, platform)
+        super().__init__(io_thread, self._session, self._patience, tracer, platform)
 
     def defer(
         self,
@@ -149,7 +157,8 @@ class Client(LaterCalls):
         seconds after the server took it. The result is the value of the key or, with need > 1, a
         dict of keys and values. The future raises OperationExpired, OperationFailed,
         OperationCancelled, `Refused` when the server refused the operation, and Unavailable when
-        the client was closed before.
+        the client was closed before. While no server answers, it raises RequestTimeout, after its
+        timeout and the client's.
 
         `op_id` is its id. An operation that the server has from this client under that id already
         is not submitted again; its end comes to this future. `payload` is kept with the operation.
@@ -163,6 +172,7 @@ class Client(LaterCalls):
                 return known
             op_id = submission.op_id
             future = self._futures[op_id] = ServiceFuture(self, op_id)
+            self._patience.begin(future, submission.timeout_ms)
             try:
                 self._batcher.add(Submit, submission, future)
             except BaseException:
@@ -290,6 +300,14 @@ class Client(LaterCalls):
 
     def __repr__(self) -> str:
         return f"<Client {self.name!r} of {self.address}, {len(self._futures)} waiting>"
+
+
+def _checked_seconds(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}; expected seconds (int or float)")
+    if not _LEAST_S <= value <= _MOST_S:
+        raise ValueError(f"{name} is {value!r}; expected {_LEAST_S} to {_MOST_S} seconds")
+    return value
 
 
 def _unique_name(platform: Platform) -> str:

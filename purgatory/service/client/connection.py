@@ -11,6 +11,7 @@ then says hello, and sends again what was not answered.
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import zmq
@@ -42,8 +43,34 @@ _MONITORED_EVENTS: Final = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
 
+#: Seconds without a sign of the server's host after which a connection is lost.
+LOST_AFTER_S: Final = 5.0
 #: Called with each new socket before it connects: sets the keys.
 ConfigureSocket = Callable[["zmq.Socket[bytes]"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """How sockets are made: their keys, and after how many seconds a connection is lost."""
+
+    set_keys: ConfigureSocket | None = None
+    lost_after_s: float = LOST_AFTER_S
+
+    def configure(self, socket: "zmq.Socket[bytes]") -> None:
+        """Set the options of a socket. Raises ValueError for a bad key."""
+        lost_ms = int(1000 * self.lost_after_s)
+        ping_ms = lost_ms // 3
+        for option, value in (
+            (zmq.LINGER, 0),
+            (zmq.RECONNECT_IVL, 50),
+            (zmq.RECONNECT_IVL_MAX, 1000),
+            (zmq.CONNECT_TIMEOUT, lost_ms),
+            (zmq.HEARTBEAT_IVL, ping_ms),
+            (zmq.HEARTBEAT_TIMEOUT, lost_ms - ping_ms),
+        ):
+            socket.setsockopt(option, value)
+        if self.set_keys is not None:
+            self.set_keys(socket)
 
 
 class ServerConnection:
@@ -56,14 +83,14 @@ class ServerConnection:
         self,
         address: str,
         session: Session,
-        configure: ConfigureSocket | None,
+        options: SocketOptions,
         doorbell: Doorbell,
         platform: Platform = REAL_PLATFORM,
     ) -> None:
         self._monotonic = platform.monotonic
         self._address = address
         self._session = session
-        self._configure = configure
+        self._options = options
         self._doorbell = doorbell
         self._context: zmq.Context[zmq.Socket[bytes]] = platform.context()
         self._socket: zmq.Socket[bytes]
@@ -77,6 +104,8 @@ class ServerConnection:
         self.reconnect_at: float | None = None  # no connection until then
         # Since when calls are unanswered and nothing has come; None while no call is unanswered.
         self.silent_since: float | None = None
+        # Since when no server has said anything on a connection; None while there is one.
+        self._away_since: float | None = self._monotonic()
         #: What is wrong with the connection, for error messages; empty while it is up.
         self.error: str = "not connected yet"
 
@@ -90,16 +119,7 @@ class ServerConnection:
             raise
 
     def _connect(self) -> None:
-        for option, value in (
-            (zmq.LINGER, 0),
-            (zmq.RECONNECT_IVL, 50),
-            (zmq.RECONNECT_IVL_MAX, 1000),
-            (zmq.HEARTBEAT_IVL, 5_000),
-            (zmq.HEARTBEAT_TIMEOUT, 20_000),
-        ):
-            self._socket.setsockopt(option, value)
-        if self._configure is not None:
-            self._configure(self._socket)
+        self._options.configure(self._socket)
         self._monitor = self._socket.get_monitor_socket(_MONITORED_EVENTS)
         self._socket.connect(self._address)
         self.descriptors = self._socket.FD, self._monitor.FD
@@ -107,8 +127,8 @@ class ServerConnection:
             self._doorbell.register(descriptor)
         self.frames_pending = self.monitor_pending = True
 
-    def _disconnect(self) -> None:
-        self._session.on_disconnected()
+    def _disconnect(self, lost: bool) -> None:
+        self._session.on_disconnected(lost)
         for descriptor in self.descriptors:
             self._doorbell.unregister(descriptor)
         self._socket.disable_monitor()
@@ -129,6 +149,11 @@ class ServerConnection:
             self._monitor.close(0)
             self._socket.close()
         self._context.term()
+
+    @property
+    def no_answer_since(self) -> float | None:
+        """Since when no server answers; None if one does, or was not asked."""
+        return self.silent_since if self._away_since is None else self._away_since
 
     @property
     def is_calm(self) -> bool:
@@ -197,15 +222,17 @@ class ServerConnection:
         if self.error:  # the handshake never succeeded: back off
             self.drop(self.error, RECONNECT_DELAY_S)
         else:
-            self.drop("the connection was lost", 0)
+            self.drop("the connection was lost", 0, lost=True)
 
-    def drop(self, reason: str, seconds: float) -> None:
-        """Close the socket; a new one is made after `seconds`."""
+    def drop(self, reason: str, seconds: float, *, lost: bool = False) -> None:
+        """Close the socket; a new one is made after `seconds`. `lost`: perhaps by a request."""
         if self.reconnect_at is not None:
             return
         self.error = reason
+        if self._away_since is None:
+            self._away_since = self._monotonic()
         self._session.connection_lost = False
-        self._disconnect()
+        self._disconnect(lost)
         self.frames_pending = self.monitor_pending = False
         self.reconnect_at = self._monotonic() + seconds
 
@@ -220,8 +247,10 @@ class ServerConnection:
                     break
         except zmq.Again:
             self.frames_pending = self._sent = False
-        if frames and self.silent_since is not None:
-            self.silent_since = self._monotonic()
+        if frames:
+            self._away_since = None
+            if self.silent_since is not None:
+                self.silent_since = self._monotonic()
         for frame in frames:
             message = _decode(frame)
             if message is not None:

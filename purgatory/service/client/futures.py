@@ -5,6 +5,7 @@ Made by any thread; resolved by the client's I/O thread.
 
 import concurrent.futures
 import logging
+import math
 import threading
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -100,6 +101,7 @@ class ServiceFuture(ReplyFuture[Any]):
         self._exception = None
         self.op_id = op_id
         self.acknowledged = False  # written by the I/O thread
+        self.give_up_at = math.inf  # by the client's clock, while no server answers
         self._client = client
         self._cancel_requested = False
 

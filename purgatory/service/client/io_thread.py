@@ -26,9 +26,10 @@ from typing import Any, Final
 from mq import Mailbox, MailboxClosed
 from purgatory.core.operations.future import PENDING
 from purgatory.service.client.calls import Call, CallBatch, CallBatcher, RequestType
-from purgatory.service.client.connection import RECONNECT_DELAY_S, ConfigureSocket, ServerConnection
+from purgatory.service.client.connection import RECONNECT_DELAY_S, ServerConnection, SocketOptions
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.outcomes import OutcomeHandled
+from purgatory.service.client.patience import Patience
 from purgatory.service.client.session import Session
 from purgatory.service.client.turn import Turn
 from purgatory.service.errors import ServiceError, Unavailable, described
@@ -79,7 +80,8 @@ class ClientIOThread:
         self,
         address: str,
         session: Session,
-        configure: ConfigureSocket | None,
+        options: SocketOptions,
+        patience: Patience,
         name: str,
         platform: Platform = REAL_PLATFORM,
     ) -> None:
@@ -94,7 +96,8 @@ class ClientIOThread:
         if session.handler is not None:
             session.handler.post = self._post_handled
         self._doorbell = platform.doorbell()
-        self._connection = ServerConnection(address, session, configure, self._doorbell, platform)
+        self._connection = ServerConnection(address, session, options, self._doorbell, platform)
+        self._patience = patience
         self._left: list[Any] = []  # messages that a caller has received for this thread
         self._interrupted = False  # set while a caller sends or receives
         self._is_lent = False  # the descriptors, to a caller
@@ -159,7 +162,7 @@ class ClientIOThread:
     def _replace_connection(self) -> None:
         self.turn.take()
         try:
-            self._connection.drop("the client failed", RECONNECT_DELAY_S)
+            self._connection.drop("the client failed", RECONNECT_DELAY_S, lost=True)
             self._connection.reconnect_at = self._monotonic() + RECONNECT_DELAY_S
         finally:
             self.turn.give_up()
@@ -175,9 +178,16 @@ class ClientIOThread:
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
-        planned = (connection.reconnect_at, self._close_deadline, self._next_retry_at())
+        planned = (
+            connection.reconnect_at,
+            self._close_deadline,
+            self._next_retry_at(),
+            self._patience.next_look_at,
+        )
+        # It looks now and then also if nothing is planned: a caller may have sent a call itself.
+        soonest = self._monotonic() + max(1.0, self._patience.seconds)
         times = [at for at in planned if at is not None]
-        return max(0.0, min(times) - self._monotonic()) if times else None
+        return max(0.0, min(times, default=soonest) - self._monotonic())
 
     def _next_retry_at(self) -> float | None:
         """Return when an outcome is to be handed to `on_outcome` again; None: not yet."""
@@ -193,6 +203,7 @@ class ClientIOThread:
             if self._next_retry_at() is not None:
                 self._session.received.retry(self._monotonic())
             self._connection.step()
+            self._patience.look(self._connection.no_answer_since)
             self.batcher.set_finished_calls(self._session.finished_calls)
             answered = self._take_answered_flushes()
         finally:

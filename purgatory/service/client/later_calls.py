@@ -18,6 +18,7 @@ from purgatory.core.keys import check_need, distinct_keys
 from purgatory.service.client.calls import RequestType
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
+from purgatory.service.client.patience import Patience
 from purgatory.service.client.session import Session, WorkerLink
 from purgatory.service.client.trace_context import OperationTracer, wrap
 from purgatory.service.encoding import pack
@@ -82,12 +83,14 @@ class LaterCalls:
         self,
         io_thread: ClientIOThread,
         session: Session,
+        patience: Patience,
         tracer: OperationTracer | None,
         platform: Platform,
     ) -> None:
         self._io_thread = io_thread
         # Its lock also guards `_count`, and that an id is looked up and entered in one step.
         self._batcher = io_thread.batcher
+        self._patience = patience
         self._tracer = tracer
         self._prefix = f"{platform.new_id()[:16]}-"
         self._count = itertools.count()
@@ -238,7 +241,9 @@ class LaterCalls:
         That is on disk then. If the connection is lost before the answer, it is sent again, and
         done once.
         """
-        return self._call(Extend, TimeoutExtension(op_id_of(operation), to_ms(timeout)))
+        extension = TimeoutExtension(op_id_of(operation), to_ms(timeout))
+        self._patience.extend(extension.op_id, extension.timeout_ms)
+        return self._call(Extend, extension)
 
     def cancel_later(self, operation: OperationName) -> ReplyFuture[bool]:
         """Cancel an operation, by its future or its id; False if it has ended or is not known."""

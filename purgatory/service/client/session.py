@@ -27,10 +27,12 @@ from purgatory.service.client.calls import (
 )
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
 from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, ReceivedOutcomes
+from purgatory.service.client.resending import MAX_SENDINGS, Resending
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (
     HelloRequired,
+    RequestAbandoned,
     ServerClosing,
     ServiceError,
     TooLarge,
@@ -111,6 +113,7 @@ class Session:
         # In order; all batches are full but the last of each run of one kind.
         self._unsent: deque[CallBatch] = deque()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
+        self._resending = Resending(self._unanswered)
         self.unsent_calls: int = 0
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
@@ -143,8 +146,15 @@ class Session:
         takes = self.handler is not None
         return encode(protocol.Hello(self._hello_seq, version, self._name, self._token, takes))
 
-    def on_disconnected(self) -> None:
-        """Note the end of the connection: nothing is sent until the next welcome."""
+    def on_disconnected(self, lost: bool) -> None:
+        """Note the end of the connection: nothing is sent until the next welcome.
+
+        If it was lost, give up messages after which that has happened too often.
+        """
+        if lost and self.welcome is not None:
+            error = f"the connection was lost {MAX_SENDINGS} times after this request was sent"
+            for batch in self._resending.take_abandoned():
+                self._fail_batch(batch, RequestAbandoned(f"{error}; it is not sent again"))
         self.welcome = None
         # It ends also after a caller was interrupted, perhaps between a change and its count.
         self.unsent_calls = sum([len(batch.calls) for batch in self._unsent])
@@ -175,6 +185,8 @@ class Session:
     def take_messages(self) -> list[bytes]:
         """Return the messages that can be sent now."""
         messages = self._take_acknowledgements() if self.received.handled else []
+        if self._resending.is_under_way:
+            return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent and self.welcome is not None:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
@@ -280,7 +292,7 @@ class Session:
         """Return the unanswered messages, as they were sent: the server does each once."""
         if self._version < VERSION:
             self._fail_unanswered_unknown()
-        return [frame for frame, _ in self._unanswered.values()]
+        return self._resending.begin()
 
     def _fail_unanswered_unknown(self) -> None:
         """Fail messages to a server that was replaced by one of version 1, which knows less."""

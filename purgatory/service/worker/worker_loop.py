@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.session import WorkerLink
-from purgatory.service.errors import ServiceError, StoreFailed, Unavailable, described
+from purgatory.service.errors import (
+    RequestAbandoned,
+    ServiceError,
+    StoreFailed,
+    Unavailable,
+    described,
+)
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 from purgatory.service.worker.handlers import Handler
@@ -228,6 +234,9 @@ class WorkerLoop:
         reply, since = self._asked
         name, address = self._settings.name, self._settings.address
         if reply.done():
+            if isinstance(reply.exception(), RequestAbandoned):
+                self._ask(self._pace.room)
+                return
             reply.result()
             if self._is_silent:
                 log.warning("worker %r: the server at %s answers", name, address)

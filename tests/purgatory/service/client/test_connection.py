@@ -1,8 +1,12 @@
-"""ServerConnection: what a client makes of frames that are no messages."""
+"""ServerConnection: frames that are no messages; when a connection counts as lost."""
 
 from threading import Thread
 
+import pytest
+import zmq
+
 from purgatory.service import Client
+from purgatory.service.client.connection import SocketOptions
 from purgatory.service.protocol import StatsReply
 from tests.testing.purgatory_harness import HANG
 
@@ -19,3 +23,28 @@ def test_a_frame_that_is_no_message(fake, caplog):
         thread.join(HANG)
         assert results == [{"x": 1}]
     assert "no message of protocol 2" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [None, 0.1, 2, 60.0, 6000])
+def test_when_a_connection_is_lost(seconds):
+    """After 5 s, or as long as it is said; ZeroMQ counts from its ping on."""
+    options = SocketOptions() if seconds is None else SocketOptions(None, seconds)
+    context = zmq.Context()
+    with context.socket(zmq.DEALER) as socket:
+        options.configure(socket)
+        waits = socket.getsockopt(zmq.HEARTBEAT_IVL) + socket.getsockopt(zmq.HEARTBEAT_TIMEOUT)
+    context.term()
+    assert waits == 1000 * (5.0 if seconds is None else seconds)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        *((value, ValueError) for value in (0, -1, 1e9, float("nan"), float("inf"))),
+        *((value, TypeError) for value in ("5", True, None)),
+    ],
+)
+def test_a_bad_time(value, error):
+    """It is refused, and says what is expected."""
+    with pytest.raises(error, match=r"lost_after is .*; expected"):
+        Client("tcp://127.0.0.1:1", lost_after=value)

@@ -240,7 +240,7 @@ def test_unanswered_messages_are_resent_on_a_new_connection(talk):
     """It is sent again unchanged; an answer that comes twice does no harm."""
     a = talk.defer("a")
     [message] = talk.sent()
-    talk.session.on_disconnected()
+    talk.session.on_disconnected(lost=True)
     b = talk.defer("b")
     assert talk.sent() == []
     [again] = talk.connect()

@@ -1,0 +1,61 @@
+"""Patience: ends the futures of operations that should have ended, while no server answers.
+
+Else a program that waits for one would wait for as long as the server is away. Any thread may use
+`begin` and `extend`; `look` is for the client's I/O thread.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.service.client.calls import reject
+from purgatory.service.client.futures import ServiceFuture
+from purgatory.service.errors import RequestTimeout
+
+# Seconds between two looks through all futures, at least.
+_SPACING_S: Final = 0.1
+
+
+class Patience:
+    """Of a client that waits `seconds` for an answer; `futures` are its operations' by id."""
+
+    def __init__(
+        self, futures: dict[str, ServiceFuture], seconds: float, clock: Callable[[], float]
+    ) -> None:
+        self._futures = futures
+        self.seconds: float = seconds
+        self._clock = clock
+        #: When to look again; None: a server answers.
+        self.next_look_at: float | None = None
+
+    def begin(self, future: ServiceFuture, timeout_ms: int) -> None:
+        """Note when an operation should have ended: after its timeout and the client's."""
+        future.give_up_at = self._clock() + timeout_ms / 1000 + self.seconds
+
+    def extend(self, op_id: str, timeout_ms: int) -> None:
+        """Note that an operation may end later."""
+        future = self._futures.get(op_id)
+        if future is not None:
+            later = self._clock() + timeout_ms / 1000 + self.seconds
+            future.give_up_at = max(future.give_up_at, later)
+
+    def look(self, silent_since: float | None) -> None:
+        """End what is overdue, if the server has been silent for long, since `silent_since`."""
+        if silent_since is None or not self._futures:
+            self.next_look_at = None
+            return
+        now, at = self._clock(), silent_since + self.seconds
+        if now < at:
+            self.next_look_at = at
+        elif self.next_look_at is None or now >= self.next_look_at:
+            self._end_overdue(now, silent_since)
+
+    def _end_overdue(self, now: float, silent_since: float) -> None:
+        earliest = now + self.seconds  # no future that is made from now on is overdue before
+        for op_id, future in self._futures.copy().items():
+            if future.give_up_at > now:
+                earliest = min(earliest, future.give_up_at)
+            elif self._futures.pop(op_id, None) is not None:
+                seconds = now - silent_since
+                text = f"operation {op_id!r}: no server has answered for {seconds:.3g} s"
+                reject(future, RequestTimeout(text))
+        self.next_look_at = max(earliest, now + _SPACING_S)
