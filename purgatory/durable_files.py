@@ -1,5 +1,10 @@
-"""Directories and names of files that are on disk when a function returns. Any thread."""
+"""Directories and names of files that are on disk when a function returns, and their locks.
 
+Any thread.
+"""
+
+import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -23,3 +28,33 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
     make_directory(path.parent, mode)
     path.mkdir(mode, exist_ok=True)
     fsync(path.parent)
+
+
+class DirectoryLock:
+    """Keeps a directory for this process until `close`. Raises OSError.
+
+    BlockingIOError if another process has it. The file `name` in it is locked, and the directory
+    itself: a file can be deleted, and the next process would make and lock another one.
+    """
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._descriptors: list[int] = []
+        try:
+            self._lock(directory / name, os.O_RDWR | os.O_CREAT)
+            try:
+                self._lock(directory, os.O_RDONLY)
+            except OSError as error:
+                if error.errno != errno.EBADF:  # NFS locks only what is open for writing
+                    raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self, path: Path, flags: int) -> None:
+        self._descriptors.append(os.open(path, flags | os.O_CLOEXEC, 0o600))
+        fcntl.flock(self._descriptors[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def close(self) -> None:
+        """Release the directory. Idempotent."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())

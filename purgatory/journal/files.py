@@ -16,7 +16,6 @@ of their numbers; when the date changes, a new file begins.
 from __future__ import annotations
 
 import datetime as dt
-import fcntl
 import itertools
 import os
 import re
@@ -26,7 +25,7 @@ from operator import itemgetter, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
-from purgatory.durable_files import fsync, make_directory
+from purgatory.durable_files import DirectoryLock, fsync, make_directory
 from purgatory.errors import PurgatoryError
 from purgatory.trace.parquet_format import ParquetRowWriter, load_pyarrow
 
@@ -134,6 +133,8 @@ class JournalFiles(Generic[RowT]):
         try:
             make_directory(directory, self._directory_mode)
             self._remove_unfinished()
+            #: Whether the directory has rows of other sources.
+            self.has_others: bool = False
             self.last: int = self._find_last()
         except OSError as error:
             raise _journal_error(error, directory) from error
@@ -216,7 +217,9 @@ class JournalFiles(Generic[RowT]):
         for directory in self._dates():
             for path in directory.iterdir():
                 match = _NAME.fullmatch(path.name)
-                if match and match[1] == self._source and int(match[3]) > last:
+                if match and match[1] != self._source:
+                    self.has_others = True
+                elif match and int(match[3]) > last:
                     last, newest = int(match[3]), directory
         if newest is not None:
             fsync(newest)
@@ -248,25 +251,17 @@ class JournalLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        path = directory / ".lock"
         try:
             make_directory(directory)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = DirectoryLock(directory, ".lock")
+        except BlockingIOError as error:
+            raise JournalError(f"{directory}: another process writes this journal") from error
         except OSError as error:
-            raise _journal_error(error, path) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self.close()
-            if isinstance(error, BlockingIOError):
-                raise JournalError(f"{directory}: another process writes this journal") from error
-            raise _journal_error(error, path) from error
+            raise _journal_error(error, directory) from error
 
     def close(self) -> None:
         """Release the directory. Idempotent."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._lock.close()
 
     def __enter__(self) -> Self:
         return self

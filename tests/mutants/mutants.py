@@ -57,7 +57,7 @@ MUTANTS = [
     ),
     Mutant(
         "a text that no server has written is not taken for damage",
-        STORE + "store.py",
+        STORE + "sqlite_errors.py",
         ' or (what != "write" and code in _UNREADABLE)',
         "",
     ),

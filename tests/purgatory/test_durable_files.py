@@ -1,11 +1,12 @@
 """Directories and names that are on disk when a function returns."""
 
 import stat
+from contextlib import closing
 
 import pytest
 
 from purgatory import durable_files
-from purgatory.durable_files import fsync, make_directory
+from purgatory.durable_files import DirectoryLock, fsync, make_directory
 
 
 @pytest.fixture
@@ -48,3 +49,13 @@ def test_a_file_where_a_directory_should_be(tmp_path):
         make_directory(tmp_path / "file" / "a")
     with pytest.raises(FileNotFoundError):
         fsync(tmp_path / "missing")
+
+
+def test_a_lock_outlives_its_file(tmp_path):
+    """A second process gets the directory when the first has closed its lock, and not before."""
+    with closing(DirectoryLock(tmp_path, "lock")):
+        for _ in range(2):
+            with pytest.raises(BlockingIOError):
+                DirectoryLock(tmp_path, "lock")
+            (tmp_path / "lock").unlink()
+    DirectoryLock(tmp_path, "lock").close()

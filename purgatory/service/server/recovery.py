@@ -30,7 +30,8 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.rows import JobState, JournalPosition, StoredOperation, StoredOutcome
-from purgatory.service.store.store import DAMAGE, Store
+from purgatory.service.store.sqlite_errors import DAMAGE
+from purgatory.service.store.store import Store
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"

@@ -12,15 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import zmq
 from prometheus_client import CollectorRegistry
 
 from mq import Mailbox, MailboxClosed
 from purgatory import metrics
+from purgatory.errors import StoreError
 from purgatory.service.config import Config
 from purgatory.service.errors import ServerError
 from purgatory.service.platform import REAL_PLATFORM, Platform
@@ -41,6 +43,7 @@ from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.server.watchdog import Watchdog
 from purgatory.service.store.database_files import data_directory_lock
+from purgatory.service.store.file_watch import FileWatch
 from purgatory.service.store.store import Store
 from purgatory.version import package_version
 from timingwheel.lowlevel import Reaper
@@ -53,6 +56,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds that `close` waits for the threads beyond the time that it grants them.
 JOIN_GRACE_S = 1.0
+# Seconds for what is under way, of a server whose files are gone.
+_LOST_CLOSE_S: Final = 1.0
 
 
 class Server:
@@ -139,14 +144,17 @@ class Server:
                 target=network.run, name="service-network", daemon=True
             )
             self._parts = parts
-            roll_back.callback(self._watch(network).close)
+            roll_back.callback(self._watch(store, network).close)
             self._store_thread.start()
             self._network_thread.start()
             # From here on the threads and `close` release all that.
             self._cleanup = roll_back.pop_all()
 
-    def _watch(self, network: Network) -> Watchdog:
+    def _watch(self, store: Store, network: Network) -> Watchdog:
         looks: list[Callable[[], None]] = []
+        if self.config.database is not None:
+            files = FileWatch(self.config.database)
+            looks.append(partial(self._look_at_files, files, store, network))
         _, _, port = self.address.rpartition(":")
         if sys.platform == "linux" and self.address.startswith("tcp:"):
             unfinished = UnfinishedMessages(
@@ -160,6 +168,15 @@ class Server:
         watchdog = Watchdog(looks)
         watchdog.start()
         return watchdog
+
+    def _look_at_files(self, files: FileWatch, store: Store, network: Network) -> None:
+        """End the server if its files are gone: what is acknowledged would be lost."""
+        why = files.trouble()
+        if why and store.lost is None and not store.is_closing:
+            self.failure = store.lost = StoreError(why, fatal=True)
+            log.critical("the server ends: %s", why)
+            with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
+                network.mailbox.send(CloseServer(_LOST_CLOSE_S))
 
     def _build(self, store: Store) -> "ServerParts":
         config = self.config

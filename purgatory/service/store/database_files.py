@@ -6,7 +6,6 @@ thread, but for `WalPreallocator`: the store thread alone.
 """
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import stat
@@ -14,7 +13,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from purgatory.durable_files import fsync
+from purgatory.durable_files import DirectoryLock, fsync
 from purgatory.errors import StoreError
 from purgatory.service.errors import ServerError
 
@@ -93,18 +92,21 @@ class WalPreallocator:
         self._length = 0  # of the log when it was last extended
         self._closed = False
 
-    def extend_if_full(self) -> None:
-        """Extend the log if the last commit has filled it."""
+    def extend_if_full(self) -> bool:
+        """Extend the log if the last commit has filled it; False if it was cut off meanwhile."""
         if self._closed:
-            return
+            return True
         try:
             if self._file < 0:
                 self._file = self._system.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
             length = self._system.lseek(self._file, 0, os.SEEK_END)
+            if length < self._length:
+                return False
             if length > self._length:
                 self._extend(length)
         except OSError:  # the disk is full, or there is no such file
             self.close()
+        return True
 
     def _extend(self, length: int) -> None:
         if length >= self._enough:
@@ -171,7 +173,8 @@ REAL_FILES: Final = DatabaseFiles()
 
 
 #: What a data directory has, one of them at least.
-OWN_FILES = ("lock", "purgatory.db", "journal", "keys")
+LOCK_FILE: Final = "lock"
+OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 
 
 @contextlib.contextmanager
@@ -183,16 +186,11 @@ def data_directory_lock(directory: Path) -> Iterator[None]:
     """
     make_private_directory(directory, OWN_FILES)
     try:
-        file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchmod(file, 0o600)
+        lock = DirectoryLock(directory, LOCK_FILE)
+        (directory / LOCK_FILE).chmod(PRIVATE_FILE)
+    except BlockingIOError as error:
+        raise ServerError(f"{directory}: another server has its data there") from error
     except OSError as error:
         raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        raise ServerError(f"{directory}: another server has its data there") from error
-    try:
+    with contextlib.closing(lock):
         yield
-    finally:
-        os.close(file)

@@ -19,8 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
-
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
@@ -33,6 +31,7 @@ from purgatory.service.store.rows import (
     StoredOutcome,
 )
 from purgatory.service.store.schema import set_up_schema
+from purgatory.service.store.sqlite_errors import DAMAGE, store_errors
 from purgatory.service.store.tables import (
     EVENTS,
     EXTENSIONS,
@@ -68,18 +67,6 @@ _SMALL_OUTCOME: Final = ", ".join(
     "NULL" if name in _LARGE else name for name in StoredOutcome._fields
 )
 
-# After these errors it is not known what is on the disk.
-_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
-# Of a text that is not UTF-8, which has no code, and of statements that do not fit the schema: they
-# are always the same, so the schema is damaged.
-_UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
-#: What is wrong when values cannot be what was written, and what helps.
-DAMAGE: Final = "the database is damaged, restore a backup"
-
-# What SQLite raises, and what values raise that cannot be what was written.
-_ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.MsgspecError)
-
 
 class Store:
     """An open database: the file `path`, made if needed, or in memory if that is None.
@@ -99,7 +86,7 @@ class Store:
         self._where = ":memory:" if path is None else str(path)
         if path is not None:
             files.make_private(path)
-        with self._errors("open"):
+        with store_errors(self._where, "open"):
             self._connection = connect(
                 self._where,
                 isolation_level=None,
@@ -113,6 +100,9 @@ class Store:
             except BaseException:
                 self._connection.close()
                 raise
+        #: Raised by each commit once it is set, by any thread: the files are gone.
+        self.lost: StoreError | None = None
+        self.is_closing: bool = False  # set before SQLite deletes its log
         self._wal_preallocator = None
         if path is not None:
             log = path.with_name(f"{path.name}-wal")
@@ -144,8 +134,10 @@ class Store:
 
     def commit(self, changes: Changes) -> None:
         """Write all changes or none, atomically and durably. Raises StoreError."""
+        if self.lost is not None:
+            raise self.lost
         if changes.is_one_row:  # a statement is a transaction by itself: two calls of SQLite less
-            with self._errors("write"):
+            with store_errors(self._where, "write"):
                 self._write(changes)
             self._extend_log()
         else:
@@ -156,7 +148,7 @@ class Store:
     def _transaction(self) -> Iterator[None]:
         """Commit what the block writes, or keep none of it."""
         run = self._connection.execute
-        with self._errors("write"):
+        with store_errors(self._where, "write"):
             run("BEGIN IMMEDIATE")
             try:
                 yield
@@ -167,8 +159,9 @@ class Store:
         self._extend_log()
 
     def _extend_log(self) -> None:
-        if self._wal_preallocator is not None:
-            self._wal_preallocator.extend_if_full()
+        if self._wal_preallocator is not None and not self._wal_preallocator.extend_if_full():
+            self.lost = StoreError(f"{self._where}-wal: it was cut off", fatal=True)
+            raise self.lost
 
     def _roll_back(self, error: BaseException) -> None:
         # After some errors SQLite has rolled back by itself.
@@ -252,7 +245,7 @@ class Store:
     def last_numbers(self) -> JournalPosition:
         """Return the last numbers ever given, also of rows that were deleted."""
         sql = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'outcomes'"
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             outcome = self._connection.execute(sql).fetchone()[0] or 0
             return JournalPosition(self._last_operation(), outcome, *self._journal_queue.last())
 
@@ -262,18 +255,18 @@ class Store:
 
     def oldest_submission_ms(self) -> int | None:
         """Return a time before which no stored operation was submitted; None if there is none."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._batches.oldest_submission_ms()
 
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
         """Yield all operations with numbers above `after`, in order, with their first deadlines."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             yield from self._batches.all(after)
 
     def operations(self) -> Iterator[StoredOperation]:
         """Yield all operations, ended ones too, in order."""
         rows = self.submissions()
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             while chunk := list(islice(rows, _CHUNK)):
                 yield from self._with_deadlines(chunk)
 
@@ -305,7 +298,7 @@ class Store:
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
         sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             outcomes = [StoredOutcome._make(row) for row in self._connection.execute(sql, seqs)]
             operations = self.by_numbers([outcome.number for outcome in outcomes])
             return [(outcome, operations[outcome.number]) for outcome in outcomes]
@@ -315,40 +308,40 @@ class Store:
 
         Also some that were deleted. None: there are no more.
         """
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._with_deadlines(self._batches.some(after, batches))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, of those of `numbers` that exist."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             found = self._batches.by_numbers(numbers)
             return {row.number: row for row in self._with_deadlines(list(found.values()))}
 
     def held_events(self) -> list[tuple[str, StoredEvent]]:
         """Return the keys for which an event is held, and the events."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return [(key, StoredEvent(*values)) for key, *values in self._held.select()]
 
     def jobs(self) -> list[StoredJob]:
         """Return all due jobs of which more is known than that they are due."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return [StoredJob(*row) for row in self._jobs.select(columns=StoredJob._fields)]
 
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
         columns = ("seq", "at_ms", "error")
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             rows = self._jobs.select_keys(seqs, columns)
             return {seq: (at_ms, error) for seq, at_ms, error in rows}
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._replies.select("ORDER BY at_ms, seq")
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
         """Return the journal's rows of events with numbers above `after`, in order."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._journal_queue.rows(EVENTS, after)
 
     def last_event_ms(self, after: int) -> int | None:
@@ -356,21 +349,22 @@ class Store:
 
         Only those with numbers above `after` count.
         """
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._journal_queue.last_event_ms(after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
         """Return the journal's rows of extensions with numbers above `after`, in order."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._journal_queue.rows(EXTENSIONS, after)
 
     def deleted_queued(self) -> tuple[int, int]:
         """Return up to which numbers the journal's events, and extensions, were deleted."""
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             return self._journal_queue.deleted()
 
     def close(self) -> None:
         """Move the log into the database and close it; errors lose nothing that was committed."""
+        self.is_closing = True
         if self._wal_preallocator is not None:
             self._wal_preallocator.close()
         try:
@@ -379,23 +373,7 @@ class Store:
             pass
 
     def _iterate(self, sql: str, *values: int) -> Iterator[Any]:
-        with self._errors("read"):
+        with store_errors(self._where, "read"):
             cursor = self._connection.execute(sql, values)
             while rows := cursor.fetchmany(_CHUNK):
                 yield from rows
-
-    @contextlib.contextmanager
-    def _errors(self, what: str) -> Iterator[None]:
-        """Raise StoreError for what fails in the block, which does `what` with the database."""
-        try:
-            yield
-        except _ERRORS as error:
-            raise self._store_error(what, error) from error
-
-    def _store_error(self, what: str, error: Exception) -> StoreError:
-        if not isinstance(error, sqlite3.Error | UnicodeError):
-            return StoreError(f"{self._where}: {DAMAGE}: {error!r}", fatal=True)
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
-        damaged = code in _DAMAGED or (what != "write" and code in _UNREADABLE)
-        why = f"{DAMAGE}: {error}" if damaged else f"cannot {what}: {error}"
-        return StoreError(f"{self._where}: {why}", fatal=damaged or code in _FATAL)

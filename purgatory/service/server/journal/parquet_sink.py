@@ -38,6 +38,10 @@ _keys: Final = itemgetter(1 + OPERATIONS.names.index("keys"))  # of an operation
 # So many characters of keys count as a row: not many are in memory until they are written, and not
 # many are written at once, which takes several times as much.
 _KEY_LENGTH_PER_ROW: Final = 128
+_OTHER_DATABASE: Final = (
+    "%s: the journal is of another database, and has nothing of the server's: restore a backup if "
+    "the database was lost"
+)
 _number: Final = itemgetter(0)
 _values: Final = itemgetter(slice(1, None))
 
@@ -156,6 +160,8 @@ class _RowBuffer:
             make_private_directory(directory, (".lock",))
             # In the order of the fields of `JournalPosition`.
             self._files = [_files(directory, table, source, pace) for table in _TABLES]
+            if not any(self.position) and any(files.has_others for files in self._files):
+                log.error(_OTHER_DATABASE, directory)
         except BaseException:
             self.close()
             raise

@@ -1,0 +1,37 @@
+"""FileWatch: whether the files of an open database are still where they were.
+
+A program that has a file open goes on with it when its name is gone: what it writes is on no disk
+that a later start finds. Any thread, one at a time.
+"""
+
+from pathlib import Path
+
+
+class FileWatch:
+    """Watches the file `database` of an open database, its log, and the log's index."""
+
+    def __init__(self, database: Path) -> None:
+        log, index = (database.with_name(database.name + suffix) for suffix in ("-wal", "-shm"))
+        self._paths = (database, log, index)
+        self._growing = (database, log)  # SQLite writes a log from its beginning, and never cuts it
+        self._known: dict[Path, tuple[int, int]] = {}
+        self._sizes: dict[Path, int] = {}
+        self.trouble()  # a file may be gone before the next look
+
+    def trouble(self) -> str:
+        """Return what has become of a file that was there before; empty if nothing has."""
+        for path in self._paths:
+            try:
+                status = path.stat()
+            except OSError as error:
+                if path in self._known:
+                    return f"{path}: the server has it open, and it is gone: {error.strerror}"
+                continue
+            identity = status.st_dev, status.st_ino
+            if self._known.setdefault(path, identity) != identity:
+                return f"{path}: the server has it open, and another file has its name"
+            if path in self._growing:
+                if status.st_size < self._sizes.get(path, 0):
+                    return f"{path}: the server has it open, and it was cut off"
+                self._sizes[path] = status.st_size
+        return ""

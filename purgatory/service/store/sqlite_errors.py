@@ -1,0 +1,40 @@
+"""StoreErrors of what SQLite raises, and what the values of a database raise. Any thread."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from purgatory.errors import StoreError
+
+# After these errors it is not known what is on the disk.
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
+# Of a text that is not UTF-8, which has no code, and of statements that do not fit the schema: they
+# are always the same, so the schema is damaged.
+_UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
+#: What is wrong when values cannot be what was written, and what helps.
+DAMAGE: Final = "the database is damaged, restore a backup"
+
+# What SQLite raises, and what values raise that cannot be what was written.
+_ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.MsgspecError)
+
+
+@contextlib.contextmanager
+def store_errors(where: str, what: str) -> Iterator[None]:
+    """Raise StoreError for what fails in the block, which does `what` with the database `where`."""
+    try:
+        yield
+    except _ERRORS as error:
+        raise _store_error(where, what, error) from error
+
+
+def _store_error(where: str, what: str, error: Exception) -> StoreError:
+    if not isinstance(error, sqlite3.Error | UnicodeError):
+        return StoreError(f"{where}: {DAMAGE}: {error!r}", fatal=True)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
+    damaged = code in _DAMAGED or (what != "write" and code in _UNREADABLE)
+    why = f"{DAMAGE}: {error}" if damaged else f"cannot {what}: {error}"
+    return StoreError(f"{where}: {why}", fatal=damaged or code in _FATAL)
