@@ -9,14 +9,18 @@ import os
 import re
 import sys
 import sysconfig
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent / "scripts" / "compiling"))
+from build_cache import compiled_once, remove_old, with_included
 from build_docstrings import add_docstrings
-from build_headers import add_headers
+from build_headers import add_headers, own_headers
+from build_parts import is_part, level_of, write_parts
 
 # The modules that run for each timer and each operation. Those that need weak references to their
 # own objects, or whose loops must release the interpreter lock, stay interpreted: see
@@ -141,7 +145,10 @@ MYPY_OPTIONS = [
 
 
 class BuildOrGoWithout(build_ext):
-    """Build the extensions, or install plain Python: compiling is for speed alone."""
+    """Build the extensions, or install plain Python: compiling is for speed alone.
+
+    All cores compile C at the same time.
+    """
 
     def run(self) -> None:
         """Build all extensions or none: half a compiled package would not work."""
@@ -157,6 +164,48 @@ class BuildOrGoWithout(build_ext):
             # The tag of the wheel was chosen before: without this it would name the platform.
             self.get_finalized_command("bdist_wheel").root_is_pure = True
 
+    def build_extensions(self) -> None:
+        """Compile all C files, the longest first, then link."""
+        jobs = [(extension, file) for extension in self.extensions for file in extension.sources]
+        jobs.sort(key=lambda job: length_of(job[1]), reverse=True)
+        say(f"the C compiler compiles {len(jobs)} files, the longest in about a minute ...")
+        start = time.monotonic()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            compiled = list(pool.map(self.compile_one, jobs))
+        for (extension, _), objects in zip(jobs, compiled, strict=True):
+            extension.extra_objects += objects
+            extension.depends += objects  # of a former build, what was linked is older
+            extension.sources = []
+        super().build_extensions()
+        remove_old()
+        say(f"compiled and linked after {time.monotonic() - start:.0f} s")
+
+    def compile_one(self, job: tuple[Extension, str]) -> list[str]:
+        """Compile a C file; return the name of its object file in a list."""
+        extension, file = job
+        options = [*extension.extra_compile_args, *level_of(file)]
+
+        def compile_it() -> None:
+            self.compiler.compile(
+                [file],
+                output_dir=self.build_temp,
+                include_dirs=extension.include_dirs,
+                debug=self.debug,
+                extra_postargs=options,
+            )
+
+        objects = self.compiler.object_filenames([file], output_dir=self.build_temp)
+        command = getattr(self.compiler, "compiler_so", None) or ["cl"]
+        compiled_once(file, command, options, objects[0], compile_it)
+        if is_part(file):
+            say(f"{Path(file).stem} is compiled")
+        return objects
+
+
+def length_of(file: str) -> int:
+    """Return how long a C file is, with the files that it includes from its own directory."""
+    return sum(each.stat().st_size for each in with_included(Path(file)))
+
 
 def extensions() -> list[Extension]:
     """Return what to compile: the hot modules, and the C files beside them."""
@@ -169,11 +218,17 @@ def extensions() -> list[Extension]:
     beside = [Extension(name, [source], depends=HEADERS) for name, source in IN_C.items()]
     if BUILDING.isdisjoint(sys.argv):
         return beside
+    say(f"mypyc translates {len(HOT)} modules into C ...")
     try:
         from mypyc.build import mypycify
 
         compiled = mypycify(
-            [*MYPY_OPTIONS, *HOT], opt_level="3", debug_level="0", group_name="timer_purgatory"
+            [*MYPY_OPTIONS, *HOT],
+            opt_level="2",
+            debug_level="0",
+            multi_file=True,
+            include_runtime_files=True,
+            group_name="timer_purgatory",
         )
     except (ImportError, SystemExit) as error:  # mypyc exits when it refuses the source
         say(f"mypyc cannot compile it ({error!r}); installing plain Python")
@@ -181,7 +236,15 @@ def extensions() -> list[Extension]:
     document(compiled)
     add_own_headers(compiled)
     hide_symbols(compiled)
+    put_in_parts(compiled)
     return [*compiled, *beside]
+
+
+def put_in_parts(compiled: list[Extension]) -> None:
+    """Make two C files of the many of the library; the others belong to a module each."""
+    for extension in compiled:
+        if len(extension.sources) > 1:
+            extension.sources = write_parts(extension.sources, HOT, own_headers())
 
 
 def document(compiled: list[Extension]) -> None:

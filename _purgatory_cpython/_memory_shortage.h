@@ -15,11 +15,17 @@ static const size_t spare_sizes[] = {32, 48, 64, 80};
 #define SPARE_SIZES (sizeof(spare_sizes) / sizeof(spare_sizes[0]))
 #define SPARE_SETS 128
 
-static void *spare[SPARE_SETS][SPARE_SIZES];
-static int spare_sets = 0;
+/* One for all parts of the library: scripts/compiling/build_parts.py. */
+#ifdef SPARE_IS_IN_FIRST_PART
+#define SPARE extern
+#else
+#define SPARE
+#endif
+SPARE void *spare[SPARE_SETS][SPARE_SIZES];
+SPARE int spare_sets;
 
 #ifdef Py_GIL_DISABLED
-static PyMutex spare_lock;
+SPARE PyMutex spare_lock;
 #define LOCK_SPARE() PyMutex_Lock(&spare_lock)
 #define UNLOCK_SPARE() PyMutex_Unlock(&spare_lock)
 #else

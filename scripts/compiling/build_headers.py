@@ -37,9 +37,14 @@ def add_headers(c_files: Iterable[str]) -> int:
 
 def with_headers(code: str) -> str | None:
     """Return C code with the headers in it; None if it has them, or no place for them."""
-    headers = "".join(header.read_text(encoding="utf-8") for header in HEADERS)
+    headers = own_headers()
     header, init = OWN_HEADER.search(code), MODULE_INIT.search(code)
     if header is None or init is None or headers in code:
         return None
     filled = f"{code[: init.end()]}\n    fill_spare();{code[init.end() :]}"
     return f"{filled[: header.start()]}{headers}{filled[header.start() :]}"
+
+
+def own_headers() -> str:
+    """Return the text of our headers."""
+    return "".join(header.read_text(encoding="utf-8") for header in HEADERS)
