@@ -6,39 +6,64 @@ BIN     = $(VENV)/bin
 # $(COMPILED) has the package installed from a wheel, compiled; $(VENV) has the plain source.
 COMPILED ?= $(VENV)-compiled
 DATA   ?= .demo
-SPEED  ?= 4000000
+SPEED  ?= 9000000
 
-.PHONY: test test-interpreted test-spark test-compiled test-tools wheels demo check lint types imports core docs test-all \
-	simulate simulate-mutants bench clean
+# Some hundreds of tests start a Python of their own, which without this compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
+# What was compiled from the same C code before, here or in another clone, is not compiled again.
+export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/timer-purgatory
 
-# With `make -j2 test` two of these run at a time; in this order both end at about the same time.
-test: test-spark test-compiled test-interpreted test-tools  ## set everything up and run the tests, in both modes
+.PHONY: test test-interpreted test-spark test-compiled test-tools test-quick wheels demo check lint types imports core docs \
+	test-all simulate simulate-mutants bench clean
+
+# The wheel is built while the tests of the plain source wait for their threads.
+test:                          ## set everything up and run the tests, in both modes
+	@$(MAKE) --no-print-directory -j2 $(COMPILED)/.test test-interpreted
+	@$(MAKE) --no-print-directory -j1 test-compiled test-spark test-tools
+
+# Processes that share the tests of a suite. Most tests wait for threads or for other processes, so
+# more than there are cores pay.
+WORKERS ?= 4
+PYTEST = -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist $(or $(DIST),worksteal))
 
 # Tests that start Java or run the commands of the pages, and those of what lies around the packages.
-SPARK = tests/purgatory/spark tests/purgatory/cli/spark tests/test_docs.py
-TOOLS = tests/benchmarks tests/scripts tests/test_build.py $(wildcard tests/test_*examples.py)
+SPARK = tests/purgatory/spark tests/purgatory/cli/spark
+TOOLS = tests/benchmarks tests/scripts tests/test_build.py tests/test_docs.py $(wildcard tests/test_*examples.py)
 test-interpreted: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS))
+	$(BIN)/python $(PYTEST) $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS))
 
+# Each process has a session of Spark, for as many tests as can use one; two fill two cores.
+test-spark: WORKERS = 2
+test-spark: DIST = loadfile
 test-spark: $(VENV)/.test
-	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark $(SPARK)
+	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/spark $(SPARK)
 
+test-tools: WORKERS = 2
 test-tools: $(VENV)/.test
-	$(BIN)/python -m pytest -o cache_dir=.pytest_cache/tools $(TOOLS)
+	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/tools $(TOOLS)
 
-# The compiled modules, and what is built on them. In a copy, because beside the source Python would
-# import the source.
-SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/simulation tests/test_exports.py tests/test_docstrings.py \
+# What a change breaks most often, for the hand: without whole processes, worlds of seeds, models, and
+# what is tried at each instruction.
+SLOW = tests/simulation tests/test_mutants.py tests/purgatory/cli tests/purgatory/testing tests/purgatory/service/gateway \
+	tests/purgatory/service/http tests/purgatory/trace/test_flights.py $(wildcard tests/purgatory/service/test_*.py)
+SLOW_NAMES = *interrupts.py *stress* *out_of_memory.py *_model.py *kill* test_lanes.py test_sections.py test_dead_workers.py
+test-quick: $(VENV)/.test      ## a part of the tests, in less than two minutes
+	$(BIN)/python $(PYTEST) $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS) $(SLOW)) \
+		$(patsubst %,--ignore-glob='*/%',$(SLOW_NAMES))
+
+# The compiled modules, and what is built on them; what never touches a compiled module is tested
+# interpreted alone. In a copy, because beside the source Python would import the source.
+SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
 	tests/test_examples.py tests/test_interpreters.py
+NOT_COMPILED = tests/purgatory/spark tests/purgatory/trace tests/purgatory/cli tests/purgatory/journal tests/purgatory/testing \
+	tests/purgatory/service/auth tests/purgatory/service/gateway tests/purgatory/service/http tests/mq/queues/test_model.py
 test-compiled: $(COMPILED)/.test
 	rm -rf build/suite && mkdir -p build/suite
 	cp -r tests benchmarks docs examples README.md pyproject.toml build/suite
 	cd build/suite && $(abspath $(COMPILED))/bin/python -c \
 		"import timingwheel; assert timingwheel.COMPILED, 'not compiled: see what pip install -v says'"
-	cd build/suite && $(abspath $(COMPILED))/bin/python -m pytest $(ARGS) $(SUITE) \
-		--deselect 'tests/test_examples.py::test_example_prints[spark_stream.py]' \
-		--ignore=tests/purgatory/spark --ignore=tests/purgatory/trace \
-		--ignore=tests/purgatory/cli/spark --ignore=tests/mq/queues/test_model.py
+	cd build/suite && $(abspath $(COMPILED))/bin/python $(PYTEST) $(ARGS) $(SUITE) \
+		--deselect 'tests/test_examples.py::test_example_prints[spark_stream.py]' $(addprefix --ignore=,$(NOT_COMPILED))
 
 # What the service promises, in worlds made from seeds: see docs/simulation.md.
 SEEDS ?= 100
@@ -53,22 +78,8 @@ simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the 
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels
 
-# The page is told with its whole path; -P, or Python would import the source that lies here.
-DEMO = $(COMPILED)/bin/purgatory
-TABLES = $(DATA)/operations.parquet $(DATA)/events.parquet
-demo: $(COMPILED)/.demo        ## a year of real flights through the purgatory, and a report
-	@$(COMPILED)/bin/python -P -c "import timingwheel; print('This is', \
-		'the compiled package.' if timingwheel.COMPILED else 'plain Python: nothing could be compiled.')"
-	@printf '\nA year of flights out of New York, each an operation that waits for its arrival:\n'
-	$(DEMO) trace flights $(DATA)
-	@printf '\nIn virtual time, as quickly as it goes:\n'
-	$(DEMO) replay $(TABLES) --outcomes $(DATA)/outcomes.parquet
-	@printf '\nIn real time, %s seconds of the year a second:\n' $(SPEED)
-	$(DEMO) replay $(TABLES) --speed $(SPEED)
-	@printf '\nA report, by Spark; its start takes some seconds:\n'
-	$(DEMO) spark report $(DATA) --html $(DATA)/report.html
-	@printf '\nThe report is a page, too: %s\n' $(abspath $(DATA))/report.html
-	@printf 'Next: docs/tutorial.md, or the durable service with its live page:\n  %s serve\n' $(DEMO)
+demo:                          ## a year of real flights through the purgatory, and a report
+	@MAKE='$(MAKE)' COMPILED=$(COMPILED) DATA=$(DATA) SPEED=$(SPEED) scripts/demo
 
 check: lint types imports core docs test ## everything that CI runs
 
@@ -118,20 +129,35 @@ $(VENV)/.test $(VENV)/.docs $(VENV)/.types $(VENV)/.bench: pyproject.toml
 
 # Built once for all targets that use it, and again when anything in it changes.
 PACKAGED = setup.py $(shell find scripts/compiling _purgatory_cpython timingwheel mq purgatory -type f -not -name '*.pyc' -not -name '*.so')
-$(COMPILED)/.wheel: pyproject.toml $(PACKAGED)
-	test -x $(COMPILED)/bin/python || $(PYTHON) -m venv $(COMPILED)
-	rm -rf build/lib* build/bdist* build/temp* $(COMPILED)/wheel
-	@echo "compiling the package, if there is a C compiler: some minutes, once"
-	$(COMPILED)/bin/python $(PIP) wheel --no-deps --wheel-dir $(COMPILED)/wheel .
+$(COMPILED)/bin/python:
+	$(PYTHON) -m venv $(COMPILED)
+
+$(COMPILED)/.wheel: pyproject.toml $(PACKAGED) | $(COMPILED)/bin/python
+	PYTHON=$(COMPILED)/bin/python scripts/build-wheel $(COMPILED)/wheel
 	@touch $@
 
 # By force: the installed wheel may have the same version and be older.
+INSTALL_WHEEL = $(COMPILED)/bin/python $(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl
 $(COMPILED)/.test: EXTRA = test
 $(COMPILED)/.bench: EXTRA = bench
-$(COMPILED)/.demo: EXTRA = trace,service,spark
-$(COMPILED)/.test $(COMPILED)/.bench $(COMPILED)/.demo: $(COMPILED)/.wheel
-	$(COMPILED)/bin/python $(PIP) install --force-reinstall --no-deps $(COMPILED)/wheel/*.whl
+$(COMPILED)/.test $(COMPILED)/.bench: $(COMPILED)/.wheel
+	$(INSTALL_WHEEL)
 	$(COMPILED)/bin/python $(PIP) install "$$(echo $(COMPILED)/wheel/*.whl)[$(EXTRA)]"
+	@touch $@
+
+# The demo needs some of what is installed before there is a wheel.
+REQUIRED = import sys, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	extras = project['optional-dependencies']; \
+	print(*project['dependencies'], *(line for name in sys.argv[1:] for line in extras[name]), sep='\n')
+$(COMPILED)/.trace: EXTRAS = trace
+$(COMPILED)/.demo-requirements: EXTRAS = trace service spark
+$(COMPILED)/.trace $(COMPILED)/.demo-requirements: pyproject.toml | $(COMPILED)/bin/python
+	@echo "Installing what the demo needs ($(EXTRAS)) ..."
+	@$(COMPILED)/bin/python -c "$(REQUIRED)" $(EXTRAS) | $(COMPILED)/bin/python $(PIP) install -r /dev/stdin
+	@touch $@
+
+$(COMPILED)/.demo: $(COMPILED)/.wheel $(COMPILED)/.demo-requirements
+	$(INSTALL_WHEEL)
 	@touch $@
 
 clean:
