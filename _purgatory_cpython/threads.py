@@ -66,11 +66,19 @@ class InterruptibleThread(threading.Thread):
 
     On 3.11 and 3.12, `threading` takes a thread that runs for one that has ended once an interrupt
     came in `is_alive` or `join`. Here it does not.
+
+    At the interpreter's exit daemon threads run no more, and 3.13 waits for them for ever. Here
+    `join` returns.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._started = InterruptibleEvent()
+
+    def join(self, timeout: float | None = None) -> None:
+        """See `threading.Thread`."""
+        if not sys.is_finalizing():
+            super().join(timeout)
 
     if sys.version_info < (3, 13) and not TYPE_CHECKING:
 

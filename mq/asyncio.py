@@ -7,6 +7,7 @@ operation waits.
 """
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from mq import context as blocking_context
 from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
-from mq.errors import Again, ZMQError
+from mq.errors import Again, ContextTerminated, ZMQError
 
 _IN = int(PollEvent.POLLIN)
 _OUT = int(PollEvent.POLLOUT)
@@ -224,6 +225,9 @@ class Socket(blocking_socket.Socket):
             operation.expire()
             return
         timeout: int = self._blocking.get(option)
+        if timeout < 0 and sys.is_finalizing():  # no thread is left that could end the wait
+            operation.future.set_exception(ContextTerminated())
+            return
         if timeout >= 0:
             loop = asyncio.get_running_loop()
             operation.timer = loop.call_later(timeout / 1000, operation.expire)

@@ -201,7 +201,8 @@ class Context(OptionAttributes, Generic[S]):
     def term(self) -> None:
         """Fail all calls on all sockets of the context, then wait until each has been closed.
 
-        What they sent is waited for too: until it was read, or dropped by its receiver's end.
+        What they sent is waited for too: until it was read, or dropped by its receiver's end. In a
+        finalizer at the interpreter's exit nothing is waited for, as no other thread runs.
         """
         self._core.term()
         self.closed = True

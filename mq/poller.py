@@ -4,11 +4,12 @@ A poller belongs to one thread, which must also be the one that owns the sockets
 """
 
 import select as os_select
+import sys
 from typing import Any
 
 from _purgatory_cpython.real_time import real_seconds
 from mq.constants import Errno, PollEvent, SocketOption
-from mq.errors import ZMQError
+from mq.errors import ContextTerminated, ZMQError
 from mq.queues.signaler import LONGEST_MS
 
 _IN = int(PollEvent.POLLIN)
@@ -114,7 +115,12 @@ class _PollSet:
         ]
 
     def wait(self, seconds: float | None) -> None:
-        """Wait until a descriptor signals a change."""
+        """Wait until a descriptor signals a change.
+
+        ETERM where that would be for ever: at the interpreter's exit no thread is left to send.
+        """
+        if seconds is None and not self._raw and sys.is_finalizing():
+            raise ContextTerminated
         poll = os_select.poll()
         for socket, _ in self._sockets:
             poll.register(socket._core.get(SocketOption.FD), os_select.POLLIN)

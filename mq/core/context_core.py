@@ -12,6 +12,7 @@ Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`
 """
 
 import errno
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -148,12 +149,14 @@ class Termination:
     def start_reaper(self, name: str) -> None:
         """Start the reaper's thread, unless it runs.  Called under the slot lock.
 
-        Not before the first socket, and never from a finalizer, which must not start threads.
+        Not before the first socket. A finalizer must not start threads: at the interpreter's exit
+        there is a reaper without one, and what it is sent waits.
         """
         if self.reaper is None:
             self._reaper_done = Mailbox()
             self.reaper = Reaper(self, name)
-        self.reaper.start()
+        if not sys.is_finalizing():
+            self.reaper.start()
 
     @property
     def has_sockets(self) -> bool:
@@ -170,8 +173,13 @@ class Termination:
     def term(self) -> None:
         """Fail all sockets, then wait until each has been closed and has ended.
 
-        May be called again after an interrupt, and from several threads.
+        May be called again after an interrupt, and from several threads. At the interpreter's exit,
+        from a finalizer, the reaper runs no more and may hold a lock: nothing is waited for.
         """
+        if sys.is_finalizing():
+            self._stop_each_socket()
+            self.begun = self.finished = True
+            return
         self.stop_sockets()
         with self._term_lock:
             if not self.finished and self.reaper is not None:
@@ -199,12 +207,15 @@ class Termination:
             if self._stopped:
                 return
             self.begun = True
-            for socket in self._slots:
-                socket.mailbox.send(Stop(socket))
+            self._stop_each_socket()
             if self.reaper is not None:
                 self._endpoints.cancel_all(self.reaper)
                 _send_unless_closed(self.reaper, Term(self.reaper, 0))
             self._stopped = True  # last: after an interrupt above, everything is done again
+
+    def _stop_each_socket(self) -> None:
+        for socket in self._slots:
+            socket.mailbox.send(Stop(socket))
 
     def after_fork(self) -> None:
         """Replace the lock, which a thread of the parent may hold."""

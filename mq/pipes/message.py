@@ -5,6 +5,7 @@ bytes; no object is created for it.  Any other is a `MessagePart`.  Parts are im
 be read from any thread.
 """
 
+import sys
 from threading import Event
 from time import monotonic
 from typing import Final, TypeAlias, final
@@ -113,7 +114,12 @@ class MessageTracker:
         return all(e.is_set() for e in self.events) and all(p.done for p in self.peers)
 
     def wait(self, timeout: float = -1) -> None:
-        """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`."""
+        """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`.
+
+        In a finalizer at the interpreter's exit, when no other thread runs, it does not wait.
+        """
+        if sys.is_finalizing():
+            timeout = 0
         deadline = None if timeout < 0 else monotonic() + timeout
         for event in self.events:
             if not event.wait(_seconds_left(deadline)):

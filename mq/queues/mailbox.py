@@ -32,6 +32,7 @@ That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  
 do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
 """
 
+import sys
 from collections import deque
 from typing import Final, Generic, TypeVar
 
@@ -45,6 +46,7 @@ from mq.queues.signaler import Signaler
 T = TypeVar("T")
 
 _CLOSED: Final = "the mailbox is closed"
+_EXITING: Final = "the interpreter exits: no thread is left to send a command"
 _FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
 
@@ -98,7 +100,8 @@ class Mailbox(Generic[T]):
     def recv(self, timeout: float | None = None) -> T | None:
         """Return the next command; None if none came within `timeout` seconds (None: for ever).
 
-        What was sent before a `close` is still received; then `MailboxClosed`.
+        What was sent before a `close` is still received; then `MailboxClosed`. So it is instead of
+        a wait for ever in a finalizer at the interpreter's exit, when no thread is left to send.
         """
         command = self.head(timeout)
         if command is not None:
@@ -115,6 +118,8 @@ class Mailbox(Generic[T]):
         queue = self._queue
         if queue:
             return queue[0]
+        if timeout is None and sys.is_finalizing():
+            raise MailboxClosed(_EXITING)
         self.waiting = True
         try:
             return self._wait() if timeout is None else self._wait_until(real_seconds() + timeout)

@@ -8,6 +8,7 @@ command to the socket itself.  `mq.pipes.commands` says what that asks of a deli
 A socket belongs to one thread at a time, and to the reaper once it is closed.
 """
 
+import sys
 from collections.abc import Callable
 from time import monotonic
 
@@ -69,6 +70,8 @@ class CommandLoop(SocketHooks):
     def _wait_for_command(self, deadline: float | None) -> None:
         # Process commands once more when the deadline has passed: to raise `Again` while a command
         # is there would be wrong.
+        if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
+            raise ContextTerminated  # at the interpreter's exit no thread runs that could send one
         self.mailbox.head(None if deadline is None else max(0.0, deadline - monotonic()))
         if self.closed:  # another thread closed it and left the hand-over to this one
             self._hand_over()
