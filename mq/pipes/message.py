@@ -7,9 +7,9 @@ be read from any thread.
 
 import sys
 from threading import Event
-from time import monotonic
 from typing import Final, TypeAlias, final
 
+from _purgatory_cpython.real_time import real_seconds
 from mq.errors import NotDone
 
 
@@ -120,7 +120,7 @@ class MessageTracker:
         """
         if sys.is_finalizing():
             timeout = 0
-        deadline = None if timeout < 0 else monotonic() + timeout
+        deadline = None if timeout < 0 else real_seconds() + timeout
         for event in self.events:
             if not event.wait(_seconds_left(deadline)):
                 raise NotDone
@@ -130,7 +130,7 @@ class MessageTracker:
 
 
 def _seconds_left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - monotonic())
+    return None if deadline is None else max(0.0, deadline - real_seconds())
 
 
 #: The tracker of what was copied: done from the start.

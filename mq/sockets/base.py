@@ -9,9 +9,9 @@ Each socket type is a subclass that implements `mq.sockets.hooks`.
 
 import errno
 from functools import partial
-from time import monotonic
 from typing import ClassVar, Final
 
+from _purgatory_cpython.real_time import real_seconds
 from mq.constants import Errno, PollEvent, SocketOption, SocketType
 from mq.core.context_core import ContextCore
 from mq.core.endpoints import inproc_name
@@ -173,7 +173,7 @@ class SocketBase(CommandLoop):
             if timeout == 0:
                 raise Again
             return
-        deadline = None if timeout is None else monotonic() + timeout
+        deadline = None if timeout is None else real_seconds() + timeout
         while sent is not OK:
             self._wait_for_command(deadline)
             sent = self.xsend(part)
@@ -221,7 +221,7 @@ class SocketBase(CommandLoop):
 
     def _recv_blocking(self, flags: int) -> Part:
         timeout = 0 if flags & DONTWAIT else self.options.rcvtimeo
-        deadline = None if timeout is None else monotonic() + timeout
+        deadline = None if timeout is None else real_seconds() + timeout
         while True:
             self._wait_for_command(deadline)
             part = self.xrecv()
@@ -313,4 +313,4 @@ class SocketBase(CommandLoop):
 
 
 def _is_past(deadline: float | None) -> bool:
-    return deadline is not None and monotonic() >= deadline
+    return deadline is not None and real_seconds() >= deadline

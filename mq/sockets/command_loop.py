@@ -10,8 +10,8 @@ A socket belongs to one thread at a time, and to the reaper once it is closed.
 
 import sys
 from collections.abc import Callable
-from time import monotonic
 
+from _purgatory_cpython.real_time import real_seconds
 from mq.constants import Errno
 from mq.core.context_core import ContextCore
 from mq.errors import ContextTerminated, ZMQError
@@ -72,7 +72,7 @@ class CommandLoop(SocketHooks):
         # is there would be wrong.
         if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
             raise ContextTerminated  # at the interpreter's exit no thread runs that could send one
-        self.mailbox.head(None if deadline is None else max(0.0, deadline - monotonic()))
+        self.mailbox.head(None if deadline is None else max(0.0, deadline - real_seconds()))
         if self.closed:  # another thread closed it and left the hand-over to this one
             self._hand_over()
             self._raise_unusable()

@@ -13,6 +13,7 @@ from typing import Any, Final
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
 from purgatory.cli.output import counted
 from purgatory.service.config import Config
+from purgatory.trace.path_conflicts import check_outputs
 
 _BACKUP: Final = """\
 Copy database and journal of a server to a new directory, while it runs or not. All that it has
@@ -38,12 +39,14 @@ def add_parser(subparsers: SubParsers) -> None:
 
 def _back_up(arguments: argparse.Namespace) -> int:
     config = Config.load({"data_dir": arguments.data_dir}, file=optional_path(arguments.config))
+    check_outputs({"DIR": arguments.target}, [config.database, config.journal_dir])
     _report(arguments.target, _implementation().back_up(config, Path(arguments.target)))
     return 0
 
 
 def _restore(arguments: argparse.Namespace) -> int:
     target = Path(arguments.data_dir)
+    check_outputs({"--data-dir": target}, [arguments.backup])
     _report(str(target), _implementation().restore(Path(arguments.backup), target))
     return 0
 

@@ -34,6 +34,7 @@ from purgatory.trace import (
     read_operations,
     write_outcomes,
 )
+from purgatory.trace.path_conflicts import check_outputs
 from purgatory.trace.reader import batches_by_time, batches_in_order
 from purgatory.trace.tables import Columns
 
@@ -90,6 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     console = _console()
     if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
         raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
+    inputs = (arguments.operations, arguments.events, arguments.extensions)
+    check_outputs({"--outcomes": arguments.outcomes}, inputs)
     registry = CollectorRegistry()
     # Registered first, so that it sees a scrape before the purgatory's counters are read.
     scraped = _Scraped()

@@ -13,6 +13,7 @@ from purgatory.cli.options import SubParsers, add_command, add_group
 from purgatory.cli.output import counted
 from purgatory.trace.errors import SkippedRows
 from purgatory.trace.flights import write_flights
+from purgatory.trace.path_conflicts import check_outputs
 from purgatory.trace.reader import Reader, table_of
 from purgatory.trace.writer import Writer
 
@@ -83,6 +84,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _convert(arguments: argparse.Namespace) -> int:
     """Copy the rows and print how many."""
+    check_outputs({"OUT": arguments.target}, [arguments.source])
     table = table_of(arguments.source)
     skipped = SkippedRows()
     with (

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Generic
 
 from purgatory.trace.errors import BadRow, BadRows, BadValue, TraceError
 from purgatory.trace.formats import format_of, reason
+from purgatory.trace.path_conflicts import check_writable
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES, RowT, Table
 
@@ -128,6 +129,7 @@ class Writer(Generic[RowT]):
         # `replace` would put a file in the place of a directory or a device.
         if self._target.exists() and not self._target.is_file():
             raise TraceError(f"{self.path}: not a regular file")
+        check_writable(self._target, self.path)
 
     def _publish(self) -> None:
         if self._row_writer is None or self._file is None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.spark.package import write_package
+from purgatory.trace.path_conflicts import check_outputs
 
 _RESOLVE: Final = """\
 Give every operation its outcome, as a replay would, to the millisecond.
@@ -44,6 +45,8 @@ def add_resolve(subparsers: SubParsers) -> None:
 
 
 def _resolve(arguments: argparse.Namespace) -> int:
+    inputs = (arguments.operations, arguments.events, arguments.extensions)
+    check_outputs({"--out": arguments.out}, inputs)
     batch = import_extra("purgatory.spark.batch.job", "spark")
     with command_session(arguments) as spark:
         done = batch.resolve_files(
@@ -102,6 +105,9 @@ def _add_numbers(
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    journals = (arguments.journal, arguments.against)
+    inputs = [table for journal in journals if journal for table in _tables_of(journal)]
+    check_outputs({"--html": arguments.html, "--export": arguments.export}, inputs)
     reporting = import_extra("purgatory.spark.report.job", "spark")
     options = reporting.make_report_options(
         arguments.share, arguments.tick_ms, arguments.wheel_size
@@ -125,6 +131,14 @@ def _report(arguments: argparse.Namespace) -> int:
             progress=progress.show,
         )
     return 0
+
+
+def _tables_of(journal: str) -> list[Path | str]:
+    """Return the tables of a journal, beside which a page may lie; itself if it is a table."""
+    folder = Path(journal)
+    names = ("outcomes", "operations")
+    beside = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in beside if path.name.split(".")[0] in names] or [journal]
 
 
 def add_package(subparsers: SubParsers) -> None:

@@ -24,6 +24,7 @@ from purgatory.cli.options import (
 from purgatory.cli.process import signals_handled
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.errors import PurgatoryError
+from purgatory.trace.path_conflicts import check_outputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,6 +169,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
+    inputs = [] if arguments.kafka else [getattr(arguments, table) for table in _TABLES]
+    check_outputs({"--out": arguments.out, "--checkpoint": arguments.checkpoint}, inputs)
     with command_session(arguments) as spark:
         done = _stream(spark, arguments, options)
     _print_result(done, arguments.out)
@@ -313,6 +316,7 @@ def add_compact(subparsers: SubParsers) -> None:
 
 
 def _compact(arguments: argparse.Namespace) -> int:
+    check_outputs({"--archive": arguments.archive}, [arguments.checkpoint])
     module = import_extra("purgatory.spark.stream.compaction", "spark")
     with command_session(arguments) as spark:
         merge = functools.partial(module.merge_parquet, spark)

@@ -39,6 +39,7 @@ from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream.checkpoint import read_last, read_last_entry, read_settings
 from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of
+from purgatory.trace.path_conflicts import PathConflict, check_outputs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,8 +104,11 @@ class Archive:
 
     def _claim(self, stream_id: str, checkpoint: str) -> None:
         out = self._output.path
-        if f"{self.path}/".startswith(f"{out}/"):
-            raise SparkError(f"{self.path}: an archive lies outside of the output {out}")
+        try:
+            check_outputs({"": self.path}, [out])
+        except PathConflict as error:
+            message = f"{self.path}: an archive lies outside of the output {out}"
+            raise SparkError(message) from error
         self._output.check_owner(stream_id, checkpoint, is_new=False)
         archive = StreamOutput(self._archive_files, self.path)
         archive.check_owner(stream_id, checkpoint, is_new=True)

@@ -64,10 +64,11 @@ def test_convert_stops_at_bad_rows_or_skips_them(run, tmp_path):
     assert list(read_events(target)) == [KeyEvent("k", 1), KeyEvent("k", 2)]
 
 
-def test_convert_may_write_over_its_input(run, events):
-    """The file is replaced after all of it was read."""
+def test_convert_does_not_write_over_its_input(run, events):
+    """The file is as before."""
     before = list(read_events(events))
-    assert run("trace", "convert", events, events)[0] == 0
+    code, _, error = run("trace", "convert", events, events)
+    assert (code, error) == (2, f"purgatory: OUT {events}: would replace the input {events}\n")
     assert list(read_events(events)) == before
 
 

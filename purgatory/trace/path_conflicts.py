@@ -1,0 +1,100 @@
+"""Refuses outputs that would replace an input, or become part of one, before a file is opened.
+
+Files are compared by what they are, not by their names: through links, hard links, mounts, and in
+the directories of an input. Used by the commands that read and write files; any thread.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from purgatory.trace.errors import TraceError
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+_Identity: TypeAlias = tuple[int, int]
+
+
+class PathConflict(TraceError):
+    """Raised for an output that is an input, lies in one, or must not be replaced."""
+
+
+class _Input(NamedTuple):
+    name: str
+    path: Path  # absolute, without links
+
+    def files(self) -> set[_Identity | None]:
+        """Return the identities of the input and of all below."""
+        below = self.path.rglob("*") if self.path.is_dir() else ()
+        return {_identity(self.path), *map(_identity, below)} - {None}
+
+
+def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> None:
+    """Raise `PathConflict` if an output would replace an input or become part of one.
+
+    `outputs`: paths of files or directories by the names of their arguments. Paths are as Spark
+    takes them, too: URIs, of which those of other machines are compared by name, and patterns. None
+    stands for an argument that was not given. A file that lacks write permission is not replaced.
+    """
+    found = [one for path in inputs if path is not None for one in _inputs(str(path))]
+    for argument, path in outputs.items():
+        if path is not None:
+            _check_output(f"{argument} {path}", _local(str(path)), found)
+
+
+def check_writable(path: str | Path, name: str) -> None:
+    """Raise `PathConflict` for a file without write permission.
+
+    A file is replaced by a rename, which asks the permissions of the directory alone.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:  # there is none, or what writes it will tell
+        return
+    if stat.S_ISREG(mode) and not mode & 0o222:
+        raise PathConflict(f"{name}: is read-only (mode {stat.S_IMODE(mode):04o})")
+
+
+def _check_output(name: str, path: Path, inputs: list[_Input]) -> None:
+    if path.is_dir():
+        there = {_identity(child) for child in path.iterdir() if child.is_file()}
+    else:
+        there = {_identity(path)} - {None}
+    above = {_identity(parent) for parent in path.parents}
+    for found in inputs:
+        if path == found.path or (there and not there.isdisjoint(found.files())):
+            raise PathConflict(f"{name}: would replace the input {found.name}")
+        if found.path in path.parents or _identity(found.path) in above - {None}:
+            raise PathConflict(f"{name}: lies in the input {found.name}")
+    check_writable(path, name)
+
+
+def _inputs(text: str) -> list[_Input]:
+    """Return what a path stands for: itself, or what matches it as a pattern."""
+    is_pattern = glob.has_magic(text) and not os.path.lexists(text)
+    names = glob.glob(text) if is_pattern else []  # noqa: PTH207 - absolute ones, too
+    return [_Input(name, _local(name)) for name in names or [text]]
+
+
+def _local(text: str) -> Path:
+    """Return the path without links; that of an address elsewhere has its scheme as first name."""
+    if os.path.lexists(text) or not _SCHEME.match(text):
+        return Path(os.path.realpath(text))
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return Path(os.path.realpath(unquote(parts.path)))
+    return Path(f"{parts.scheme}:", parts.netloc, *Path(os.path.normpath(parts.path)).parts[1:])
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
