@@ -412,13 +412,13 @@ MUTANTS = [
     ),
     Mutant(
         "a row is in the journal twice after a start",
-        SERVER + "recovery.py",
+        SERVER + "journal/journal_start.py",
         "store.submissions(position.operations)",
         "store.submissions(position.operations - 1)",
     ),
     Mutant(
         "events that the journal has missed are not given to it again",
-        SERVER + "recovery.py",
+        SERVER + "journal/journal_start.py",
         "    for events in _in_chunks(store.queued_events(position.events)):\n",
         "    for events in ():\n",
     ),

@@ -1,15 +1,14 @@
 """Recovery: brings back, at the start, what the last run left on disk.
 
 In this order: `start_clock` continues the clock, `load_state` reads what waits and what is not
-acknowledged, and `replay_to_journal` writes to the journal what it has missed. Called by the thread
-that starts the server, before the store thread runs.
+acknowledged; then `start_journal` gives the journal what it has missed. Called by the thread that
+starts the server, before the store thread runs.
 """
 
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -17,19 +16,13 @@ from prometheus_client import CollectorRegistry
 from purgatory.errors import StoreError
 from purgatory.service.server.clock import NS_PER_MS, ClockSources, ServiceClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
-from purgatory.service.server.journal.journal_rows import (
-    event_row,
-    stored_operation_row,
-    stored_outcome_row,
-)
-from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.leases.job_group import DueJob
 from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.rows import JobState, JournalPosition, StoredOperation, StoredOutcome
+from purgatory.service.store.rows import JobState, StoredOperation, StoredOutcome
 from purgatory.service.store.sqlite_errors import DAMAGE
 from purgatory.service.store.store import Store
 
@@ -40,9 +33,8 @@ _MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
 # after a boot without a battery, and deadlines do not wait until it is right.
 _MAX_AHEAD_MS: Final = 60_000
-# Rows that the journal gets at once.
+# Operations that are loaded between two looks at the memory.
 _CHUNK = 500
-_T = TypeVar("_T")
 
 
 class _Moved(NamedTuple):
@@ -230,25 +222,6 @@ def _outcome_record(
     ended_ms = moved.at_ms if is_old else outcome.at_ms + outcome.lateness_ms
     name = outcome.outcome
     return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, not row.need)
-
-
-def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
-    """Write to the journal what the store has beyond `position`. Raises StoreError."""
-    for rows in _in_chunks(store.submissions(position.operations)):
-        sink.write([stored_operation_row(row) for row in rows], [])
-    for outcomes in _in_chunks(store.outcomes_without_results(position.outcomes)):
-        found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
-        sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found])
-    for events in _in_chunks(store.queued_events(position.events)):
-        sink.write([], [], [event_row(row) for row in events], [])
-    for extensions in _in_chunks(store.queued_extensions(position.extensions)):
-        sink.write([], [], [], extensions)
-
-
-def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
-    iterator = iter(rows)
-    while chunk := list(islice(iterator, _CHUNK)):
-        yield chunk
 
 
 #: Key of the metadata for the epoch of the last run's leases.

@@ -47,11 +47,11 @@ from purgatory.service.server.journal.journal_rows import (
     outcome_rows,
 )
 from purgatory.service.server.journal.journal_sink import JournalSink
+from purgatory.service.server.journal.journal_start import start_journal
 from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
     pack_acknowledgements,
-    replay_to_journal,
 )
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
@@ -59,7 +59,6 @@ from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.maintenance import Maintenance
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.rows import JournalPosition
-from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
 from timingwheel.lowlevel import yield_gil
 
@@ -133,11 +132,14 @@ class StoreLoop:
     def start(self) -> None:
         """Start the journal and give it what it has missed. Raises what the journal raises."""
         if self._sink is not None:
-            source = str(self._store.metadata()[DATABASE_ID])
             # A confirmation that comes too late is told at the next start.
-            position = self._sink.start(source, lambda found: self._send(JournalConfirmed(found)))
+            position = start_journal(
+                self._sink,
+                self._store,
+                self.state,
+                lambda found: self._send(JournalConfirmed(found)),
+            )
             self._confirm_journaled(position)
-            replay_to_journal(self._store, self._sink, position)
 
     def _confirm_journaled(self, position: JournalPosition) -> None:
         self.state.retention.confirm_journaled(position)

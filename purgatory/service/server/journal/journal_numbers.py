@@ -33,6 +33,11 @@ class JournalNumbers:
         self.has_deletable: bool = False
         self._pace = DeletionPace()
 
+    def follow(self, position: JournalPosition) -> None:
+        """Give only numbers above `position` from now on."""
+        self._events = max(self._events, position.events)
+        self._extensions = max(self._extensions, position.extensions)
+
     def next_event(self) -> int:
         """Return the number of a new event."""
         self._events += 1

@@ -1,0 +1,76 @@
+"""Gives the journal, at the start of a server, what it has missed.
+
+The journal may have less than the database, after a crash or a full disk; and more, if the database
+lost the end of its log, or is an older copy. Called by the thread that starts the server, before
+the store thread runs.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, TypeVar
+
+from purgatory.service.server.journal.journal_rows import (
+    event_row,
+    stored_operation_row,
+    stored_outcome_row,
+)
+from purgatory.service.server.journal.journal_sink import Confirm, JournalSink
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.rows import JournalPosition
+from purgatory.service.store.schema import DATABASE_ID
+from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
+
+# Rows that the journal gets at once.
+_CHUNK: Final = 500
+_T = TypeVar("_T")
+
+
+def start_journal(
+    sink: JournalSink, store: Store, state: ServerState, confirm: Confirm
+) -> JournalPosition:
+    """Start a journal, give it what it has missed, and return what it had.
+
+    Raises StoreError, and what the journal raises.
+    """
+    position = sink.start(str(store.metadata()[DATABASE_ID]), confirm)
+    _go_on_above(store.last_numbers(), position, state)
+    replay_to_journal(store, sink, position)
+    return position
+
+
+def _go_on_above(stored: JournalPosition, position: JournalPosition, state: ServerState) -> None:
+    """Give no number again that the journal has: it takes rows of such a number for its own."""
+    for name, last, journaled in zip(stored._fields, stored, position, strict=True):
+        if journaled > last:
+            log.error(
+                "the database has lost %s %d to %d, which the journal has: it lost the end of its "
+                "log, or is an older copy. Clients do not know of it; new numbers go on above",
+                name,
+                last + 1,
+                journaled,
+            )
+    state.last_number = max(state.last_number, position.operations)
+    state.last_seq = max(state.last_seq, position.outcomes)
+    state.journal_numbers.follow(position)
+
+
+def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
+    """Write to the journal what the store has beyond `position`. Raises StoreError."""
+    for rows in _in_chunks(store.submissions(position.operations)):
+        sink.write([stored_operation_row(row) for row in rows], [])
+    for outcomes in _in_chunks(store.outcomes_without_results(position.outcomes)):
+        found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
+        sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found])
+    for events in _in_chunks(store.queued_events(position.events)):
+        sink.write([], [], [event_row(row) for row in events], [])
+    for extensions in _in_chunks(store.queued_extensions(position.extensions)):
+        sink.write([], [], [], extensions)
+
+
+def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
+    iterator = iter(rows)
+    while chunk := list(islice(iterator, _CHUNK)):
+        yield chunk
