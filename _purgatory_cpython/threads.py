@@ -68,12 +68,22 @@ class InterruptibleThread(threading.Thread):
     came in `is_alive` or `join`. Here it does not.
 
     At the interpreter's exit daemon threads run no more, and 3.13 waits for them for ever. Here
-    `join` returns.
+    none is alive then, none can start, and `join` returns.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._started = InterruptibleEvent()
+
+    def start(self) -> None:
+        """See `threading.Thread`. On 3.11 a thread that exits would wait for the new one."""
+        if sys.is_finalizing():
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        super().start()
+
+    def is_alive(self) -> bool:
+        """See `threading.Thread`."""
+        return not sys.is_finalizing() and super().is_alive()
 
     def join(self, timeout: float | None = None) -> None:
         """See `threading.Thread`."""

@@ -5,6 +5,7 @@ were registered there, distinguished by the label `name`.
 """
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -246,6 +247,9 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop serving; requests under way are still answered, for up to `ANSWER_SECONDS`."""
+        if sys.is_finalizing():  # no thread serves any more, nor notices that it is to end
+            self._server.server_close()
+            return
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Protocol
 
+from _purgatory_cpython import at_exit
 from _purgatory_cpython.locks import new_rlock
 from _purgatory_cpython.threads import InterruptibleThread
 
@@ -82,12 +83,14 @@ class Reaper:
         self._starting = new_rlock()
         # Guarded by _starting. Stays False if start() raised, though a thread may have begun.
         self.started: bool = False
+        self._is_stopping = False
 
     def start(self) -> None:
         """Start the thread. An interrupted start leaves no thread behind."""
         with self._starting:
             self._thread.start()
             self.started = True
+        at_exit.register(self)
 
     def step(self) -> None:
         """Sleep until something is due or woken, then run what is due."""
@@ -103,13 +106,18 @@ class Reaper:
         """Return whether the thread has ended."""
         return not self._thread.is_alive()
 
+    def stop_at_exit(self) -> None:
+        """Let the thread end after its present step, and leave the timer as it is."""
+        self._is_stopping = True
+        self._waiter.wake()
+
     def _run(self) -> None:
         try:
             self._repeat_steps()
         except BaseException:  # noqa: BLE001  # one from another thread, between two steps
             self._run()
             return
-        if self.started:
+        if self.started and not self._is_stopping:
             self._timer.shut_down()
 
     def _repeat_steps(self) -> None:
@@ -118,7 +126,7 @@ class Reaper:
                 return
         reduce_timer_slack()
         failure = Failure(self._waiter)
-        while not self._timer.finished():
+        while not (self._is_stopping or self._timer.finished()):
             try:
                 failure.report()
                 self.step()

@@ -8,6 +8,7 @@ a loop for its commands alone.
 
 import contextlib
 import logging
+import sys
 import threading
 import weakref
 from collections import deque
@@ -169,7 +170,7 @@ class Bus:
         Gives up after `timeout` seconds. In the loop's own thread, or if no loop runs, they are
         done here.
         """
-        if self.mailbox.closed:
+        if self.mailbox.closed or self._is_frozen():
             return
         reached = InterruptibleEvent()
         self.post(Barrier(reached))
@@ -180,6 +181,15 @@ class Bus:
                 self.wait(0)
         elif not self._reader.wait_unless_ended(reached, timeout):
             self.flush(lambda: False, timeout)
+
+    def _is_frozen(self) -> bool:
+        """Whether the interpreter exits, and a thread that runs no more was taking commands."""
+        if not sys.is_finalizing():
+            return False
+        if self._reading.acquire(blocking=False):
+            self._reading.release()
+            return False
+        return True
 
     def start_loop(self) -> None:
         """Start a loop for the commands alone; nothing happens if it runs."""

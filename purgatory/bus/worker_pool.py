@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from _purgatory_cpython import at_exit
 from mq import Mailbox, MailboxClosed, YPipe
 from purgatory.bus.commands import Activate, ExpiredBatch, Term, TermAck, WorkerCommand
 from timingwheel.lowlevel import SLOW_TASK_S, InterruptibleThread, new_rlock, real_seconds
@@ -47,6 +48,7 @@ class PoolWorker(InterruptibleThread):
         # Another worker does what this one has; until this one was idle.
         self.relieved: bool = False
         self._term: Term | None = None
+        self._is_stopping = False
 
     @property
     def load(self) -> int:
@@ -81,6 +83,14 @@ class PoolWorker(InterruptibleThread):
         with contextlib.suppress(MailboxClosed):  # it was awake, has seen that, and has ended
             self._mailbox.send(self._term)
 
+    def stop(self) -> None:
+        """Ask it to end after its present task, whatever is in its pipe."""
+        self._is_stopping = True
+        for batch in tuple(self._unfinished)[:1]:
+            batch.bucket.take_over()
+        with contextlib.suppress(MailboxClosed):  # it has ended
+            self._mailbox.send(Activate())
+
     def run(self) -> None:
         """Run batches until it is to end, whatever exceptions come from other threads."""
         try:
@@ -97,17 +107,18 @@ class PoolWorker(InterruptibleThread):
         for batch in list(self._unfinished):  # left by an exception
             self._run_batch(batch)
         # A new pipe takes its reader for awake: read it before the first sleep.
-        while self._term is None:
+        while self._term is None and not self._is_stopping:
             self._run_batches()
-            if self._term is None:
+            if self._term is None and not self._is_stopping:
                 self._mailbox.recv()
         self._run_batches()  # Term comes behind the last flush
-        with contextlib.suppress(MailboxClosed):  # the closing thread waits no more
-            self._term.reply_to.send(TermAck(self.name))
+        if self._term is not None:
+            with contextlib.suppress(MailboxClosed):  # the closing thread waits no more
+                self._term.reply_to.send(TermAck(self.name))
         self._mailbox.close()
 
     def _run_batches(self) -> None:
-        while self._pipe.check_read():
+        while not self._is_stopping and self._pipe.check_read():
             self._run_batch(self._pipe.read())
 
     def _run_batch(self, batch: ExpiredBatch) -> None:
@@ -133,6 +144,7 @@ class WorkerPool:
         self._workers: list[PoolWorker] = []
         self._unflushed: dict[PoolWorker, None] = {}  # a dict has an order, which no chance decides
         self._closed = False
+        self._is_stopping = False  # the interpreter exits
         # Made, and read, by the thread that closes the pool first.
         self._acks: Mailbox[TermAck] | None = None
 
@@ -142,7 +154,7 @@ class WorkerPool:
         After `close` the caller runs it, so that nothing due is lost.
         """
         with self._lock:
-            closed = self._closed
+            closed = self._closed or self._is_stopping
             if not closed:
                 self._start()
                 for worker in self._least_loaded(1 + len(bucket) // TASKS_PER_WORKER):
@@ -172,7 +184,7 @@ class WorkerPool:
         return None if self._closed else self._relieve_slow()
 
     def _relieve_slow(self) -> float | None:
-        if self._most == 1 or not self._busy():
+        if self._most == 1 or self._is_stopping or not self._busy():
             return None
         with self._lock:
             now_s = real_seconds()
@@ -215,7 +227,7 @@ class WorkerPool:
         close_deadline = None if timeout is None else real_seconds() + timeout
         with self._lock:
             self.flush()  # under the same lock: Term comes behind all that was written
-            workers = list(self._workers)
+            workers = [worker for worker in self._workers if worker.is_alive()]
             acks: Mailbox[TermAck] | None = None
             if not self._closed:
                 self._closed = True
@@ -246,6 +258,16 @@ class WorkerPool:
             if ack is not None or left == 0:
                 return ack
 
+    def stop_at_exit(self) -> None:
+        """Let the workers end after their present tasks; what is in their pipes is not run."""
+        self._is_stopping = True
+        for worker in tuple(self._workers):
+            worker.stop()
+
+    def join(self, timeout: float | None) -> None:
+        """Wait for the ends of the workers, up to `timeout` seconds."""
+        self._join(None if timeout is None else real_seconds() + timeout)
+
     def _join(self, close_deadline: float | None) -> None:
         """Wait for the ends of the threads, until the deadline, as for the TermAcks."""
         while alive := [worker for worker in tuple(self._workers) if worker.is_alive()]:
@@ -264,6 +286,7 @@ class WorkerPool:
         worker = PoolWorker(f"{self._name}-executor{suffix}")
         worker.start()
         self._workers.append(worker)
+        at_exit.register(self)
         return worker
 
     def _least_loaded(self, count: int) -> list[PoolWorker]:

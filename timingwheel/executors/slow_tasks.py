@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from _purgatory_cpython import fork
+from _purgatory_cpython import at_exit, fork
 from _purgatory_cpython.locks import new_rlock
 from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.threads import InterruptibleThread
@@ -110,6 +110,7 @@ class WorkerExecutor:
         self._grace_s = 0.0  # what the leader is granted beyond SLOW_TASK_S
         self._next_look_s = 0.0  # when it looks again
         self._closed = False
+        self._is_stopping = False  # the interpreter exits
         fork.register(self)
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
@@ -118,7 +119,7 @@ class WorkerExecutor:
         Raises RuntimeError if the system has no thread left.
         """
         with self._lock:
-            if not self._closed or self._leader is not None:
+            if self._leader is not None or not (self._closed or self._is_stopping):
                 self._ensure_leader(self._name)
                 self._jobs.append((run, bucket))
                 return
@@ -156,6 +157,18 @@ class WorkerExecutor:
                 worker.join(None if deadline_s is None else max(0.0, deadline_s - real_seconds()))
             if deadline_s is not None and real_seconds() >= deadline_s:
                 return
+
+    def stop_at_exit(self) -> None:
+        """Let the workers end after their present tasks, and leave the timer as it is."""
+        if not any(worker.is_alive() for worker in tuple(self._workers)):
+            return
+        with self._lock:
+            self._is_stopping = True
+            self._running = False
+            self._clock = self._leader = self._standby = None
+            if self._jobs:
+                self._jobs[0][1].take_over()
+            self._wake_all()
 
     # The clock of a started timer.
 
@@ -332,6 +345,7 @@ class WorkerExecutor:
         worker.start()
         # It waits for the lock. If this was interrupted, it finds that it does not belong here.
         self._workers[worker] = None
+        at_exit.register(self)
         return worker
 
     def _living(self) -> list[Worker]:
