@@ -2,6 +2,7 @@
 
 import purgatory
 import purgatory.service
+import purgatory.testing
 from purgatory.version import package_version
 
 project = "timer-purgatory"
@@ -24,7 +25,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 # Some names are imported at first use. autodoc sees those only that are there.
-for lazy in (purgatory, purgatory.service):
+for lazy in (purgatory, purgatory.service, purgatory.testing):
     for name in lazy.__all__:
         setattr(lazy, name, getattr(lazy, name))
 

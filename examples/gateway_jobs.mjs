@@ -1,6 +1,6 @@
-// Does delayed jobs: node gateway_jobs.mjs URL TOKEN [COUNT]. See docs/gateway.md.
+// Follows the outcomes of waits: node gateway_jobs.mjs URL TOKEN [COUNT]. See docs/gateway.md.
 //
-// A job is an operation that waits for a key that is never completed: it expires when it is due.
+// For each wait that expired, it schedules a job, which a worker does (gateway_worker.mjs).
 const [url, token, count = "Infinity"] = process.argv.slice(2);
 const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
 
@@ -22,12 +22,12 @@ async function* events() {
 }
 
 let done = 0;
-for await (const outcome of events()) {
-  console.log(`${outcome.kind}: ${JSON.stringify(outcome.payload)}`);
-  await post("outcomes/acknowledge", { numbers: [outcome.number] }); // after the work: at least once
-  if (outcome.payload?.then) {
-    const job = { keys: ["never"], timeout: 0, kind: "thanks", payload: { of: outcome.op_id } };
-    await post("operations", job);
+for await (const { number, op_id, outcome, kind, payload } of events()) {
+  console.log(`${kind} ${outcome}: ${JSON.stringify(payload)}`);
+  if (outcome === "expired") {
+    // The id is made from the operation's: an outcome that is delivered twice schedules one job.
+    await post("jobs", { delay: 0, kind: "mail", op_id: `remind:${op_id}`, payload });
   }
+  await post("outcomes/acknowledge", { numbers: [number] }); // after the work: at least once
   if (++done >= Number(count)) process.exit(0);
 }

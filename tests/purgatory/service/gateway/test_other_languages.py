@@ -56,20 +56,17 @@ def test_a_worker_in_node(gateway, shop, server, connect):
     assert curl("leases", "-d", '{"kinds": ["mail"], "wait": 0}') == {"jobs": []}
 
 
-def test_a_job_from_curl_done_by_node_and_the_other_way_round(gateway, shop):
-    """curl submits a job, Node does it and submits one itself, which curl reads."""
+def test_node_follows_outcomes_and_schedules_jobs(gateway, shop):
+    """curl submits waits; Node schedules a job for the one that expired, which curl is leased."""
     token, curl = token_of(shop), curl_for(gateway, shop)
-    job = {"keys": ["never"], "timeout": 0.2, "kind": "mail", "payload": {"to": "ä", "then": 1}}
-    submitted = curl("operations", "-d", json.dumps(job))
-    assert (
-        run("node", EXAMPLES / "gateway_jobs.mjs", gateway.url, token, 1)
-        == 'mail: {"to":"ä","then":1}\n'
-    )
-    outcomes = []
-    while not outcomes:
-        outcomes = curl("outcomes")["outcomes"]
-    [outcome] = outcomes
-    assert (outcome["kind"], outcome["payload"]) == ("thanks", {"of": submitted["op_id"]})
-    assert curl("outcomes/acknowledge", "-d", f'{{"numbers": [{outcome["number"]}]}}') == {
-        "count": 1
-    }
+    for op_id, timeout in (("paid", 60), ("late", 0.2)):
+        wait = {"op_id": op_id, "keys": [op_id], "timeout": timeout, "kind": "order"}
+        curl("operations", "-d", json.dumps(wait | {"payload": {"to": "ä"}}))
+    curl("keys/paid", "-d", "{}")
+    assert run("node", EXAMPLES / "gateway_jobs.mjs", gateway.url, token, 2).splitlines() == [
+        'order completed: {"to":"ä"}',
+        'order expired: {"to":"ä"}',
+    ]
+    assert curl("outcomes") == {"outcomes": []}
+    [job] = curl("leases", "-d", '{"kinds": ["mail"]}')["jobs"]
+    assert (job["op_id"], job["payload"]) == ("remind:late", {"to": "ä"})
