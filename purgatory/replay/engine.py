@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 # More events than fit into memory.
-_MAX_HELD: Final = 2**62
+_MAX_HELD: Final = 2**60
 # Different ends that are counted before they are put into the summaries.
 _MAX_COUNTED: Final = 16_384
 # The places of columns in a table of operations or outcomes.
