@@ -70,7 +70,7 @@ def test_commands_run(commands, tmp_path):
     """Each command of a page succeeds; `scripts/check-core` tests those that install."""
     kept = [line for line in commands.splitlines() if not line.startswith("pip ")]
     done = subprocess.run(
-        ["bash", "-euc", "\n".join(kept)],
+        ["bash", "-euo", "pipefail", "-c", "\n".join(kept)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -78,6 +78,13 @@ def test_commands_run(commands, tmp_path):
         timeout=800,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_command_hides_that_it_failed(page):
+    """Curl returns 0 for an answer that is an error, unless it is told to fail."""
+    for command in re.findall(r"^.*\bcurl -.*$", page.read_text(), re.MULTILINE):
+        assert "--fail" in command
 
 
 def test_the_example_prints_what_its_comments_say(tmp_path):

@@ -46,6 +46,9 @@ examples, on the gateway's machine:
   purgatory tokens list
   purgatory tokens revoke shop                    all of a client, or one by its id"""
 
+# What a token may do that is made without `--rights`: all but other clients' operations.
+_TOKEN_RIGHTS: Final = "submit,complete,read,work"
+
 
 def add_keys(subparsers: SubParsers) -> None:
     """Add `purgatory keys` and its subcommands."""
@@ -87,8 +90,8 @@ def add_tokens(subparsers: SubParsers) -> None:
     new.add_argument(
         "--rights",
         metavar="RIGHT,...",
-        help="of submit, complete, read and administer (default: submit,complete,read)",
-        default="submit,complete,read",
+        help=f"of submit, complete, read, work and administer (default: {_TOKEN_RIGHTS})",
+        default=_TOKEN_RIGHTS,
     )
     summary = "make a token, or all of a client, useless"
     revoke = add_command(commands, "revoke", _revoke_token, summary)

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
-from purgatory.cli.options import DURATION, SubParsers, add_command, add_json_option
+from purgatory.cli.options import (
+    COUNT,
+    DURATION,
+    SubParsers,
+    add_command,
+    add_json_option,
+    import_extra,
+)
 from purgatory.cli.output import (
     counted,
     moment,
@@ -24,7 +32,7 @@ from purgatory.cli.output import (
     value_text,
 )
 from purgatory.errors import OperationCancelled, OperationExpired
-from purgatory.service.errors import OperationFailed
+from purgatory.service.errors import ConfigError, OperationFailed
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
@@ -61,7 +69,7 @@ def add_parsers(subparsers: SubParsers) -> None:
     complete = _add(subparsers, "complete", _complete, "complete keys at a server", "KEY")
     complete.add_argument("--value", metavar="VALUE", help="JSON, or else a text")
     complete.add_argument(
-        "--limit", type=int, metavar="N", help="for at most N operations, the longest waiting first"
+        "--limit", help="for at most N operations, the longest waiting first", **COUNT
     )
     complete.add_argument(
         "--hold",
@@ -110,7 +118,7 @@ def _add_defer(subparsers: SubParsers) -> None:
         help="when it expires: seconds, 30m, 1h30m, PT30M, P1DT2H (default: 30)",
         **DURATION,
     )
-    parser.add_argument("--need", type=int, default=1, metavar="N", help="how many of the keys")
+    parser.add_argument("--need", default=1, help="how many of the keys", **COUNT)
     parser.add_argument("--kind", default="", help="a word for the statistics")
     parser.add_argument("--id", metavar="ID", help="its id; the same one twice is one operation")
     parser.add_argument("--payload", metavar="VALUE", help="kept with it: JSON, or else a text")
@@ -128,9 +136,7 @@ def _add_list(subparsers: SubParsers) -> None:
     parser.add_argument("--waits-for", metavar="KEY", help="only those that wait for this key")
     parser.add_argument("--client", help="only those of this client")
     parser.add_argument("--state", choices=_STATES, help="only those in this state")
-    parser.add_argument(
-        "--limit", type=int, default=_LIMIT, metavar="N", help=f"at most so many ({_LIMIT})"
-    )
+    parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
     add_json_option(parser)
     add_connection_options(parser)
 
@@ -143,7 +149,7 @@ def _defer(arguments: argparse.Namespace) -> int:
             need=arguments.need,
             kind=arguments.kind,
             op_id=arguments.id,
-            payload=_value(arguments.payload),
+            payload=_value("--payload", arguments.payload),
         )
         client.flush()
         try:
@@ -169,18 +175,37 @@ def _print_id(future: ServiceFuture, client: str) -> None:
         )
 
 
-def _value(text: str | None) -> Any:
-    """Parse a value given on the command line: JSON if it is, else the text; None if none."""
+def _value(flag: str, text: str | None) -> Any:
+    """Parse a value given on the command line: JSON if it is, else the text; None if none.
+
+    Raises ConfigError for what MessagePack cannot hold, as a whole number beyond 64 bits.
+    """
     if text is None:
         return None
     try:
-        return json.loads(text)
+        value = json.loads(text, parse_constant=_number, parse_float=_number)
     except ValueError:
-        return text
+        value = text
+    except RecursionError as error:
+        raise ConfigError(f"{flag} {text[:50]}: it is nested too deeply") from error
+    try:
+        import_extra("purgatory.service.encoding", "service").pack(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{flag} {text[:50]}: {error}") from error
+    return value
+
+
+def _number(text: str) -> float:
+    """Return a number. Raises ValueError for NaN and infinity, which JSON does not have."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    value, options = _value(arguments.value), {"limit": arguments.limit, "hold": arguments.hold}
+    value = _value("--value", arguments.value)
+    options = {"limit": arguments.limit, "hold": arguments.hold}
     with connected(arguments) as client:
         counts = _answers(client, "complete", arguments.keys, value, **options)
     print(f"{counted(sum(counts), 'operation')} completed")

@@ -59,11 +59,21 @@ def seconds(text: str) -> float:
 
 
 def at_least_one(text: str) -> int:
-    """Return a whole number of 1 or more, as a type for argparse."""
-    number = int(text)
+    """Return a whole number of 1 or more, as a type for argparse. Raises ArgumentTypeError."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+        raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected a whole number of 1 or more")
     return number
+
+
+def port(text: str) -> int:
+    """Return a TCP port, as a type for argparse. Raises ArgumentTypeError."""
+    if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected a port, 0 to 65535")
 
 
 #: Of an option that is a duration, in seconds.

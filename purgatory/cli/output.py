@@ -6,6 +6,7 @@ Called from the main thread.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -21,9 +22,23 @@ def value_text(value: Any) -> str:
 def json_text(value: Any) -> str:
     """Return a value as one line of JSON; what JSON cannot hold as its `repr`."""
     try:
-        return json.dumps(value, default=repr)
-    except (TypeError, ValueError):  # a map with keys that are no texts
+        try:
+            return json.dumps(value, default=repr, allow_nan=False)
+        except ValueError:
+            return json.dumps(_finite(value), default=repr)
+    except TypeError:  # a map with keys that are no texts
         return json.dumps(repr(value))
+    except RecursionError:
+        return json.dumps("(nested too deeply to be shown)")
+
+
+def _finite(value: Any) -> Any:
+    """Return a value in which null stands for NaN and infinity, which JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def optional_text(value: Any) -> str:

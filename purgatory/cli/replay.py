@@ -19,7 +19,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from purgatory import metrics
-from purgatory.cli.options import DURATION, SubParsers, add_command
+from purgatory.cli.options import DURATION, SubParsers, add_command, port
 from purgatory.cli.output import counted
 from purgatory.cli.process import signals_handled
 from purgatory.replay.clock import STOP_POLL_S
@@ -75,7 +75,7 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument("--sort", action="store_true", help="sort the rows first, in memory")
     parser.add_argument("--skip-bad", action="store_true", help="count bad rows and skip them")
     parser.add_argument(
-        "--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
+        "--metrics-port", type=port, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
     )
     parser.add_argument(
         "--hold",

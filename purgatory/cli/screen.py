@@ -17,6 +17,9 @@ from rich.text import Text
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 # Samples in a row of blocks.
 WIDTH: Final = 60
+# Characters of a cell of a table, and of a line of facts, at least.
+_CELL_WIDTH: Final = 10
+_FACT_WIDTH: Final = 50
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _DURATIONS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 # name of the figure, its title, style
@@ -45,7 +48,7 @@ def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = Fa
         for name, fact in facts:
             table.add_row(Text(name), Text(fact))
         table.add_section()
-    Console().print(table)
+    _console(_FACT_WIDTH).print(table)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -55,7 +58,13 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(title, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
-    Console().print(table)
+    _console(_CELL_WIDTH * len(head)).print(table)
+
+
+def _console(least: int) -> Console:
+    """Return a console of a width in which nothing is left out; a narrower terminal wraps lines."""
+    console = Console()
+    return console if console.width >= least else Console(width=least)
 
 
 def live(screen: RenderableType) -> Live:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import threading
 
 from purgatory.cli.connection import add_connection_options, connected
-from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
-from purgatory.cli.output import print_facts
+from purgatory.cli.options import COUNT, DURATION, SubParsers, add_command, import_extra
+from purgatory.cli.output import json_text, print_facts
 from purgatory.service.errors import ConfigError
 
 
@@ -26,7 +25,7 @@ def add_parsers(subparsers: SubParsers) -> None:
     summary = "watch a server in the terminal"
     top = add_command(subparsers, "top", _top, summary, f"{summary.capitalize()}.")
     top.add_argument("--interval", default=1.0, help="between two looks (1)", **DURATION)
-    top.add_argument("--count", type=int, metavar="N", help="end after so many looks")
+    top.add_argument("--count", help="end after so many looks", **COUNT)
     add_connection_options(top)
 
 
@@ -34,7 +33,7 @@ def _stats(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
         figures = client.stats()
     if arguments.json:
-        print(json.dumps(figures))
+        print(json_text(figures))
     else:
         rows = {name.replace("_", " "): f"{figure:,.10g}" for name, figure in figures.items()}
         print_facts([rows], right=True)

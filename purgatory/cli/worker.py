@@ -51,14 +51,22 @@ def _run(arguments: argparse.Namespace) -> int:
     worker = _load(arguments.worker)
     received: list[int] = []
     with signals_handled((signal.SIGTERM, signal.SIGINT), received.append, once=True):
-        worker.start()
-        progress = _Progress(worker)
-        while not received and not worker.wait(_LOOK_S):
-            progress.show()
-        worker.stop(arguments.drain)
-        progress.end()
-        worker.wait(0)  # raises what has ended it
+        try:
+            _run_until(received, worker, arguments.drain)
+        except (TypeError, ValueError) as error:  # an address, an option: of the program
+            raise ConfigError(f"worker {arguments.worker}: {error}") from error
     return 0
+
+
+def _run_until(received: list[int], worker: Worker, drain: float) -> None:
+    """Run a worker until a signal is received; raises what it raises."""
+    worker.start()
+    progress = _Progress(worker)
+    while not received and not worker.wait(_LOOK_S):
+        progress.show()
+    worker.stop(drain)
+    progress.end()
+    worker.wait(0)  # raises what has ended it
 
 
 def _load(name: str) -> Worker:
@@ -72,6 +80,9 @@ def _load(name: str) -> Worker:
         found = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise ConfigError(f"worker {name}: there is no module {error.name}") from error
+    except SystemExit as error:
+        raise ConfigError(f"worker {name}: {module} ends the program with exit code {error.code}; "
+                          "expected a module that can be imported") from error  # fmt: skip
     except Exception as error:  # of the program
         raise ConfigError(f"worker {name}: {type(error).__name__}: {error}") from error
     if not isinstance(found, kind):

@@ -110,7 +110,7 @@ class Config:
         names the place, the value and what is expected.
         """
         if file is None and environment.get(CONFIG_FILE):
-            file = Path(environment[CONFIG_FILE])
+            file = Path(environment[CONFIG_FILE]).expanduser()
         settings = {} if file is None else _read_file(file)
         for each in fields(cls):
             name, place = each.name, PREFIX + each.name.upper()
@@ -128,8 +128,7 @@ def split_names(text: str) -> list[str]:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))  # some editors add a mark
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -159,7 +158,9 @@ def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
         return value.lower() in _TRUE
     try:
         parsed = parse_duration(value) if kind is float else kind(value)
-    except ValueError as error:
+        if isinstance(parsed, Path):
+            parsed = parsed.expanduser()
+    except (ValueError, RuntimeError) as error:  # there is no such user
         raise ConfigError(f"{place} is {value!r}; expected {_expected(setting)}") from error
     _check(place, parsed, setting)
     return parsed

@@ -169,7 +169,7 @@ def test_wrong_options_of_list(shop):
     """One line says what was expected."""
     code, _, err = shop("list", "--limit", "0")
     assert code == 2
-    assert "limit is 0; expected at least 1" in err
+    assert "--limit: '0'; expected a whole number of 1 or more" in err
     code, _, err = shop("list", "--state", "unknown")
     assert code == 2
     assert "invalid choice" in err
@@ -199,3 +199,59 @@ class TestDefer:
         code, _, err = run("defer", "k", "--in", "30x")
         assert code == 2
         assert "argument --in: '30x' is no duration; expected seconds" in err
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "[NaN]", "[1e999]"])
+def test_what_is_no_json_is_a_text(run, at, text):
+    """NaN and infinity are no numbers of JSON."""
+    assert run("defer", "k", "--in", 60, "--id", "o", f"--payload={text}")[0] == 0
+    [line] = run("query", "o", "--json")[1].splitlines()
+    assert json.loads(line)["payload"] == text
+
+
+def test_what_programs_have_stored(run, at, service):
+    """Values that JSON does not have are null."""
+    with Client(service.server.address, name=person()) as client:
+        client.submit("k", op_id="o", payload={"ratio": float("nan"), "most": [float("inf")]})
+
+    def refuse(text):
+        raise ValueError(text)
+
+    for command in (("query", "o"), ("list",)):
+        [line] = run(*command, "--json")[1].splitlines()
+        found = json.loads(line, parse_constant=refuse)
+        assert found["payload"] == {"ratio": None, "most": [None]}
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["defer", "k", "--payload", "18446744073709551616"], "--payload 18446744073709551616: "),
+        (["defer", "k", "--payload", "[-9223372036854775809]"], "--payload [-922"),
+        (["complete", "k", "--value", '{"a": 36893488147419103232}'], "--value "),
+        (["defer", "k", "--payload", DEEP[49_000:151_000]], "--payload [[["),
+        (["complete", "k", "--value", DEEP[99_000:101_000]], "--value [[["),
+        (["list", "--limit", "0"], "--limit: '0'; expected a whole number of 1 or more"),
+        (["list", "--limit", "-5"], "--limit: '-5'; expected"),
+        (["list", "--limit", "many"], "--limit: 'many'; expected"),
+        (["list", "--limit", str(2**70)], "limit is 1180591620717411303424; expected at most"),
+        (["complete", "k", "--limit", "0"], "--limit: '0'; expected"),
+        (["complete", "k", "--limit", str(2**63)], "limit is 9223372036854775808; expected"),
+        (["defer", "k", "--need", "0"], "--need: '0'; expected"),
+        (["defer", "k", "--need", "2"], "need is 2"),
+        (["top", "--count", "0"], "--count: '0'; expected"),
+        (["defer", "caf\udce9"], "expected a text that UTF-8 can hold"),
+        (["fail", "k", "--error", "caf\udce9"], "expected a text that UTF-8 can hold"),
+        (["list", "--kind", "caf\udce9"], "expected a text that UTF-8 can hold"),
+        (["replay", "a", "b", "--metrics-port", "99999"], "'99999'; expected a port"),
+    ],
+)
+def test_plain_mistakes(run, at, argv, words):
+    """One line says what is wrong, and nothing asks for a report."""
+    code, out, err = run(*argv)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert "unexpected" not in err

@@ -67,3 +67,37 @@ def test_a_table_and_facts(capsys, monkeypatch):
     assert "name" in told
     assert "yes" in told
     assert "empty" not in told
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (float("nan"), "null"),
+        ([1.5, float("inf"), {"k": -float("inf")}], '[1.5, null, {"k": null}]'),
+        ((float("nan"),), "[null]"),
+        ({"k": [{"l": float("nan")}]}, '{"k": [{"l": null}]}'),
+    ],
+)
+def test_what_json_does_not_have(value, line):
+    """NaN and infinity are null: the output is JSON, whatever reads it."""
+    assert output.json_text(value) == line
+
+
+def test_a_value_that_is_nested_deeply():
+    """It says so."""
+    value = []
+    for _ in range(10_000):
+        value = [value]
+    assert output.json_text(value) == '"(nested too deeply to be shown)"'
+
+
+@pytest.mark.parametrize("columns", ["1", "5", "20", "60", "200"])
+def test_a_narrow_terminal(capsys, monkeypatch, columns):
+    """Nothing is left out: the terminal wraps the lines."""
+    monkeypatch.setenv("COLUMNS", columns)
+    output.print_table([f"head{n}" for n in range(7)], [[f"cell{n}" for n in range(7)]])
+    output.print_facts([{"a long name of a fact": "fact 1"}])
+    out = capsys.readouterr().out
+    assert all(f"cell{n}" in out for n in range(7))
+    assert "a long name of a fact" in out
+    assert "fact 1" in out

@@ -97,3 +97,28 @@ def test_a_worker_that_is_refused(run, server, monkeypatch):
     code, _, err = run("worker", "json:worker")
     assert code == 2
     assert "tcp://no address" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import sys; sys.exit(0)", "ends the program with exit code 0"),
+        ("raise SystemExit", "ends the program with exit code None"),
+        ("from purgatory import Worker\nworker = Worker(name='jobs')", "the worker has no handler"),
+        ("from purgatory import Worker\nworker = Worker('nowhere', name='jobs')", "nowhere"),
+        ("from purgatory import Worker\nworker = Worker(name='jobs', nothing=5)", "nothing"),
+        ("from purgatory import Worker\nworker = Worker(name='jobs', timeout=-1)", "-1"),
+    ],
+)
+def test_a_program_of_mistakes(run, tmp_path, monkeypatch, text, words):
+    """One line says which, also for a module that ends the program as if all were well."""
+    if "Worker(" in text and "no handler" not in words:
+        text += "\nworker.on('mail')(print)"
+    (tmp_path / "mistaken_jobs.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mistaken_jobs", raising=False)
+    code, _, err = run("worker", "mistaken_jobs:worker")
+    assert code == 2
+    assert err.splitlines()[-1].startswith("purgatory: worker mistaken_jobs:worker: ")
+    assert words in err
+    assert "report" not in err

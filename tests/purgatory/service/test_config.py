@@ -118,3 +118,30 @@ def test_in_the_program():
         Config(max_clients=0)
     with pytest.raises(ConfigError, match="data_dir is 'x'; expected a path"):
         Config(data_dir="x")
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_with_a_mark(tmp_path, mark):
+    """The mark that some editors put before UTF-8 is no part of it."""
+    file = tmp_path / "purgatory.toml"
+    file.write_text(f'{mark}data_dir = "d"\r\nmax_keys = 7\r\n', encoding="utf-8")
+    config = Config.load(file=file, environment={})
+    assert (config.data_dir, config.max_keys) == (Path("d"), 7)
+
+
+@pytest.mark.parametrize("place", ["file", "environment", "flag"])
+def test_a_home_directory(tmp_path, monkeypatch, place):
+    """`~` is that of the user, in each place; another user's has to exist."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def load(path):
+        file = tmp_path / "purgatory.toml"
+        file.write_text(f'data_dir = "{path}"' if place == "file" else "")
+        named = {"PURGATORY_CONFIG": "~/purgatory.toml"}
+        if place == "environment":
+            named["PURGATORY_DATA_DIR"] = path
+        return Config.load({"data_dir": path} if place == "flag" else {}, environment=named)
+
+    assert load("~/data").keys_dir == tmp_path / "data" / "keys"
+    with pytest.raises(ConfigError, match="expected a path"):
+        load("~no-such-user/data")
