@@ -321,6 +321,14 @@ class StepServer:
         self.time.ms += ms
         return self.step()[1]
 
+    def let_pass(self, ms):
+        """Move the clocks while the server runs: it looks each 100 ms; returns what was leased."""
+        leased = []
+        for start in range(0, ms, 100):
+            self.pass_time(min(100, ms - start))
+            leased += self.leased
+        return leased
+
     def pass_us(self, us):
         """Move the clocks by microseconds; returns the outcomes pushed."""
         self.time.us += us

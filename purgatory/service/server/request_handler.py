@@ -92,6 +92,8 @@ class RequestHandler:
             welcome = Welcome(command.seq, command.version, self._server, self._validator.limits)
             transaction.unconditional_replies.append((command.route, welcome))
             return
+        if self._state.leases.lapsed:
+            self._state.leases.hear(command.route)
         try:
             self._apply(transaction, command)
         except Refused as refusal:

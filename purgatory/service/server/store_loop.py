@@ -72,6 +72,8 @@ log: logging.Logger = logging.getLogger(__name__)
 READ_S = 0.002
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS = 1000
+# While requests wait, leases last so much longer: one of them may keep or end a lease.
+GRACE_MS = 1000
 # While commits fail, every so many of them are logged: one a minute, if nothing is requested.
 LOGGED_FAILURES = 60
 
@@ -273,8 +275,11 @@ class StoreLoop:
         ended = transaction.outcomes
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         transaction = self._handle_requests(transaction)
-        if self.state.spreads and transaction.clock_ms >= self._retry_ms:
-            self._spread(transaction)
+        if transaction.clock_ms >= self._retry_ms:
+            if self.state.leases.by_number:  # after the requests: one may end or keep a lease
+                transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
+            if self.state.spreads:
+                self._spread(transaction)
         self._maintenance.run(transaction, self._retry_ms)
         transaction.prepare()
         failure = self._commit(transaction)

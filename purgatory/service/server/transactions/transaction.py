@@ -121,14 +121,12 @@ class Transaction(OutcomeReceiver):
     def expire(self) -> None:
         """Expire what is due by the clock; if it is much, the next transactions expire the rest.
 
-        And release what was held long enough, and end leases.
+        And release what was held long enough.
         """
         state, outcomes = self._state, self.outcomes
         state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
         if state.held.by_key:
             self.events.release_held(self.clock_ms)
-        if state.leases.by_number:
-            self.lease_ends.expire()
 
     def submit(
         self, client: ClientRecord, submission: Submission, values: SubmissionValues, size: int
