@@ -26,6 +26,7 @@ from _purgatory_cpython.locks import new_lock
 from _purgatory_cpython.threads import InterruptibleEvent
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core.endpoints import Endpoints
+from mq.core.options import check_int
 from mq.core.own import AbstractSocket
 from mq.core.reaper import Reaper
 from mq.errors import ContextTerminated, MailboxClosed, ZMQError
@@ -43,19 +44,19 @@ _IPV6 = int(SocketOption.IPV6)
 _DEFAULTS = {
     int(ContextOption.IO_THREADS): 1,
     int(ContextOption.MAX_SOCKETS): 1023,
-    int(ContextOption.THREAD_SCHED_POLICY): -1,
     int(ContextOption.MAX_MSGSZ): 2**31 - 1,
     int(ContextOption.THREAD_NAME_PREFIX): 0,
     _BLOCKY: 1,
     _IPV6: 0,
 }
-
-_READ_ONLY = {int(ContextOption.SOCKET_LIMIT): 65535, int(ContextOption.MSG_T_SIZE): 64}
-_WRITE_ONLY = {
-    int(ContextOption.THREAD_PRIORITY),
-    int(ContextOption.THREAD_AFFINITY_CPU_ADD),
-    int(ContextOption.THREAD_AFFINITY_CPU_REMOVE),
+#: The least value of each option that can be set.
+_MINIMUM = dict.fromkeys((*_DEFAULTS, ContextOption.THREAD_SCHED_POLICY), 0) | {
+    ContextOption.MAX_SOCKETS: 1,
+    ContextOption.THREAD_NAME_PREFIX: -(2**31),
+    ContextOption.THREAD_PRIORITY: 0,
 }
+# THREAD_PRIORITY, which is only set, has the number of SOCKET_LIMIT.
+_READ_ONLY = {int(ContextOption.SOCKET_LIMIT): 65535, int(ContextOption.MSG_T_SIZE): 64}
 
 #: Contexts by the number that their handles call `underlying`.
 live_contexts: "WeakValueDictionary[int, ContextCore]" = WeakValueDictionary()
@@ -232,6 +233,7 @@ class ContextCore:
 
     def __init__(self, io_threads: int) -> None:
         self._options = dict(_DEFAULTS)
+        self._cpus: set[int] = set()  # that threads may run on: remembered, and otherwise ignored
         self.set(ContextOption.IO_THREADS, io_threads)
         self.endpoints: Endpoints = Endpoints()
         self.slots: SocketSlots = SocketSlots()
@@ -245,19 +247,19 @@ class ContextCore:
 
     def set(self, option: int, value: int) -> None:
         """Set an option; EINVAL if there is no such option or the value is out of range."""
-        option = int(option)
-        minimum = 1 if option == ContextOption.MAX_SOCKETS else 0
-        if option in _WRITE_ONLY:
-            return
-        if option not in self._options or value < minimum:
+        option, value = int(option), check_int(value)
+        if option == ContextOption.THREAD_AFFINITY_CPU_ADD and value >= 0:
+            self._cpus.add(value)
+        elif option == ContextOption.THREAD_AFFINITY_CPU_REMOVE and value in self._cpus:
+            self._cpus.discard(value)
+        elif option in _MINIMUM and value >= _MINIMUM[option]:
+            self._options[option] = int(value > 0) if option in (_BLOCKY, _IPV6) else value
+        else:
             raise ZMQError(Errno.EINVAL)
-        if option in (_BLOCKY, _IPV6) and value > 1:
-            raise ZMQError(Errno.EINVAL)
-        self._options[option] = value
 
     def get(self, option: int) -> int:
         """Read an option; EINVAL if there is no such option."""
-        value = self._options.get(int(option), _READ_ONLY.get(int(option)))
+        value = _READ_ONLY.get(int(option), self._options.get(int(option)))
         if value is None:
             raise ZMQError(Errno.EINVAL)
         return value

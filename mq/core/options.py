@@ -4,53 +4,107 @@
 otherwise ignored, so that programs which set it run unchanged.
 """
 
-from mq.constants import Errno, OptType, SocketOption
+from typing import Final, TypeAlias
+
+from mq.constants import Errno, OptType, SocketOption, SocketType
 from mq.errors import ZMQError
 
 Value = int | bytes
 
-#: Switches of socket types, which are set and never read back.
-_SWITCHES = frozenset(
-    {
-        SocketOption.PROBE_ROUTER,
-        SocketOption.REQ_CORRELATE,
-        SocketOption.REQ_RELAXED,
-        SocketOption.ROUTER_HANDOVER,
-        SocketOption.ROUTER_MANDATORY,
-        SocketOption.XPUB_MANUAL,
-        SocketOption.XPUB_NODROP,
-        SocketOption.XPUB_VERBOSE,
-        SocketOption.XPUB_VERBOSER,
-    }
-)
+_INT_MAX: Final = 2**31 - 1
+_ENDLESS: Final = 2**62
+_ANY: Final = (-(2**63), 2**63 - 1)
+_FLAG: Final = (0, 1)
+_SWITCH: Final = (0, _INT_MAX)  # on unless 0
+_FROM_1: Final = (1, _INT_MAX)
+_FROM_MINUS_1: Final = (-1, _INT_MAX)
+_SHORT_TEXT: Final = (1, 255)
 
-_BOOLEAN = _SWITCHES | frozenset(
-    {
-        SocketOption.CONFLATE,
-        SocketOption.GSSAPI_PLAINTEXT,
-        SocketOption.GSSAPI_SERVER,
-        SocketOption.CURVE_SERVER,
-        SocketOption.IMMEDIATE,
-        SocketOption.INVERT_MATCHING,
-        SocketOption.IPV4ONLY,
-        SocketOption.IPV6,
-        SocketOption.PLAIN_SERVER,
-    }
-)
+_Types: TypeAlias = frozenset[SocketType]
+_PUBLISHERS: Final[_Types] = frozenset((SocketType.PUB, SocketType.XPUB))
+_ROUTERS: Final[_Types] = frozenset((SocketType.ROUTER, SocketType.REP))
+_REQ: Final[_Types] = frozenset((SocketType.REQ,))
 
-#: The minimum of options that have one.
-_MINIMUM = {
-    SocketOption.SNDHWM: 0,
-    SocketOption.RCVHWM: 0,
-    SocketOption.LINGER: -1,
-    SocketOption.RCVTIMEO: -1,
-    SocketOption.SNDTIMEO: -1,
-    SocketOption.BACKLOG: 0,
-    SocketOption.RECONNECT_IVL: -1,
-    SocketOption.RECONNECT_IVL_MAX: 0,
-    SocketOption.SNDBUF: -1,
-    SocketOption.RCVBUF: -1,
+#: Options that some socket types have, and that are set and never read back.
+_OF_TYPES: Final[dict[int, _Types]] = {
+    SocketOption.CONNECT_ROUTING_ID: _ROUTERS,
+    SocketOption.ONLY_FIRST_SUBSCRIBE: _PUBLISHERS | {SocketType.XSUB},
+    SocketOption.PROBE_ROUTER: _ROUTERS | _REQ | {SocketType.DEALER},
+    SocketOption.REQ_CORRELATE: _REQ,
+    SocketOption.REQ_RELAXED: _REQ,
+    SocketOption.ROUTER_HANDOVER: _ROUTERS,
+    SocketOption.ROUTER_MANDATORY: _ROUTERS,
+    SocketOption.ROUTER_RAW: _ROUTERS,
+    SocketOption.XPUB_MANUAL: _PUBLISHERS,
+    SocketOption.XPUB_MANUAL_LAST_VALUE: _PUBLISHERS,
+    SocketOption.XPUB_NODROP: _PUBLISHERS,
+    SocketOption.XPUB_VERBOSE: _PUBLISHERS,
+    SocketOption.XPUB_VERBOSER: _PUBLISHERS,
+    SocketOption.XPUB_WELCOME_MSG: _PUBLISHERS,
 }
+
+#: The least and the greatest value, or length, of options that take less than their type holds.
+_RANGES: Final[dict[int, tuple[int, int]]] = {
+    SocketOption.SNDHWM: _SWITCH,
+    SocketOption.RCVHWM: _SWITCH,
+    SocketOption.LINGER: _FROM_MINUS_1,
+    SocketOption.RCVTIMEO: _FROM_MINUS_1,
+    SocketOption.SNDTIMEO: _FROM_MINUS_1,
+    SocketOption.BACKLOG: _SWITCH,
+    SocketOption.CONFLATE: _FLAG,
+    SocketOption.CONNECT_TIMEOUT: _SWITCH,
+    SocketOption.CURVE_SERVER: _FLAG,
+    SocketOption.HANDSHAKE_IVL: _SWITCH,
+    SocketOption.HEARTBEAT_IVL: _SWITCH,
+    SocketOption.HEARTBEAT_TIMEOUT: _SWITCH,
+    SocketOption.HEARTBEAT_TTL: (-99, 6553599),
+    SocketOption.IMMEDIATE: _FLAG,
+    SocketOption.IPV4ONLY: _FLAG,
+    SocketOption.IPV6: _FLAG,
+    SocketOption.MULTICAST_HOPS: _FROM_1,
+    SocketOption.MULTICAST_MAXTPDU: _FROM_1,
+    SocketOption.PLAIN_SERVER: _FLAG,
+    SocketOption.RATE: _FROM_1,
+    SocketOption.RCVBUF: _FROM_MINUS_1,
+    SocketOption.RECONNECT_IVL: _FROM_MINUS_1,
+    SocketOption.RECONNECT_IVL_MAX: _SWITCH,
+    SocketOption.RECOVERY_IVL: _SWITCH,
+    SocketOption.SNDBUF: _FROM_MINUS_1,
+    SocketOption.TCP_KEEPALIVE: (-1, 1),
+    SocketOption.TCP_KEEPALIVE_CNT: _FROM_MINUS_1,
+    SocketOption.TCP_KEEPALIVE_IDLE: _FROM_MINUS_1,
+    SocketOption.TCP_KEEPALIVE_INTVL: _FROM_MINUS_1,
+    SocketOption.TCP_MAXRT: _SWITCH,
+    SocketOption.TOS: _SWITCH,
+    SocketOption.USE_FD: _FROM_MINUS_1,
+    SocketOption.BINDTODEVICE: (1, 16),
+    SocketOption.CONNECT_ROUTING_ID: (1, _ENDLESS),
+    SocketOption.PLAIN_PASSWORD: _SHORT_TEXT,
+    SocketOption.PLAIN_USERNAME: _SHORT_TEXT,
+    SocketOption.ROUTING_ID: _SHORT_TEXT,
+    SocketOption.SOCKS_PASSWORD: (0, 255),
+    SocketOption.SOCKS_PROXY: (1, _ENDLESS),
+    SocketOption.SOCKS_USERNAME: (0, 255),
+    SocketOption.ZAP_DOMAIN: _SHORT_TEXT,
+}
+#: Options that hold whether the value was not 0.
+_TRUTHS: Final = frozenset(
+    {
+        SocketOption.INVERT_MATCHING,
+        SocketOption.LOOPBACK_FASTPATH,
+        SocketOption.MULTICAST_LOOP,
+        SocketOption.ZAP_ENFORCE_DOMAIN,
+    }
+)
+_CURVE_KEYS: Final = frozenset(
+    {
+        SocketOption.CURVE_PUBLICKEY,
+        SocketOption.CURVE_SECRETKEY,
+        SocketOption.CURVE_SERVERKEY,
+    }
+)
+#: Binary, and as text (Z85).
+_CURVE_KEY_LENGTHS: Final = (32, 40)
 
 _DEFAULTS: dict[int, Value] = {
     SocketOption.SNDHWM: 1000,
@@ -79,7 +133,7 @@ _DEFAULTS: dict[int, Value] = {
 }
 
 #: Known to a socket itself, never set and never stored.
-_READ_ONLY = frozenset(
+_READ_ONLY: Final = frozenset(
     {
         SocketOption.EVENTS,
         SocketOption.FD,
@@ -89,20 +143,40 @@ _READ_ONLY = frozenset(
         SocketOption.THREAD_SAFE,
         SocketOption.TYPE,
         SocketOption.TOPICS_COUNT,
-        SocketOption.HWM,
     }
 )
 
 #: Set, and never read back.
-_WRITE_ONLY = _SWITCHES | frozenset(
-    {
+_WRITE_ONLY: Final = (
+    frozenset(_OF_TYPES)
+    | _CURVE_KEYS
+    | {
         SocketOption.SUBSCRIBE,
         SocketOption.UNSUBSCRIBE,
-        SocketOption.CONNECT_ROUTING_ID,
-        SocketOption.XPUB_WELCOME_MSG,
-        SocketOption.HWM,
+        SocketOption.IPC_FILTER_GID,
+        SocketOption.IPC_FILTER_PID,
+        SocketOption.IPC_FILTER_UID,
     }
 )
+
+#: Names that a program may mention, of what libzmq has where it was built for it, or as a draft.
+_MISSING: Final = frozenset(
+    option
+    for name, option in SocketOption.__members__.items()
+    if name.startswith(("GSSAPI", "NORM_", "VMCI", "WSS_"))
+    or name.endswith(("_BATCH_SIZE", "CONNECT_MSG", "HELLO_MSG", "HICCUP_MSG"))
+) | {
+    SocketOption.BLOCKY,
+    SocketOption.BUSY_POLL,
+    SocketOption.HWM,
+    SocketOption.METADATA,
+    SocketOption.PRIORITY,
+    SocketOption.ROUTER_NOTIFY,
+    SocketOption.STREAM_NOTIFY,
+    SocketOption.TCP_ACCEPT_FILTER,
+    SocketOption.XSUB_VERBOSE_UNSUBSCRIBE,
+}
+_KNOWN: Final = frozenset(SocketOption.__members__.values()) - _MISSING
 
 
 def option_type(option: int) -> OptType:
@@ -114,22 +188,31 @@ def option_type(option: int) -> OptType:
 
 
 def check_type(option: int, value: object) -> Value:
-    """Return `value` if it has the option's type, else raise TypeError."""
+    """Return `value` if it has the option's type, else raise TypeError; OverflowError beyond it."""
     if isinstance(value, str):
         raise TypeError("unicode not allowed, use setsockopt_string")
-    if option_type(option) is OptType.bytes:
+    kind = option_type(option)
+    if kind is OptType.bytes:
         if not isinstance(value, bytes):
             raise TypeError(f"expected bytes, got: {value!r}")
         return value
+    return check_int(value, 64 if kind is OptType.int64 else 32)
+
+
+def check_int(value: object, bits: int = 32) -> int:
+    """Return `value` if it is an int of so many bits, else raise TypeError or OverflowError."""
     if not isinstance(value, int):
         raise TypeError(f"expected int, got: {value!r}")
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise OverflowError(f"expected an int of {bits} bits, got: {value!r}")
     return int(value)
 
 
 class Options:
     """The options of one socket.  EINVAL for all that is unknown or out of range."""
 
-    def __init__(self) -> None:
+    def __init__(self, socket_type: SocketType) -> None:
+        self._socket_type = socket_type
         self._values = dict(_DEFAULTS)
         self.routing_id: bytes = b""
         self.rcvtimeo: float | None = None  # seconds, None for ever: what waiting needs
@@ -143,23 +226,32 @@ class Options:
 
     def set(self, option: int, value: Value) -> None:
         """Store a value of the right type after checking its range."""
-        _require(option in SocketOption.__members__.values() and option not in _READ_ONLY)
+        _require(self.is_settable(option))
+        least, most = _RANGES.get(option, _SWITCH if option in _OF_TYPES else _ANY)
+        _require(least <= (len(value) if isinstance(value, bytes) else value) <= most)
         if isinstance(value, bytes):
+            _require(option not in _CURVE_KEYS or len(value) in _CURVE_KEY_LENGTHS)
             if option == SocketOption.ROUTING_ID:
-                _require(0 < len(value) <= 255)
                 self.routing_id = value
-        else:
-            _require(option not in _BOOLEAN or value in (0, 1))
-            _require(value >= _MINIMUM.get(SocketOption(option), value))
+        elif option in _TRUTHS:
+            value = int(value != 0)
+        elif option == SocketOption.HEARTBEAT_TTL:
+            value = max(0, value) // 100 * 100  # it travels in tenths of a second
         self._values[option] = value
         if option == SocketOption.RCVTIMEO:
             self.rcvtimeo = _seconds(self[option])
         elif option == SocketOption.SNDTIMEO:
             self.sndtimeo = _seconds(self[option])
 
+    def is_settable(self, option: int) -> bool:
+        """Whether a socket of this type has an option, and it can be set."""
+        if option not in _KNOWN or option in _READ_ONLY:
+            return False
+        return option not in _OF_TYPES or self._socket_type in _OF_TYPES[option]
+
     def get(self, option: int) -> Value:
         """Read a stored option back."""
-        _require(option in SocketOption.__members__.values() and option not in _WRITE_ONLY)
+        _require(option in _KNOWN and option not in _WRITE_ONLY)
         return self._values.get(option, b"" if option_type(option) is OptType.bytes else 0)
 
 

@@ -35,6 +35,7 @@ _CONFLATING: Final = (
     SocketType.PUB,
     SocketType.SUB,
 )
+_TOPICAL: Final = (SocketType.PUB, SocketType.SUB, SocketType.XPUB, SocketType.XSUB)
 
 
 class SocketBase(CommandLoop):
@@ -45,7 +46,7 @@ class SocketBase(CommandLoop):
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
-        self.options: Options = Options()
+        self.options: Options = Options(self.socket_type)
         self.options.set(SocketOption.LINGER, self.default_linger if ctx.blocky else 0)
         self.rcvmore: bool = False
         # The part received last until its caller has it, then parts that were given back.
@@ -275,6 +276,8 @@ class SocketBase(CommandLoop):
                 return int(self.socket_type)
             case SocketOption.LAST_ENDPOINT:
                 return self.last_endpoint
+            case SocketOption.TOPICS_COUNT if self.socket_type not in _TOPICAL:
+                raise ZMQError(Errno.EINVAL)
         return None
 
     # -- commands ----------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from mq.constants import Errno, SocketOption, SocketType
 from mq.core.context_core import ContextCore
-from mq.core.options import Value
 from mq.errors import ZMQError
 from mq.pipes.message import MessagePart, Part, bytes_of, more_of
 from mq.pipes.pipe import Pipe, PipeState
@@ -184,10 +183,6 @@ class Router(SocketBase):
         if not self._is_mandatory():
             return True
         return any(pipe.check_write() for pipe in self._id_of)
-
-    def xset(self, option: int, value: Value) -> bool:
-        """Accept and ignore CONNECT_ROUTING_ID, which names peers of a network."""
-        return option == SocketOption.CONNECT_ROUTING_ID and isinstance(value, bytes)
 
 
 def probe(socket: SocketBase, pipe: Pipe) -> None:
