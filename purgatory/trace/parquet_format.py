@@ -114,14 +114,14 @@ class ParquetRowReader(RowReader):
         self._file.close()
 
     def _arrays_of(self, portion: Any) -> dict[str, Any]:
-        """Return the columns that are present, by name; times as Unix milliseconds."""
+        """Return the columns that are present, by name; times as Unix milliseconds, texts plain."""
         arrays = {}
         for column in self._columns:
             if column.name in self._names:
                 array = portion.column(column.name)
                 if column.is_time and self._pa.types.is_timestamp(array.type):
                     array = _unix_ms(self._pa, array)
-                arrays[column.name] = array
+                arrays[column.name] = _plain(self._pa, array, column.type)
         return arrays
 
     def _scalars(self, array: Any) -> list[Any]:
@@ -228,15 +228,42 @@ def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
     if types.is_null(found):  # a column of nulls; validation checks each row
         return True
     if wanted is ColumnType.TEXTS:
-        is_list = types.is_list(found) or types.is_large_list(found)
+        is_list = any(is_kind(found) for is_kind in _list_kinds(types))
         return is_list and _holds(types, found.value_type, ColumnType.TEXT)
     if wanted is ColumnType.TEXT:
         if types.is_dictionary(found):
             return _holds(types, found.value_type, wanted)
-        return bool(types.is_string(found) or types.is_large_string(found))
+        return any(is_kind(found) for is_kind in _text_kinds(types))
     if wanted is ColumnType.BOOL:
         return bool(types.is_boolean(found))
     return bool(types.is_integer(found))
+
+
+def _text_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
+    return types.is_string, types.is_large_string, types.is_string_view
+
+
+def _list_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
+    """Return what tells the kinds of lists: those with offsets first."""
+    views = types.is_list_view, types.is_large_list_view
+    return types.is_list, types.is_large_list, *views, types.is_fixed_size_list
+
+
+def _plain(pa: Any, array: Any, wanted: ColumnType) -> Any:
+    """Return texts and lists of texts as arrays with offsets: other programs write views, too."""
+    found = array.type
+    if wanted is ColumnType.TEXT and not _is_plain_text(pa, found):
+        return array.cast(pa.large_string())
+    if wanted is ColumnType.TEXTS and not (
+        any(is_kind(found) for is_kind in _list_kinds(pa.types)[:2])
+        and _is_plain_text(pa, found.value_type)
+    ):
+        return array.cast(pa.large_list(pa.large_string()))
+    return array
+
+
+def _is_plain_text(pa: Any, found: Any) -> bool:
+    return any(is_kind(found) for is_kind in _text_kinds(pa.types)[:2])
 
 
 def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[Any]:

@@ -7,6 +7,7 @@ import pytest
 from purgatory.trace import (
     KeyEvent,
     Operation,
+    SkippedRows,
     TraceError,
     read_events,
     read_operations,
@@ -15,6 +16,7 @@ from purgatory.trace import (
     write_operations,
     write_outcomes,
 )
+from tests.testing.trace_columns import rows_of
 from tests.testing.trace_files import first_bad, round_trip
 
 
@@ -112,6 +114,63 @@ def test_related_types_of_parquet_are_read(tmp_path, pq):
         Operation("a", "x", 1, 3, ("k",), 1),
         Operation("b", "", 2, 4, ("l", "m"), 1),
     ]
+
+
+TEXTS = ["string", "large_string", "string_view", "dictionary"]
+LISTS = ["list_", "large_list", "list_view", "large_list_view", "fixed_size_list"]
+
+
+def text_type(pa, name):
+    """Return a type of texts by its name."""
+    return pa.dictionary(pa.int32(), pa.string()) if name == "dictionary" else getattr(pa, name)()
+
+
+def list_type(pa, name, of):
+    """Return a type of lists by its name; of two each where the size is fixed."""
+    return pa.list_(of, 2) if name == "fixed_size_list" else getattr(pa, name)(of)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("kind", LISTS)
+def test_every_layout_of_texts_is_read(tmp_path, pq, text, kind):
+    """Polars and DuckDB write views, NumPy lists of one size: row by row and by column."""
+    pa = pq.pa
+    text = text_type(pa, text)
+    rows = [
+        Operation(f"o{n}", "ab"[n % 2] * 20, n, 5, (f"k{n}", f"l{n}" * 9)) for n in range(9_000)
+    ]
+    keys = [list(row.keys) for row in rows]
+    try:
+        keys = pa.array(keys, list_type(pa, kind, text))
+    except pa.ArrowNotImplementedError:  # of dictionaries it makes lists by a cast alone
+        keys = pa.array(keys, pa.list_(pa.string())).cast(list_type(pa, kind, text))
+    path = pq(
+        tmp_path / "o.parquet",
+        op_id=pa.array([row.op_id for row in rows]),
+        kind=pa.array([row.kind for row in rows]).cast(text),
+        submitted_ms=[row.submitted_ms for row in rows],
+        timeout_ms=[row.timeout_ms for row in rows],
+        keys=keys,
+    )
+    assert list(read_operations(path)) == rows
+    with read_operations(path) as reader:
+        assert rows_of(batch.columns for batch in reader.batches()) == rows
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value"),
+    [("key", 2, "\udcff"), ("key", 3, None), ("key", 4, "")],
+)
+def test_bad_rows_of_views_are_named(tmp_path, pq, column, row, value):
+    """As those of any text: bytes that are not UTF-8, nulls, empty names."""
+    pa = pq.pa
+    raw = pa.array([b"a", b"\xff", None, b"", b"a text of more than twelve bytes"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 5, raw.buffers()).cast(pa.string_view())
+    path = pq(tmp_path / "e.parquet", key=text, at_ms=[1, 2, 3, 4, 5])
+    skipped = SkippedRows()
+    rows = list(read_events(path, on_bad=skipped))
+    assert [row.key for row in rows] == ["a", "a text of more than twelve bytes"]
+    assert (column, row, value) in [(bad.column, bad.number, bad.value) for bad in skipped.first]
 
 
 @pytest.mark.parametrize(
