@@ -246,6 +246,10 @@ class Context(OptionAttributes, Generic[S]):
                 socket.close()
             self._core.termination.request_term()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `pickle`; `copy` makes another handle: the context is in this process."""
+        raise TypeError(f"{self!r} cannot be pickled: it belongs to this process")
+
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")
         name = name or f"{type(self).__module__}.{type(self).__name__}"

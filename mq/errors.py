@@ -1,6 +1,7 @@
 """What `mq` raises: pyzmq's error classes, and one of our own for mailboxes."""
 
 import os
+from typing import Any
 
 from mq.constants import Errno
 
@@ -78,6 +79,9 @@ class MailboxClosed(ZMQError):
 
     def __init__(self, msg: str) -> None:
         super().__init__(Errno.ENOTSOCK, msg)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.strerror,), self.__dict__
 
 
 __all__ = [

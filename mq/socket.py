@@ -178,6 +178,10 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     def __exit__(self, *args: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `pickle`; `copy` makes another handle: the socket is in this process."""
+        raise TypeError(f"{self!r} cannot be pickled: it belongs to this process")
+
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")
         name = name or f"{type(self).__module__}.{type(self).__name__}"

@@ -1,5 +1,6 @@
 """Durations as texts: seconds, `90s`, `1h30m`, and ISO 8601's `PT1H30M`. Pure; any thread."""
 
+import math
 import re
 from typing import Final
 
@@ -23,7 +24,9 @@ def parse_duration(text: str) -> float:
     fixed length.
     """
     try:
-        return float(text)
+        number = float(text)
+        if not math.isnan(number):
+            return number
     except ValueError:
         pass
     compact = text.strip()

@@ -34,7 +34,7 @@ do; without it, (1) and (c) both go through the lock inside the deque, which ord
 
 import sys
 from collections import deque
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from _purgatory_cpython.atomicity import GIL
 from _purgatory_cpython.fork import FORK_COUNTER, register
@@ -223,6 +223,10 @@ class Mailbox(Generic[T]):
     def sent(self) -> int:
         """Commands sent so far.  Derived, so that senders need not share a counter."""
         return self._received + len(self._queue)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would have the same descriptors."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors and a reader")
 
     def __repr__(self) -> str:
         state = str(self._closed_error()) if self.closed else f"fd={self.fileno()}"

@@ -8,6 +8,7 @@ import os
 import select
 import sys
 from itertools import chain, starmap
+from typing import Any
 
 #: The longest timeout poll(2) takes.
 LONGEST_MS = 2**31 - 1
@@ -126,6 +127,10 @@ class Signaler:
     def __del__(self) -> None:
         if hasattr(self, "_fds"):  # else an interrupt came before there was anything
             self.close()
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would close the same descriptors."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors")
 
     def __repr__(self) -> str:
         return f"<Signaler fd={self._read_fd}>"

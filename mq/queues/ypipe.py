@@ -153,6 +153,10 @@ class YPipe(Generic[T]):
         assert self._c in (ASLEEP, w), (self._c, w)
         assert self._c != ASLEEP or front == r == w, (front, r, w)
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would share messages and not positions."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: two threads use it")
+
     def __repr__(self) -> str:
         state = "asleep" if self.asleep else "awake"
         return f"<YPipe reader {state} at {self._queue.front}, flushed to {self._w}>"

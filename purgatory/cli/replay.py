@@ -92,6 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     console = _console()
     if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
         raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
+    if arguments.hold < 0:
+        raise TraceError(f"--hold {arguments.hold}: expected 0 seconds or more")
     inputs = (arguments.operations, arguments.events, arguments.extensions)
     check_outputs({"--outcomes": arguments.outcomes}, inputs)
     registry = CollectorRegistry()

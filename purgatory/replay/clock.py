@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from purgatory.trace.validation import INT64_MAX, INT64_MIN
 from timingwheel import InlineExecutor, Timer
 from timingwheel.lowlevel import NS_PER_MS
 
@@ -15,7 +16,7 @@ from timingwheel.lowlevel import NS_PER_MS
 #: take a lock that the interrupted thread may hold.
 STOP_POLL_S: Final = 0.05
 # The reading of the clock before any trace begins.
-BEFORE_ANY_TRACE_MS: Final = -(2**63)
+BEFORE_ANY_TRACE_MS: Final = INT64_MIN
 
 
 class _TraceClock:
@@ -49,8 +50,8 @@ class ReplayClock:
     faster than `speed` seconds of the trace in a second of real time, and what is due expires on
     the way. `before_sleep` is called before each sleep.
 
-    A timer counts nanoseconds, of which 64 bits hold 292 years; a trace may have any 64 bits of
-    milliseconds. So here the timer's clock counts a millisecond of the trace as a nanosecond.
+    A timer counts nanoseconds, of which 64 bits hold 292 years; a trace may be longer. So here the
+    timer's clock counts a millisecond of the trace as a nanosecond.
 
     The clock reads the last instant that is *over*. While instant t is processed it reads t - 1, so
     that nothing that is due at t has expired yet; that happens when it moves on to t.
@@ -102,7 +103,9 @@ class ReplayClock:
 
     def lateness_ms(self, due_ms: int) -> int:
         """Return by how much real time is behind an instant; 0 in virtual time."""
-        return 0 if self._speed is None else max(0, self._real_time_ms() - due_ms)
+        if self._speed is None:
+            return 0
+        return min(max(0, self._real_time_ms() - due_ms), INT64_MAX)
 
     def stop(self) -> None:
         """Make `advance_to` return soon, now and from now on."""

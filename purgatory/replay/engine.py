@@ -24,14 +24,17 @@ from purgatory.replay.feeder import Feeder
 from purgatory.replay.operation import OutcomeCollector, outcome_columns
 from purgatory.replay.summary import ReplaySummary
 from purgatory.replay.timeline import Part, Timeline
-from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace import Extension, KeyEvent, Operation, OutcomeRow, TraceError
 from purgatory.trace.tables import Columns, batched
+from purgatory.trace.validation import INT64_MAX
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 # More events than fit into memory.
 _MAX_HELD: Final = 2**60
+#: The last time of a row, and the first before 1970; 36 million years. Deadlines may be later.
+FARTHEST_MS: Final = 2**60
 # Different ends that are counted before they are put into the summaries.
 _MAX_COUNTED: Final = 16_384
 # The places of columns in a table of operations or outcomes.
@@ -143,7 +146,9 @@ class Replay:
     def _run(self, timeline: Timeline) -> None:
         for window in timeline.windows():
             if window.rows:
-                self._clock.advance_to(window.first_ms() - 1)
+                first_ms, last_ms = window.span_ms()
+                _check_times(first_ms, last_ms)
+                self._clock.advance_to(first_ms - 1)
             if self.stopped:
                 return
             end = self._feeder.feed(window)
@@ -194,6 +199,7 @@ class Replay:
         if len(self._ended) > _MAX_COUNTED:
             self._summarize()
         if self._on_outcomes is not None:
+            _check_waits(columns)
             self._on_outcomes(columns)
         if self._on_outcome is not None:
             for row in map(OutcomeRow._make, zip(*columns, strict=True)):
@@ -213,3 +219,22 @@ class Replay:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_times(*times_ms: int) -> None:
+    """Raise TraceError for a time of a row beyond those that a timer counts with any timeout."""
+    for time_ms in times_ms:
+        if abs(time_ms) > FARTHEST_MS:
+            raise TraceError(
+                f"a row's time is {time_ms} ms; expected one within {FARTHEST_MS} ms of 1970"
+            )
+
+
+def _check_waits(columns: Columns) -> None:
+    """Raise TraceError for a wait that its column cannot hold: extensions can add up to one."""
+    longest_ms = max(columns[_WAITED])
+    if longest_ms > INT64_MAX:
+        op_id = columns[0][columns[_WAITED].index(longest_ms)]
+        raise TraceError(
+            f"operation {op_id}: waited for {longest_ms} ms, expected at most {INT64_MAX}"
+        )

@@ -35,11 +35,12 @@ class Window(NamedTuple):
         """The number of rows."""
         return sum(part.end - part.start for part in self._parts())
 
-    def first_ms(self) -> int:
-        """Return the first time; there must be a row."""
+    def span_ms(self) -> tuple[int, int]:
+        """Return the first and the last time; there must be a row."""
         timed = zip(self._parts(), _TIME_PLACES, strict=True)
-        firsts = (part.columns[time][part.start] for part, time in timed if part.start < part.end)
-        return int(min(firsts))
+        there = [(part, part.columns[time]) for part, time in timed if part.start < part.end]
+        firsts = min(times[part.start] for part, times in there)
+        return firsts, max(times[part.end - 1] for part, times in there)
 
     def _parts(self) -> tuple[Part, Part, Part]:
         return self.operations, self.extensions, self.events

@@ -136,6 +136,9 @@ class OutcomeRow(NamedTuple):
 #: A list for each column of a table, in the order of the table, all of one length.
 Columns: TypeAlias = tuple[list[Any], ...]
 
+#: Names of columns that an error shows of a file that has others.
+_SHOWN_NAMES: Final = 12
+
 #: Rows of a batch that is made of single rows.
 BATCH_ROWS: Final = 1_024
 
@@ -226,7 +229,8 @@ class Table(Generic[RowT]):
         """Raise TraceError when a required column is missing, or a column is there twice."""
         if missing := self.missing_from(names):
             raise TraceError(
-                f"{path}: not a table of {self.name}, it has no column {', '.join(missing)}"
+                f"{path}: not a table of {self.name}, it has no column {', '.join(missing)}; "
+                f"its columns are {named(names)}"
             )
         twice = [name for name in self.names if list(names).count(name) > 1]
         if twice:
@@ -286,4 +290,12 @@ def recognise(path: str, names: Collection[str]) -> Table[Any]:
         if not table.missing_from(names):
             return table
     needs = "; ".join(f"{t.name}: {', '.join(t.missing_from(()))}" for t in TABLES)
-    raise TraceError(f"{path}: none of the tables of a trace, which need the columns {needs}")
+    raise TraceError(
+        f"{path}: its columns are {named(names)}; expected a table of a trace, which needs {needs}"
+    )
+
+
+def named(names: Collection[str]) -> str:
+    """Return the first of a file's names of columns, for an error; what is odd in them shows."""
+    shown = ", ".join(repr(name) for name in islice(names, _SHOWN_NAMES))
+    return (shown or "none") + ("" if len(names) <= _SHOWN_NAMES else ", ...")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from purgatory.trace.tables import Column, Table
 
 SEPARATOR: Final = "|"
+_OTHER_SEPARATORS: Final = (";", "\t", "|")  # of columns, in files of other programs
 # Raised by iterating a text file, and by csv.reader on one. UnicodeDecodeError cannot occur: see
 # `_open_text`.
 READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
@@ -107,7 +108,15 @@ class CsvRowReader(_TextReader):
         header = next(self._records, None)
         if header is None:
             raise TraceError(f"{self._path}: empty, not even a header line")
-        self._check_text("".join(header))
+        line = ",".join(header)
+        self._check_text(line)
+        if not line.strip(", \t"):
+            raise TraceError(f"{self._path}: the first line is blank, expected names of columns")
+        for separator in _OTHER_SEPARATORS:
+            if len(header) == 1 and separator in line:
+                raise TraceError(
+                    f"{self._path}: its columns are separated by {separator!r}, expected ','"
+                )
         return [name.strip() for name in header]
 
 

@@ -49,3 +49,10 @@ def test_both_forms_say_the_same(days, hours, minutes, secs):
     short, iso = f"{days}d{hours}h{minutes}m{secs}s", f"P{days}DT{hours}H{minutes}M{secs}S"
     total = ((days * 24 + hours) * 60 + minutes) * 60 + secs
     assert parse_duration(short) == parse_duration(iso) == total
+
+
+@pytest.mark.parametrize("text", ["nan", "NaN", " nan ", "-nan"])
+def test_nan_is_no_duration(text):
+    """It would compare as neither early nor late."""
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration(text)

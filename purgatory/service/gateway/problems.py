@@ -39,9 +39,13 @@ class ApiError(Exception):
     """A request that the API itself refuses."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(status, code, message)
         self.status = status
         self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def problem_of(error: Exception) -> Problem:

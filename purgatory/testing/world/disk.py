@@ -17,9 +17,12 @@ SECTOR_BYTES: Final = 512
 class DiskError(Exception):
     """A step that fails: `full`, or by an error of the disk."""
 
-    def __init__(self, *, full: bool) -> None:
-        super().__init__("the disk is full" if full else "the disk failed")
+    def __init__(self, full: bool) -> None:
+        super().__init__(full)
         self.full = full
+
+    def __str__(self) -> str:
+        return "the disk is full" if self.full else "the disk failed"
 
 
 class File:

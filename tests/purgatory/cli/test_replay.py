@@ -195,3 +195,13 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
     cells = row(output, "all")
     assert int(cells[2]) + int(cells[3]) == len(list(read_outcomes(target))) >= max(seen)
     assert int(cells[4]) == int(cells[1]) - int(cells[2]) - int(cells[3]) > 0
+
+
+@pytest.mark.parametrize("hold", ["nan", "NaN", "-1", "-inf", "-0.001"])
+def test_a_hold_is_a_duration(trace, hold):
+    """NaN and negative ones are refused, with one line, before anything is read."""
+    done = run(*trace, f"--hold={hold}")
+    assert done.returncode == 2
+    assert "--hold" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "report it" not in done.stderr

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.replay.clock import ReplayClock
 from purgatory.replay.engine import Replay
-from purgatory.trace import KeyEvent
+from purgatory.trace import Extension, KeyEvent, TraceError
 from purgatory.trace.tables import columns_of
 from tests.testing.oracle import full_traces, resolve, traces
 from tests.testing.replays import operation, replayed
@@ -216,3 +216,43 @@ def test_memory_follows_what_is_pending():
 
     peak(100)
     assert peak(20_000) < 2 * peak(2_000) + 200_000
+
+
+@pytest.mark.parametrize("speed", [None, 1e300])
+@pytest.mark.parametrize("time_ms", [2**60 + 1, -(2**60) - 1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("table", range(3))
+def test_times_that_no_timer_counts_are_refused(speed, time_ms, table):
+    """In each table, with a clear error: so a trace never spans more than 64 bits hold."""
+    near = [operation("o", 0, 5)], [KeyEvent("z", 0)], [Extension("o", 0, 5)]
+    far = [operation("o", time_ms, 0)], [KeyEvent("z", time_ms)], [Extension("o", time_ms, 0)]
+    tables = [far[n] if n == table else near[n] for n in range(3)]
+    with Replay(speed=speed) as replay, pytest.raises(TraceError, match=f"time is {time_ms} ms"):
+        replay.run(tables[0], tables[1], extensions=tables[2])
+
+
+@pytest.mark.parametrize("timeout_ms", [2**61, 2**62 + 5, 2**63 - 1])
+def test_deadlines_may_be_later(timeout_ms):
+    """Up to the last of 64 bits: in windows of one row, held, extended, and from the first time."""
+    start = -(2**60)
+    rows = [
+        operation("first", start, timeout_ms),
+        operation("held", start + 1, 5, ("held",)),
+        operation("extended", start + 2, 5),
+        operation("late", 2**60, 2**62, ("late",)),
+    ]
+    events = [KeyEvent("held", start, timeout_ms), KeyEvent("late", 2**60), KeyEvent("z", 2**60)]
+    extensions = [Extension("extended", start + 3, timeout_ms), Extension("first", 2**60, 7)]
+    for count in (1, 9):
+        found = in_small_windows((rows, events, extensions), count)
+        assert found == sorted(resolve(rows, events, extensions))
+    assert in_small_windows((rows, events), 1) == sorted(resolve(rows, events))
+
+
+def test_a_wait_beyond_64_bits_is_refused():
+    """Where a table is to hold it; a summary counts it."""
+    rows, extensions = [operation("o", -(2**60), 2**61)], [Extension("o", 0, 2**63 - 1)]
+    with Replay(on_outcomes=lambda _: None) as replay:
+        with pytest.raises(TraceError, match=f"operation o: waited for {2**63 - 1 + 2**60} ms"):
+            replay.run(rows, [], extensions=extensions)
+    with Replay() as replay:
+        assert replay.run(rows, [], extensions=extensions).expired == 1

@@ -54,7 +54,9 @@ def test_windows_have_all_rows_in_order(times, sizes):
         for before, more in zip(seen, found, strict=True):
             before += more
         together = list(chain.from_iterable(found))
-        assert not together or window.first_ms() == min(together) >= until
+        if together:
+            assert window.span_ms() == (min(together), max(together))
+            assert min(together) >= until
         rows += window.rows
         if window.until_ms is not None:
             until = window.until_ms

@@ -19,6 +19,7 @@ from purgatory.trace import (
     write_operations,
     write_outcomes,
 )
+from purgatory.trace.reader import table_of
 from tests.testing.trace_files import first_bad, text_file
 
 HEADER = "op_id,kind,submitted_ms,timeout_ms,keys,need\n"
@@ -180,3 +181,37 @@ def test_bytes_that_are_not_utf8_are_a_bad_row(tmp_path, pq):
         skipped = SkippedRows()
         assert list(read_events(path, on_bad=skipped)) == [KeyEvent("a", 1), KeyEvent("c", 3)]
         assert [(bad.number, bad.column) for bad in skipped.first] == [(number, "key")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("key;at_ms\nk;1\n", "its columns are separated by ';', expected ','"),
+        ("key\tat_ms\nk\t1\n", "its columns are separated by '\\t', expected ','"),
+        ("key|at_ms\nk|1\n", "its columns are separated by '|', expected ','"),
+        ("\nkey,at_ms\nk,1\n", "the first line is blank, expected names of columns"),
+        (",,\nkey,at_ms\nk,1\n", "the first line is blank, expected names of columns"),
+        ("  \nkey,at_ms\n", "the first line is blank, expected names of columns"),
+        ("k,1\n", "no column key, at_ms; its columns are 'k', '1'"),
+        ("Key,at ms\n", "no column key, at_ms; its columns are 'Key', 'at ms'"),
+        (",".join(f"c{n}" for n in range(99)), "'c11', ..."),
+    ],
+)
+def test_a_header_says_what_was_found(tmp_path, text, message):
+    """Of a spreadsheet, or of a program that writes no header; also where any table is taken."""
+    path = text_file(tmp_path, "e.csv", text)
+    for read in (read_events, table_of):
+        with pytest.raises(TraceError) as caught:
+            read(path)
+        found = message.rpartition("; ")[2]
+        assert (message if read is read_events else found) in str(caught.value)
+
+
+def test_names_of_json_are_found(tmp_path):
+    """A table that is none of the four is named by what it has."""
+    path = text_file(tmp_path, "e.jsonl", '{"k": 1, "at": 2}\n')
+    with pytest.raises(TraceError, match="its columns are 'k', 'at'; expected a table of a trace"):
+        table_of(path)
+    path = text_file(tmp_path, "e.jsonl", "no object\n")
+    with pytest.raises(TraceError, match="its columns are none; expected a table of a trace"):
+        table_of(path)
