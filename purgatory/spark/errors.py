@@ -5,6 +5,7 @@ Bad arguments raise ValueError instead. Errors are immutable and may pass betwee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -49,6 +50,10 @@ JAVA_GONE: Final = (Py4JNetworkError, ConnectionError)
 # What Spark raises: its own errors in Python, and errors of Java without a class in Python.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
+# With it begins what a Python worker raised; below are the frames, then the error.
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_OWN_ERROR: Final = re.compile(r"^purgatory\.[\w.]+: ")
+
 
 @contextmanager
 def wrapping_spark_errors(doing: str) -> Iterator[None]:
@@ -60,18 +65,23 @@ def wrapping_spark_errors(doing: str) -> Iterator[None]:
 
 
 def error_message(error: BaseException) -> str:
-    """Return the first line of a Spark error and of its root cause."""
+    """Return the first line of a Spark error and of its root cause; of Python's, the last."""
     if not isinstance(error, Py4JJavaError):
-        return _first_line(str(error)) or type(error).__name__
+        return _reason(str(error)) or type(error).__name__
     lines = []
     java = error.java_exception
     while java is not None:
-        lines.append(_first_line(java.getMessage() or java.getClass().getSimpleName()))
+        lines.append(_reason(java.getMessage() or java.getClass().getSimpleName()))
         java = java.getCause()
     # The causes in between only say where in Spark it happened.
     return lines[0] if lines[-1] in lines[0] else f"{lines[0]} {lines[-1]}"
 
 
-def _first_line(text: str) -> str:
+def _reason(text: str) -> str:
+    """Return the first line of a text, or what was raised at the end of a traceback in it."""
+    _, found, traceback = text.rpartition(_TRACEBACK)
+    if found:
+        raised = (line for line in traceback.splitlines()[1:] if line and not line[0].isspace())
+        return _OWN_ERROR.sub("", next(raised, "a Python worker failed"))
     first = text.strip().partition("\n")[0]
     return first.partition(" SQLSTATE: ")[0].strip()

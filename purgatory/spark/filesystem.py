@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _TMP: Final = ".tmp"
 _LOCAL: Final = "file"  # the scheme of local disks
+_GLOB: Final = re.compile(r"[{}\[\]*?\\]")
+# Options of Spark's readers: a path is no glob, and a directory's name no column of its files.
+LITERAL_PATHS: Final = {"__globPaths__": "false", "recursiveFileLookup": "true"}
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
@@ -31,13 +35,30 @@ def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
     parts = urlsplit(path)
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
     default = urlsplit(str(configuration.get("fs.defaultFS", "file:///"))).scheme or _LOCAL
-    scheme = parts.scheme if parts.scheme and "/" in path else default
+    is_url = parts.scheme and "/" in path and not (default == _LOCAL and Path(path).exists())
+    scheme = parts.scheme if is_url else default
     if scheme == _LOCAL:
-        local = unquote(parts.path) if parts.scheme == _LOCAL else path
+        local = unquote(parts.path) if is_url else path
         absolute = str(Path(local).absolute())
         return LocalFileSystem(), absolute if default == _LOCAL else f"{_LOCAL}:{absolute}"
     files = HadoopFileSystem(spark)
     return files, path.rstrip("/") if parts.scheme == scheme else files.qualified(path)
+
+
+def find_paths(spark: SparkSession, path: str) -> list[str]:
+    """Return a path if it exists, else those that match it as a glob, for Spark as they are."""
+    file_system, place = file_system_for(spark, path)
+    if file_system.exists(place):
+        return [place]
+    found = HadoopFileSystem(spark).matches(place)
+    return (
+        found if place.startswith(f"{_LOCAL}:") else [at.removeprefix(f"{_LOCAL}:") for at in found]
+    )
+
+
+def escape_glob(path: str) -> str:
+    """Return a glob that matches this path alone."""
+    return _GLOB.sub(r"\\\g<0>", path)
 
 
 class LocalFileSystem:
@@ -60,6 +81,10 @@ class LocalFileSystem:
                 return {file.name: file.stat().st_size for file in found if file.is_file()}
         except FileNotFoundError:
             return {}
+
+    def size(self, path: str) -> int | None:
+        """Return the bytes of a file, None for a directory."""
+        return None if _local(path).is_dir() else _local(path).stat().st_size
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""
@@ -139,6 +164,17 @@ class HadoopFileSystem:
         system, at = self._at(path)
         found = system.listStatus(at) if system.exists(at) else ()
         return {str(one.getPath().getName()): int(one.getLen()) for one in found if one.isFile()}
+
+    def size(self, path: str) -> int | None:
+        """Return the bytes of a file, None for a directory."""
+        system, at = self._at(path)
+        status = system.getFileStatus(at)
+        return None if status.isDirectory() else int(status.getLen())
+
+    def matches(self, glob: str) -> list[str]:
+        """Return the paths that match a glob, sorted."""
+        system, at = self._at(glob)
+        return sorted(str(one.getPath().toString()) for one in system.globStatus(at) or ())
 
     def exists(self, path: str) -> bool:
         """Tell whether a file or a directory of this name exists."""

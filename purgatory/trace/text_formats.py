@@ -15,7 +15,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -36,9 +36,10 @@ READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
 class _TextReader(RowReader):
     errors = READ_ERRORS
 
-    def __init__(self, path: Path, newline: str) -> None:
+    def __init__(self, path: Path, newline: str, lines: Iterable[str] | None = None) -> None:
         self._path = path
-        self._file = _open_text(path, newline)
+        self._file = _open_text(path, newline) if lines is None else None
+        self._lines: Iterable[str] = self._file or lines or ()
 
     def _check_text(self, line: str) -> None:
         """Raise TraceError for a first line in another encoding, or of a binary file."""
@@ -46,7 +47,8 @@ class _TextReader(RowReader):
             raise TraceError(f"{self._path}: not UTF-8 text")
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 class _TextWriter(RowWriter):
@@ -61,13 +63,16 @@ class _TextWriter(RowWriter):
 
 
 class CsvRowReader(_TextReader):
-    """Reads the records of one CSV file; `number` is the line on which the last one begins."""
+    """Reads the records of one CSV file; `number` is the line on which the last one begins.
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, newline="")
+    `lines`: those of the file, each with its end, where the caller has opened it.
+    """
+
+    def __init__(self, path: Path, lines: Iterable[str] | None = None) -> None:
+        super().__init__(path, "", lines)
         self._cells: list[tuple[Callable[[str], object], int]] = []
         try:
-            self._records = csv.reader(self._file)
+            self._records = csv.reader(self._lines)
             self._columns = self._read_header()
         except BaseException:
             self.close()
@@ -164,7 +169,7 @@ class JsonRowReader(_TextReader):
         with _open_text(self._path, newline="\n") as file:
             first = next((line for line in file if not line.isspace()), "")
         try:
-            return tuple(_object_of(first))
+            return tuple(object_of(first))
         except BadValue:
             return ()
 
@@ -174,15 +179,15 @@ class JsonRowReader(_TextReader):
 
     def records(self) -> Iterator[Any]:
         """Yield the lines, to be given to `values`."""
-        for self.number, line in enumerate(self._file, 1):  # noqa: B020 - it does not
-            if self.number == 1:
-                self._check_text(line)
+        for self.number, line in enumerate(self._lines, 1):  # noqa: B020 - it does not
+            if self.number == 1 and is_binary(line):
+                raise TraceError(f"{self._path}: not UTF-8 text")
             if not line.isspace():
                 yield line
 
     def values(self, line: str) -> Iterator[object]:
         """Return the values of the table's columns; `BadValue` when the line is no object."""
-        return map(_object_of(line).get, self._names)
+        return map(object_of(line).get, self._names)
 
 
 class JsonRowWriter(_TextWriter):
@@ -234,7 +239,13 @@ class _UnclosedFile(io.BufferedIOBase):
         return self._file.write(data)
 
 
-def _object_of(line: str) -> dict[str, object]:
+def is_binary(first_line: str) -> bool:
+    """Tell whether a file begins as no JSON in UTF-8 does: another encoding, or compressed."""
+    return "\0" in first_line[:4]
+
+
+def object_of(line: str) -> dict[str, object]:
+    """Return the one JSON object that a line is; `BadValue` for anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -89,7 +89,7 @@ def add_report(subparsers: SubParsers) -> None:
         "wanted shares of completions, 0 to 1 (default 0.5 0.9 0.95 0.99 0.999)",
     )
     _add_numbers(
-        parser, "--tick-ms", int, "MS", "ticks of wheels to consider (default 1 10 100 1000)"
+        parser, "--tick-ms", float, "MS", "ticks of wheels to consider (default 0.2 1 10 100 1000)"
     )
     _add_numbers(
         parser, "--wheel-size", int, "SLOTS", "sizes of wheels to consider (default 20 64 512)"

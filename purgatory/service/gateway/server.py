@@ -134,5 +134,6 @@ class StreamingProtocol(BoundedProtocol):
     def handle_events(self) -> None:
         """See `H11Protocol`."""
         super().handle_events()
-        if self.waits_for_answer():
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.more_body and not cycle.response_complete:
             self.stop_deadline()

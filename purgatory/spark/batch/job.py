@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.errors import OutputExists, RejectedRows, wrapping_spark_errors
+from purgatory.spark.filesystem import LITERAL_PATHS
 from purgatory.spark.tables.reader import read_table
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
@@ -101,13 +102,15 @@ def _resolve_good_rows(
         for table, one in zip(tables, found, strict=True)
     ]
     resolve(*good).write.mode("append").parquet(out)
-    counts: dict[str, int] = dict(spark.read.parquet(out).groupBy("outcome").count().collect())
+    counts: dict[str, int] = dict(
+        spark.read.options(**LITERAL_PATHS).parquet(out).groupBy("outcome").count().collect()
+    )
     return counts, any(one.get[_BAD_ROWS] for one in found)
 
 
 def check_output_is_empty(spark: SparkSession, out: str) -> None:
     """Raise `OutputExists` if there are files below a path."""
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    files = spark.read.format("binaryFile").options(**LITERAL_PATHS)
     try:
         found = files.load(out).inputFiles()
     except AnalysisException as error:

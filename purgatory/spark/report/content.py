@@ -137,7 +137,7 @@ class Suggestion(NamedTuple):
 class WheelRow(NamedTuple):
     """A timing wheel of other dimensions; see `wheel_tuning.compare_wheels`."""
 
-    tick_ms: int
+    tick_ms: float
     wheel_size: int
     levels: int
     buckets: float
@@ -147,7 +147,7 @@ class WheelRow(NamedTuple):
     wakeups: int
     wakeups_per_second: float
     lateness_ms: float
-    max_lateness_ms: int
+    max_lateness_ms: float
 
 
 class Action(Enum):

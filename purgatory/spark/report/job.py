@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def make_report_options(
-    shares: Sequence[float] | None, ticks_ms: Sequence[int] | None, sizes: Sequence[int] | None
+    shares: Sequence[float] | None, ticks_ms: Sequence[float] | None, sizes: Sequence[int] | None
 ) -> ReportOptions:
     """Make options from a command line; `SparkError` for a bad one."""
     try:

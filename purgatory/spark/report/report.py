@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 
-from purgatory.spark.report import aggregates, curves, wheel_memory, wheel_tuning
+from purgatory.spark.report import aggregates, curves, wheel_tuning
 from purgatory.spark.report.comparison import compare_reports
 from purgatory.spark.report.content import (
     Bin,
@@ -42,6 +42,8 @@ from purgatory.spark.tables import schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from purgatory.spark.report.wheel_buckets import WheelSize
+
 # Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -61,7 +63,7 @@ class ReportOptions:
     """
 
     shares: Sequence[float] = DEFAULT_SHARES
-    wheels: Sequence[wheel_tuning.WheelSize] = field(default_factory=wheel_tuning.wheel_sizes)
+    wheels: Sequence[WheelSize] = field(default_factory=wheel_tuning.wheel_sizes)
     exact_rows: int = EXACT_ROWS
     max_kinds: int = MAX_KINDS
     max_keys: int = MAX_KEYS
@@ -175,8 +177,8 @@ def _wheels(
         return ()
     progress("wheels")
     longest_ms = histograms[aggregates.TIMEOUT][ALL_KINDS][-1].value
-    compare = wheel_memory.compare_wheels_in_memory if exact else wheel_tuning.compare_wheels
-    return tuple(compare(outcomes, options.wheels, longest_ms))
+    rows = wheel_tuning.compare_wheels(outcomes, options.wheels, longest_ms, in_memory=exact)
+    return tuple(rows)
 
 
 def _collect(counts: DataFrame) -> _Histograms:

@@ -1,20 +1,12 @@
 """Wheel tuning: what other timing wheels would have done with the same deadlines; which to use.
 
-DataFrame arithmetic that follows the placement rules of `timingwheel`, without running it:
-
-- A deadline is due at the next tick, rounded up.
-- An operation goes to the lowest level that reaches that tick, counted in slots from the current
-  one.
-- In a level with slots of u ms, its bucket comes due at `due - due % u`. Then the bucket
-  cascades: each operation that is still in it moves to a lower level, or is due.
-
-So the buckets that an operation passes need no simulation. Below its first level it visits the
-levels where the digit of `due`, written in base `wheel_size`, is not 0, and enters each when the
-bucket of the next level up that holds `due` begins.
+`wheel_buckets` has the rules by which operations pass buckets. For a journal that is not large they
+are put together in memory; else Spark does so, by partial sums that Python workers make.
 
 Assumptions: the timer is advanced at each submission, as the loop of a purgatory does; within one
 millisecond completions come first, then due operations, then submissions; ticks are counted from
-the Unix epoch, where a running timer counts them from the start of its clock.
+the Unix epoch, where a running timer counts them from the start of its clock; and times are the
+whole milliseconds of the journal, so ticks below one differ only in their levels.
 
 `choose_wheel` takes, of the wheels that make an expiry late by at most a percent of the median
 timeout, the one that wakes least, then the one that moves fewest operations. It must beat the
@@ -26,55 +18,50 @@ Without a session of its own: any thread that may use the DataFrame may call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import product
-from math import ceil
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from purgatory.spark.report.content import WheelRow
 from purgatory.spark.report.formatting import duration, number, share
-from timingwheel.lowlevel import DEFAULT_TICK_MS as TIMER_TICK_MS
-from timingwheel.lowlevel import DEFAULT_WHEEL_SIZE
+from purgatory.spark.report.wheel_buckets import (
+    BUCKET,
+    COUNTED,
+    MAX_WAIT,
+    NEVER_MS,
+    BucketCounter,
+    WheelSize,
+    WheelTasks,
+    buckets_of_levels,
+)
+from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
 
-DEFAULT_TICKS_MS = (1, 10, 100, 1000)
-DEFAULT_WHEEL_SIZES = (20, 64, 512)
+DEFAULT_TICKS_MS: Final = (DEFAULT_TICK_MS, 1, 10, 100, 1000)
+DEFAULT_WHEEL_SIZES: Final = (20, DEFAULT_WHEEL_SIZE, 512)
 
-# More than a thousand years. Longer waits count as this one, which keeps all products of widths and
-# sizes within 64 bits.
-MAX_WAIT_MS = 2**45
-MAX_TICK_MS = 2**31
-MAX_WHEEL_SIZE = 2**16
-NEVER_MS = 2**63 - 1
-MAX_CANDIDATES = 100
-
-WHEEL_COLUMNS = ("tick_ms", "wheel_size")
-
-
-class WheelSize(NamedTuple):
-    """Dimensions of a wheel: ms per tick and slots per level."""
-
-    tick_ms: int
-    wheel_size: int
-
-    def slot_widths(self, longest_ms: int) -> list[int]:
-        """Return the ms per slot of each level, for waits up to `longest_ms`."""
-        widths = [self.tick_ms]
-        # Rounding up adds less than a tick, and the current slot began less than a slot ago.
-        while widths[-1] * (self.wheel_size - 1) < longest_ms + self.tick_ms:
-            widths.append(widths[-1] * self.wheel_size)
-        return widths
+MIN_TICK_MS: Final = 0.01
+MAX_TICK_MS: Final = 2**31
+MAX_WHEEL_SIZE: Final = 2**16
+MAX_CANDIDATES: Final = 100
+_MAX_SCALE: Final = 100
 
 
 def wheel_sizes(
-    ticks_ms: Iterable[int] = DEFAULT_TICKS_MS, sizes: Iterable[int] = DEFAULT_WHEEL_SIZES
+    ticks_ms: Iterable[float] = DEFAULT_TICKS_MS, sizes: Iterable[int] = DEFAULT_WHEEL_SIZES
 ) -> list[WheelSize]:
     """Combine each tick with each size, in order. Raises ValueError."""
-    wheels = sorted(WheelSize(*pair) for pair in {*product(ticks_ms, sizes)})
-    for wheel in wheels:
-        _check_range("tick_ms", wheel.tick_ms, 1, MAX_TICK_MS)
-        _check_range("wheel_size", wheel.wheel_size, 2, MAX_WHEEL_SIZE)
+    wheels = []
+    for tick_ms, size in sorted({*product(ticks_ms, sizes)}):
+        _check_range("tick_ms", tick_ms, MIN_TICK_MS, MAX_TICK_MS)
+        _check_range("wheel_size", size, 2, MAX_WHEEL_SIZE)
+        if Fraction(str(tick_ms)).denominator > _MAX_SCALE:
+            raise ValueError(f"tick_ms is {tick_ms!r}; expected hundredths of a millisecond")
+        wheels.append(WheelSize(int(tick_ms) if tick_ms == int(tick_ms) else tick_ms, size))
     return wheels
 
 
@@ -85,7 +72,7 @@ def check_candidates(candidates: Sequence[WheelSize]) -> None:
 
 
 def compare_wheels(
-    outcomes: DataFrame, candidates: Sequence[WheelSize], longest_ms: int
+    outcomes: DataFrame, candidates: Sequence[WheelSize], longest_ms: int, *, in_memory: bool
 ) -> list[WheelRow]:
     """Compute what each candidate's wheels would have done.
 
@@ -98,59 +85,45 @@ def compare_wheels(
     average and at most.
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
-    yet count. Raises what `check_candidates` raises.
+    yet count. `in_memory` takes a few hundred bytes of memory for each outcome, and a tenth of the
+    work. Raises what `check_candidates` raises.
     """
     check_candidates(candidates)
-    tasks, span = wheel_tasks(outcomes), span_of(outcomes)
-    visits = bucket_visits(tasks, candidates, min(longest_ms, MAX_WAIT_MS))
-    totals = {row[:2]: WheelTotals(*row[2:]) for row in wheel_totals(visits).collect()}
-    late = {tick_ms: rest for tick_ms, *rest in _lateness(tasks, candidates).collect()}
+    wheels, tasks = sorted(candidates), _tasks(outcomes)
+    work = _work_in_memory if in_memory else _work_on_spark
+    last = F.max(F.greatest("at_ms", F.col("submitted_ms")))
+    operations, span_ms = outcomes.agg(F.count("*"), last - F.min("submitted_ms")).collect()[0]
     return [
-        wheel_row(wheel, totals.get(wheel, WheelTotals()), late.get(wheel.tick_ms, (0.0, 0)), span)
-        for wheel in sorted(candidates)
+        _wheel_row(wheel, done, operations, span_ms or 0)
+        for wheel, done in zip(wheels, work(tasks, wheels, longest_ms), strict=True)
     ]
 
 
-class Span(NamedTuple):
-    """The number of operations, and the time from the first submission to the last outcome."""
-
-    operations: int
-    span_ms: int
-
-
-def span_of(outcomes: DataFrame) -> Span:
-    """Count operations, and measure the time that they take."""
-    last = F.max(F.greatest("at_ms", F.col("submitted_ms")))
-    operations, span_ms = outcomes.agg(F.count("*"), last - F.min("submitted_ms")).collect()[0]
-    return Span(operations, span_ms or 0)
-
-
-class WheelTotals(NamedTuple):
-    """What a candidate's wheels do in all."""
+class WheelWork(NamedTuple):
+    """What a candidate's wheels do in all; `occupied` in their units."""
 
     levels: int = 0
-    occupied_ms: float = 0.0
+    occupied: float = 0.0
     cascades: int = 0
     moves: int = 0
     wakeups: int = 0
+    lateness_ms: float = 0.0
+    max_lateness_ms: float = 0
 
 
-def wheel_row(
-    wheel: WheelSize, totals: WheelTotals, late_ms: Sequence[float], span: Span
-) -> WheelRow:
-    """Make the row of a candidate; `late_ms`: the average and the most."""
+def _wheel_row(wheel: WheelSize, done: WheelWork, operations: int, span_ms: int) -> WheelRow:
     return WheelRow(
         wheel.tick_ms,
         wheel.wheel_size,
-        totals.levels,
-        _quotient(totals.occupied_ms, span.span_ms),
-        totals.cascades,
-        _quotient(totals.cascades, span.operations),
-        _quotient(totals.moves, span.operations),
-        totals.wakeups,
-        _quotient(totals.wakeups * 1000, span.span_ms),
-        late_ms[0],
-        int(late_ms[1]),
+        done.levels,
+        _quotient(done.occupied, span_ms * wheel.scale),
+        done.cascades,
+        _quotient(done.cascades, operations),
+        _quotient(done.moves, operations),
+        done.wakeups,
+        _quotient(done.wakeups * 1000, span_ms),
+        done.lateness_ms,
+        done.max_lateness_ms,
     )
 
 
@@ -158,130 +131,98 @@ def _quotient(count: float, by: int) -> float:
     return count / by if by > 0 else 0.0
 
 
-def wheel_tasks(outcomes: DataFrame) -> DataFrame:
+def _tasks(outcomes: DataFrame) -> DataFrame:
     """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel.
 
     `end_ms`: the time of completion or cancellation; an expired one stays until it is due.
     """
     submitted = F.col("submitted_ms")
-    last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT_MS))
+    last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT))
     end = F.when(F.col("outcome") == "expired", F.lit(NEVER_MS)).otherwise(F.col("at_ms"))
     return outcomes.where(F.col("deadline_ms") > submitted).select(
         submitted, last.alias("deadline_ms"), end.alias("end_ms")
     )
 
 
-def bucket_visits(tasks: DataFrame, candidates: Sequence[WheelSize], longest_ms: int) -> DataFrame:
-    """Make a row for each bucket that a task visits, by candidate.
-
-    Columns: those of `WheelSize`, `level`, `expiration_ms` of the bucket, `enter_ms` and
-    `leave_ms` of the task, and `stayed`: whether it was still there when the bucket came due.
-    """
-    submitted, deadline, end = F.col("submitted_ms"), F.col("deadline_ms"), F.col("end_ms")
-    due, slot, next_slot = F.col("due_ms"), F.col("slot_ms"), F.col("next_slot_ms")
-    expiration, enter = _slot_start(due, slot), F.col("enter_ms")
-    came_from = _slot_start(due, next_slot)  # when the bucket above, if there was one, came due
-    reached = expiration - _slot_start(submitted, slot) < next_slot
-    # Always true for level 0, which is its own lower level: a later due time is at least a tick
-    # away.
-    not_below = (
-        _slot_start(due, F.col("below_ms")) - _slot_start(submitted, F.col("below_ms")) >= slot
-    )
-    return (
-        tasks.select("*", F.explode(_levels(candidates, longest_ms)).alias("wheel"))
-        .select(
-            submitted,
-            end,
-            "wheel.*",
-            _due_tick_ms(deadline, F.col("wheel.tick_ms")).alias("due_ms"),
-        )
-        .where((reached & not_below) | (~reached & (expiration != came_from)))
-        .withColumn("enter_ms", F.when(reached, submitted).otherwise(came_from))
-        .where(enter < end)
-        .select(
-            *WHEEL_COLUMNS,
-            "level",
-            expiration.alias("expiration_ms"),
-            enter,
-            F.least(end, expiration).alias("leave_ms"),
-            (end > expiration).alias("stayed"),
-        )
-    )
+def _work_in_memory(
+    tasks: DataFrame, wheels: Sequence[WheelSize], longest_ms: int
+) -> list[WheelWork]:
+    columns = [column.combine_chunks() for column in tasks.toArrow().columns]
+    return [_work(wheel, WheelTasks.of(wheel, columns), longest_ms) for wheel in wheels]
 
 
-def wheel_totals(visits: DataFrame) -> DataFrame:
-    """Sum up visits by candidate: `levels, occupied_ms, cascades, moves, wakeups`."""
-    stayed, above = F.col("stayed").cast("long"), F.col("level") > 0
-    buckets = visits.groupBy(*WHEEL_COLUMNS, "level", "expiration_ms").agg(
+def _work(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> WheelWork:
+    """Sum up the buckets of all levels."""
+    levels = cascades = moves = 0
+    occupied = 0.0
+    instants = []
+    for level, buckets in enumerate(buckets_of_levels(wheel, tasks, longest_ms)):
+        if not len(buckets):
+            continue
+        levels = level + 1
         # As a float, because the sum over all buckets may exceed 64 bits.
-        (F.max("leave_ms") - F.min("enter_ms")).cast("double").alias("occupied_ms"),
-        F.sum(stayed).alias("stayed"),
+        stays = pc.subtract(buckets["leave_max"], buckets["enter_min"]).cast(pa.float64())
+        occupied += pc.sum(stays).as_py()
+        stayed = pc.greater(buckets["stayed_sum"], 0)
+        instants += buckets[BUCKET].filter(stayed).chunks
+        if level:
+            cascades += pc.sum(stayed).as_py()
+            moves += pc.sum(buckets["stayed_sum"]).as_py()
+    # Buckets of several levels that come due at once wake the reaper only once.
+    wakeups = pc.count_distinct(pa.chunked_array(instants, pa.int64())).as_py()
+    late = pc.subtract(tasks.due, tasks.deadline).filter(pc.greater(tasks.end, tasks.due))
+    average, most = pc.mean(late).as_py() or 0.0, pc.max(late).as_py() or 0
+    late_ms = (average / wheel.scale, most / wheel.scale if wheel.scale > 1 else most)
+    return WheelWork(levels, occupied, cascades, moves, wakeups, *late_ms)
+
+
+def _work_on_spark(
+    tasks: DataFrame, wheels: Sequence[WheelSize], longest_ms: int
+) -> list[WheelWork]:
+    counted = tasks.mapInArrow(BucketCounter(wheels, longest_ms), COUNTED)
+    totals = {number: row for number, *row in _totals(counted).collect()}
+    late = [column for wheel in wheels for column in _lateness(wheel)]
+    late_ms = [value or 0 for value in tasks.agg(*late).collect()[0]]
+    nothing = WheelWork()[:5]
+    return [
+        WheelWork(*totals.get(n, nothing), *late_ms[2 * n : 2 * n + 2]) for n in range(len(wheels))
+    ]
+
+
+def _totals(counted: DataFrame) -> DataFrame:
+    """Sum up the buckets of `BucketCounter` by candidate, as the first columns of `WheelWork`."""
+    above = F.col("level") > 0
+    buckets = counted.groupBy("candidate", "level", BUCKET).agg(
+        # As a float, because the sum over all buckets may exceed 64 bits.
+        (F.max("leave_max") - F.min("enter_min")).cast("double").alias("occupied"),
+        F.sum("stayed_sum").alias("stayed"),
     )
     # Buckets of several levels that come due at once wake the reaper only once.
-    instants = buckets.groupBy(*WHEEL_COLUMNS, "expiration_ms").agg(
+    instants = buckets.groupBy("candidate", BUCKET).agg(
         F.max("level").alias("level"),
-        F.sum("occupied_ms").alias("occupied_ms"),
+        F.sum("occupied").alias("occupied"),
         F.sum((above & (F.col("stayed") > 0)).cast("long")).alias("cascades"),
         F.sum(F.when(above, F.col("stayed")).otherwise(0)).alias("moves"),
         F.max((F.col("stayed") > 0).cast("long")).alias("wakeups"),
     )
-    return instants.groupBy(*WHEEL_COLUMNS).agg(
-        (F.max("level") + 1).alias("levels"),
-        *(F.sum(name).alias(name) for name in ("occupied_ms", "cascades", "moves", "wakeups")),
-    )
+    sums = (F.sum(name) for name in ("occupied", "cascades", "moves", "wakeups"))
+    return instants.groupBy("candidate").agg(F.max("level") + 1, *sums)
 
 
-def _lateness(tasks: DataFrame, candidates: Sequence[WheelSize]) -> DataFrame:
-    ticks = _constants(sorted({(c.tick_ms,) for c in candidates}), ("tick_ms",))
-    due = _due_tick_ms(F.col("deadline_ms"), F.col("tick_ms"))
-    late = due - F.col("deadline_ms")
-    return (
-        tasks.select("*", F.explode(ticks).alias("tick"))
-        .select("deadline_ms", "end_ms", "tick.tick_ms")
-        .where(F.col("end_ms") > due)
-        .groupBy("tick_ms")
-        .agg(F.avg(late).alias("lateness_ms"), F.max(late).alias("max_lateness_ms"))
-    )
+def _lateness(wheel: WheelSize) -> tuple[Column, Column]:
+    """Return the average and the most ms that rounding up to the tick adds to an expiry."""
+    deadline, tick, scale = F.col("deadline_ms"), F.lit(wheel.tick), F.lit(wheel.scale)
+    late = F.pmod(F.pmod(-deadline, tick) * scale, tick)
+    late_ms = late / scale if wheel.scale > 1 else late
+    is_late = F.col("end_ms") > deadline + F.floor(late / scale)
+    return F.avg(F.when(is_late, late_ms)), F.max(F.when(is_late, late_ms))
 
 
-def _levels(candidates: Sequence[WheelSize], longest_ms: int) -> Column:
-    rows = []
-    for wheel in candidates:
-        widths = wheel.slot_widths(longest_ms)
-        for level, width in enumerate(widths):
-            below = widths[max(0, level - 1)]
-            sizes = (wheel.tick_ms, wheel.wheel_size)
-            rows.append((*sizes, level, below, width, width * wheel.wheel_size))
-    return _constants(rows, (*WHEEL_COLUMNS, "level", "below_ms", "slot_ms", "next_slot_ms"))
-
-
-def _constants(rows: Iterable[tuple[int, ...]], names: tuple[str, ...]) -> Column:
-    """Return an array of structs of 64-bit integers, the same in every row."""
-    return F.array(
-        *(
-            F.struct(*(F.lit(v).cast("long").alias(n) for v, n in zip(row, names, strict=True)))
-            for row in rows
-        )
-    )
-
-
-def _due_tick_ms(deadline: Column, tick: Column) -> Column:
-    """Round a deadline up to the tick at which it is due."""
-    return deadline + F.pmod(-deadline, tick)
-
-
-def _slot_start(time: Column, width: Column) -> Column:
-    """Return the start of the slot of `width` ms that contains `time`."""
-    return time - F.pmod(time, width)
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
+def _check_range(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
         raise ValueError(f"{name} is {value!r}; expected {least} to {most}")
 
 
-# The tick of a Timer's default, in the whole milliseconds that a journal knows.
-DEFAULT_TICK_MS: Final = ceil(TIMER_TICK_MS)
 # Part of the median timeout by which an expiry may be late.
 _MAX_LATE: Final = 0.01
 # A wheel with at most this part of the default's work is worth a change; works that differ by less
@@ -344,7 +285,8 @@ def _why(row: WheelRow, default: WheelRow | None, median_timeout_ms: int) -> str
         )
     against = "" if default is None else f", not {number(default.wakeups_per_second)}"
     moved = "" if default is None else f", not {number(default.moves_per_operation)}"
-    late_ms, part = row.max_lateness_ms, ""
+    # Whole milliseconds do not show what a tick below one adds.
+    late_ms, part = max(row.max_lateness_ms, row.tick_ms if row.tick_ms < 1 else 0), ""
     if late_ms and median_timeout_ms:
         part = f", {share(late_ms / median_timeout_ms)} of the median timeout"
     return (

@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
-from purgatory.spark.filesystem import file_system_for
+from purgatory.spark.filesystem import LITERAL_PATHS, file_system_for
 from purgatory.spark.session import temporary_settings
 from purgatory.spark.stream.checkpoint import read_last, read_last_entry, read_settings
 from purgatory.spark.stream.output import STAGING, StreamOutput, batch_of
@@ -146,7 +146,7 @@ def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> 
     A file that cannot be read is an error, whatever the settings of the session: its rows would
     be deleted with it.
     """
-    strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+    strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
     # A task for each core lists them; else each file would have a task of its own.
     tasks = {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}
     with wrapping_spark_errors(directory), temporary_settings(spark, tasks):

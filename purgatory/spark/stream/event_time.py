@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from purgatory.spark.filesystem import escape_glob
 from purgatory.spark.stream.packing import CLOSE, REACHED
 from purgatory.trace.validation import INT64_MIN
 
@@ -54,7 +55,7 @@ class ControlSource:
         """Return the rows as a streaming DataFrame with the columns `table` and `time_ms`."""
         # Spark refuses a directory that is not there.
         self._file_system.create(f"{self.path}/.there", "")
-        return spark.readStream.schema(_SCHEMA).options(**_OPTIONS).json(self.path)
+        return spark.readStream.schema(_SCHEMA).options(**_OPTIONS).json(escape_glob(self.path))
 
     def discard_applied(self, entry: CheckpointEntry) -> None:
         """Delete the files whose times are all in the state of `entry`.

@@ -45,8 +45,9 @@ from purgatory.spark.stream.event_time import IdleClock
 from purgatory.spark.stream.output import LATE, OUTCOMES, REJECTED
 from purgatory.spark.stream.packing import CLOSE, PACKED, SHARD, Packer
 from purgatory.spark.stream.processor import OUTPUT, ShardProcessor
-from purgatory.spark.stream.sources import JSON, control_rows
+from purgatory.spark.stream.sources import control_rows
 from purgatory.spark.tables import schema
+from purgatory.spark.tables.line_parser import JSON
 from purgatory.spark.tables.row_checks import EVENTS_TABLE, EXTENSIONS_TABLE, OPERATIONS_TABLE
 
 if TYPE_CHECKING:

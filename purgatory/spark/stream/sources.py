@@ -10,26 +10,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    IntegralType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    VariantType,
-)
+from pyspark.sql.types import IntegralType, LongType, StringType, StructField, StructType
 
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
-from purgatory.spark.filesystem import file_system_for
-from purgatory.spark.tables.reader import json_column
+from purgatory.spark.filesystem import LITERAL_PATHS, escape_glob, file_system_for
+from purgatory.spark.tables.line_parser import (
+    FILE,
+    JSON,
+    MESSAGES,
+    PLACE,
+    LineParser,
+    parsed_schema,
+)
+from purgatory.spark.tables.reader import PARQUET, format_of, parsed_lines
 from purgatory.spark.tables.row_checks import (
-    ParsedColumn,
     ParsedRows,
     TableSpec,
     good_columns,
@@ -40,7 +39,8 @@ from purgatory.spark.tables.row_checks import (
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS
 from purgatory.spark.tables.timestamps import (
     TIME_COLUMNS,
-    columns_of_nanoseconds,
+    footer_types,
+    is_nanoseconds,
     is_time,
     reads_nanoseconds_as_integers,
 )
@@ -66,18 +66,8 @@ ROWS: Final = StructType(
     ]
 )
 
-PARQUET: Final = "parquet"
-JSON: Final = "json"
 KAFKA: Final = "kafka"
 
-# Columns of an unchecked row besides those of its table: its file, its place there, and the row
-# itself if it could not be parsed.
-FILE: Final = "_file"
-PLACE: Final = "_place"
-MALFORMED: Final = "_malformed"
-
-_FORMATS: Final = {".parquet": PARQUET, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON}
-_COMPRESSED: Final = ".gz"
 # Of files in a micro-batch, unless the options say so: workers have its rows in memory.
 _MAX_BYTES: Final = str(64 * 2**20)
 _POLL_S: Final = 0.2  # how often to look for the first file
@@ -118,15 +108,17 @@ class Source:
         if self.format == KAFKA:
             return check_stream_rows(table, parse_messages(self._messages(spark), table))
         _check_one_file(spark, self, table)
-        rows = (
-            spark.readStream.format(self.format)
-            .options(**self._file_options(), columnNameOfCorruptRecord=MALFORMED)
-            .schema(_requested_schema(self.format, table))
-            .load(self.place)
-        )
-        place = "_metadata.row_index" if self.format == PARQUET else "_metadata.file_block_start"
-        file = F.substring_index("_metadata.file_path", "/", -1)
-        return check_stream_rows(table, rows.withColumns({FILE: file, PLACE: F.col(place)}))
+        # With its last component alone a file has the same name wherever the directory lies.
+        file = F.substring_index("_metadata.file_path", "/", -1).alias(FILE)
+        reader = spark.readStream.options(**self._file_options())
+        place = escape_glob(self.place)
+        if self.format == JSON:
+            lines = reader.format("text").option("lineSep", "\n").load(place)
+            position = F.col("_metadata.file_block_start").alias(PLACE)
+            return check_stream_rows(table, _parse_lines(lines, file, position, table, JSON))
+        rows = reader.schema(_requested_schema(table)).parquet(place)
+        rows = rows.select("*", file, F.col("_metadata.row_index").alias(PLACE))
+        return check_stream_rows(table, parse_rows(table, rows)._replace(file=F.col(FILE)))
 
     def _file_options(self) -> dict[str, str]:
         limited = {*self.options} & {"maxFilesPerTrigger", "maxBytesPerTrigger"}
@@ -141,24 +133,15 @@ class Source:
             raise missing_connector(spark, self.name) from error
 
 
-def check_stream_rows(table: TableSpec, rows: DataFrame) -> DataFrame:
-    """Check rows with `FILE`, `PLACE` and `MALFORMED`; return `ROWS`."""
-    columns = {}
-    for column in table.schema:
-        found = F.col(column.name)
-        columns[column.name] = (
-            json_column(column.name, column.dataType)
-            if isinstance(rows.schema[column.name].dataType, VariantType)
-            else ParsedColumn(found, found.cast("string"))
-        )
-    parsed = ParsedRows(rows, columns, F.col(FILE), F.col(MALFORMED))
+def check_stream_rows(table: TableSpec, parsed: ParsedRows) -> DataFrame:
+    """Check parsed rows, which have the column `PLACE`; return `ROWS`."""
     reason = rejection_reason(table, parsed)
-    flat = rows.select(
+    flat = parsed.rows.select(
         F.lit(table.name).alias("table"),
-        *good_columns(table, columns),
+        *good_columns(table, parsed.columns),
         reason.alias("reason"),
         F.when(reason.isNotNull(), row_as_text(parsed)).alias("row"),
-        F.col(FILE).alias("file"),
+        parsed.file.alias("file"),
         F.col(PLACE).alias("place"),
     )
     return _all_columns(flat.withColumn("time_ms", F.col(table.table.time_column)))
@@ -190,8 +173,8 @@ def directory_source(
     """
     place, names = _directory(spark, path)
     formats = {format_of(name): name for name in names}
-    if None in formats:
-        raise TableError(f"{path}: {formats[None]} is neither Parquet nor JSON by its name")
+    for found in formats.keys() - {PARQUET, JSON}:
+        raise TableError(f"{path}: {formats[found]} is neither Parquet nor JSON by its name")
     if len(formats) > 1:
         raise TableError(f"{path}: has files of both formats; a stream reads one of them")
     found = next(iter(formats), None)
@@ -235,27 +218,23 @@ def missing_connector(spark: SparkSession, name: str) -> SparkError:
     )
 
 
-def format_of(name: str) -> str | None:
-    """Return the format that a file name indicates; None for another one."""
-    return _FORMATS.get(PurePosixPath(name.removesuffix(_COMPRESSED)).suffix)
-
-
-def parse_messages(messages: DataFrame, table: TableSpec) -> DataFrame:
+def parse_messages(messages: DataFrame, table: TableSpec) -> ParsedRows:
     """Parse Kafka messages, a JSON object each, as rows of a table."""
-    value = F.col("value").cast("string")
-    row = F.try_parse_json(value)
-    is_object = F.coalesce(F.schema_of_variant(row).startswith("OBJECT"), F.lit(False))
-    columns = {
-        name: F.when(is_object, F.try_variant_get(row, f"$.{name}", "variant"))
-        for name in table.schema.names
-    }
     partition = F.lpad(F.col("partition").cast("string"), _OFFSET_DIGITS, "0")
-    return messages.select(
-        *(column.alias(name) for name, column in columns.items()),
-        F.when(~is_object, F.coalesce(value, F.lit(""))).alias(MALFORMED),
-        F.concat_ws("-", "topic", partition).alias(FILE),
-        F.col("offset").alias(PLACE),
-    )
+    file = F.concat_ws("-", "topic", partition).alias(FILE)
+    return _parse_lines(messages, file, F.col("offset").alias(PLACE), table, MESSAGES)
+
+
+def _parse_lines(
+    lines: DataFrame,
+    file: Column,
+    place: Column,
+    table: TableSpec,
+    format: str,  # noqa: A002 - as Spark calls it
+) -> ParsedRows:
+    parser, schema = LineParser(table.name, format), parsed_schema(table.name)
+    values = lines.select(F.col("value").cast("binary"), file, place)
+    return parsed_lines(values.mapInArrow(parser, schema), table)
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
@@ -270,7 +249,7 @@ def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> No
     if source.format == PARQUET and names:
         path = f"{place}/{names[0]}"
         with wrapping_spark_errors(path):
-            rows = spark.read.parquet(path)
+            rows = spark.read.options(**LITERAL_PATHS).parquet(path)
         _raise_if_timestamps(spark, rows, path)
         parse_rows(table, rows, f"{path}: ")
 
@@ -279,7 +258,8 @@ def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> Non
     """Refuse times that a stream would take for milliseconds, as it reads integers."""
     found = {column.name for column in rows.schema if is_time(column.name, column.dataType)}
     if reads_nanoseconds_as_integers(spark):
-        found |= columns_of_nanoseconds(spark, rows.inputFiles(), TIME_COLUMNS)
+        (types,) = footer_types(spark, [path], TIME_COLUMNS)
+        found |= {name for name, kind in types.items() if is_nanoseconds(kind)}
     if found:
         raise TableError(
             f"{path}: column {', '.join(sorted(found))} holds timestamps; a stream reads Unix "
@@ -287,14 +267,11 @@ def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> Non
         )
 
 
-def _requested_schema(format: str, table: TableSpec) -> StructType:  # noqa: A002 - as Spark calls it
-    """Return the schema to read files with.
-
-    For Parquet, all integers as 64 bits, so that one out of range is rejected. For JSON, variants:
-    a reader that expects a string turns any value into one.
-    """
-    columns = []
-    for column in table.schema:
-        datatype = LongType() if isinstance(column.dataType, IntegralType) else column.dataType
-        columns.append(StructField(column.name, datatype if format == PARQUET else VariantType()))
-    return StructType([*columns, StructField(MALFORMED, StringType())])
+def _requested_schema(table: TableSpec) -> StructType:
+    """Return the schema to read Parquet with: all integers as 64 bits, to reject those beyond."""
+    return StructType(
+        [
+            StructField(c.name, LongType() if isinstance(c.dataType, IntegralType) else c.dataType)
+            for c in table.schema
+        ]
+    )

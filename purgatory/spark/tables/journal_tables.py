@@ -89,10 +89,9 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
 def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
     """Return the path of a table in a directory; None if it has none."""
     file_system, directory = file_system_for(spark, path)
-    try:
-        names = file_system.names(directory)
-    except NotADirectoryError:
+    if not file_system.exists(directory) or file_system.size(directory) is not None:
         return None
+    names = file_system.names(directory)
     found = [name for name in names if name == table or name.startswith(f"{table}.")]
     if len(found) > 1:
         raise TableError(f"{path}: has several tables of {table}: {', '.join(found)}")

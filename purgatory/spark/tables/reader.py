@@ -1,37 +1,40 @@
 """Reads files and directories of a trace as checked DataFrames.
 
 `read_table` takes what `purgatory.trace` takes: Parquet, CSV and JSON lines, by suffix, and
-directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). The call itself reads
-names, schemas, headers and Parquet footers, so that an unreadable file is reported before work
-starts; rows are read when the DataFrame is used. Any thread may call.
+directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). A path that exists is
+that path, whatever characters it has. The call itself reads names, schemas, headers and Parquet
+footers, so that an unreadable file is reported before work starts; rows are read when the DataFrame
+is used. Any thread may call.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from typing import Final, NamedTuple
-from urllib.parse import unquote
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    IntegralType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType
 
 from purgatory.spark.errors import SPARK_ERRORS, TableError, error_message
+from purgatory.spark.filesystem import LITERAL_PATHS, FileSystem, file_system_for, find_paths
+from purgatory.spark.tables.line_parser import (
+    CSV,
+    FAULT,
+    FILE,
+    JSON,
+    PLACE,
+    SHOWN,
+    LineParser,
+    parsed_schema,
+    text_lines,
+)
 from purgatory.spark.tables.row_checks import (
     EVENTS_TABLE,
     EXTENSIONS_TABLE,
@@ -39,77 +42,116 @@ from purgatory.spark.tables.row_checks import (
     ParsedColumn,
     ParsedRows,
     TableSpec,
-    absent_column,
-    check_columns,
     check_rows,
     parse_rows,
 )
 from purgatory.spark.tables.schema import SEQUENCE
 from purgatory.spark.tables.timestamps import (
     TIME_COLUMNS,
-    columns_of_nanoseconds,
+    footer_types,
+    is_nanoseconds,
     ms_of_nanoseconds,
     read_nanoseconds_as_integers,
     reads_nanoseconds_as_integers,
 )
+from purgatory.trace.errors import BadValue, TraceError
+from purgatory.trace.text_formats import CsvRowReader, is_binary, object_of
 
-_FORMATS: Final = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
+if TYPE_CHECKING:
+    from purgatory.trace.tables import Table
+
+PARQUET: Final = "parquet"
+FORMATS: Final = {
+    ".parquet": PARQUET,
+    ".csv": CSV,
+    ".jsonl": JSON,
+    ".ndjson": JSON,
+    ".json": JSON,
 }
-_COMPRESSED: Final = ".gz"
 _IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
-_MALFORMED: Final = "_malformed"
-_FILE: Final = "_file"
 
-_NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(_FILE, StringType())])
+_NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FILE, StringType())])
 
 # A sequence number has the number of the file above the position in the file; bits of the latter.
 _FILE_SHIFT: Final = 40
 # monotonically_increasing_id counts the rows of a partition in its lower bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
-# What Spark says of a type that it cannot hold, and of files without a footer.
+# What Spark says of a type that it cannot hold, and of files whose types differ.
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
-_NO_SCHEMA: Final = "UNABLE_TO_INFER_SCHEMA"
+_DIFFERENT_TYPES: Final = "[CANNOT_MERGE_SCHEMAS]"
 _SAMPLED_LINES: Final = 20
 
 # A damaged or missing file must fail the job, whatever the settings of the caller's session are.
 _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+# Hadoop looks for checksums beside a local file, and takes a colon in their names for a scheme's.
+_WITHOUT_CHECKSUMS: Final = {
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
 
 
 class TraceFiles(NamedTuple):
-    """The files of a path: suffixes by format, and all names in order."""
+    """The files of a path, in order: all, and by format."""
 
-    suffixes: Mapping[str, Sequence[str]]
     names: Sequence[str]
+    by_format: Mapping[str, Sequence[str]]
 
 
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
-    Raises `TableError` if there are none. Skips files of other suffixes in a directory, and names
-    that begin with an underscore or a dot.
+    Raises `TableError` if there are none, and for one that is empty and may not be. Skips files of
+    other suffixes in a directory, and names that begin with an underscore or a dot. Of directories
+    in it, takes those named as partitions, `date=2026-11-21`, as the files in them.
     """
-    try:
-        found = spark.read.format("binaryFile").load(path).inputFiles()
-    except AnalysisException as error:
-        missing = error.getCondition() == "PATH_NOT_FOUND"
-        raise TableError(f"{path}: {'not found' if missing else error_message(error)}") from error
-    # A local file without its scheme.
-    names = sorted((re.sub("^file:/+", "/", uri) for uri in found), key=unquote)
-    suffixes: dict[str, set[str]] = {}
-    ours = {name: match for name in names if (match := _format_of(name))}
-    for kind, suffix in ours.values():
-        suffixes.setdefault(kind, set()).add(suffix)
-    if not ours:
-        known = ", ".join(_FORMATS)
+    file_system, _ = file_system_for(spark, path)
+    roots = find_paths(spark, path)
+    if not roots:
+        raise TableError(f"{path}: not found")
+    below = {name: size for root in roots for name, size in _files_below(file_system, root)}
+    by_format: dict[str, list[str]] = {}
+    order = sorted(below, key=lambda name: name.split("/"))
+    for name in order:
+        kind = format_of(name)
+        if kind is not None:
+            _check_not_empty(name, kind, below[name])
+            by_format.setdefault(kind, []).append(name)
+    if not by_format:
+        known = ", ".join(FORMATS)
         raise TableError(
             f"{path}: no file with a suffix of {known}, or .gz after one of the text formats"
         )
-    return TraceFiles({kind: sorted(found) for kind, found in suffixes.items()}, list(ours))
+    return TraceFiles([name for name in order if format_of(name)], by_format)
+
+
+def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]]:
+    """Yield files and their sizes."""
+    size = file_system.size(path)
+    if size is not None:
+        yield path, size
+        return
+    sizes = file_system.sizes(path)
+    for name in file_system.names(path):
+        if name.startswith((".", "_")):
+            continue
+        if name in sizes:
+            yield f"{path}/{name}", sizes[name]
+        elif "=" in name:
+            yield from _files_below(file_system, f"{path}/{name}")
+
+
+def format_of(name: str) -> str | None:
+    """Return the format that a file's name indicates; None for an unknown one."""
+    match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
+    kind = FORMATS.get(match[1].lower()) if match else None
+    return None if match and match[2] and kind == PARQUET else kind
+
+
+def _check_not_empty(name: str, kind: str, size: int) -> None:
+    if size == 0 and kind == PARQUET:
+        raise TableError(f"{name}: an empty file is no Parquet")
+    if size == 0 and kind == CSV:
+        raise TableError(f"{name}: empty, not even a header line")
 
 
 def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable:
@@ -120,17 +162,24 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
     path that is missing, unreadable or of no known format, and for a column that is missing or of a
     wrong type.
     """
-    files = find_files(spark, path)
-    parts = []
-    for kind, suffixes in files.suffixes.items():
-        only = {"pathGlobFilter": f"*{{{','.join(suffixes)}}}", **_READ_ALL}
-        try:
-            parsed = _PARSERS[kind](spark, path, table, only)
-        except SPARK_ERRORS as error:
-            raise TableError(f"{path}: {error_message(error)}") from error
-        if table in _IN_SEQUENCE:
-            parsed = _with_sequence(spark, files, parsed)
-        parts.append(check_rows(table, parsed))
+    try:
+        files = find_files(spark, path)
+        parsed = [
+            part
+            for kind, names in files.by_format.items()
+            for part in (
+                _parse_parquet(spark, names, table, path)
+                if kind == PARQUET
+                else [_parse_text(spark, kind, names, table, path)]
+            )
+        ]
+    except SPARK_ERRORS as error:
+        raise TableError(f"{path}: {error_message(error)}") from error
+    except OSError as error:
+        raise TableError(f"{path}: {error.strerror}") from error
+    if table in _IN_SEQUENCE:
+        parsed = [_with_sequence(spark, files, part) for part in parsed]
+    parts = [check_rows(table, part) for part in parsed]
     # By name: only some files of events may have its optional columns.
     union = partial(DataFrame.unionByName, allowMissingColumns=True)
     return CheckedTable(
@@ -139,169 +188,122 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
     )
 
 
+def _options(files: Iterable[str]) -> dict[str, str]:
+    has_colon = any(":" in re.sub("^file:", "", name) for name in files)
+    return {**_READ_ALL, **LITERAL_PATHS, **(_WITHOUT_CHECKSUMS if has_colon else {})}
+
+
 def _parse_parquet(
-    spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
-) -> ParsedRows:
+    spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
+) -> list[ParsedRows]:
+    """Parse files; those with different types of a column one by one."""
     # Merge the schemas of all files, so that a column that only some of them have is not lost.
-    reader = spark.read.options(**options).option("mergeSchema", "true")
+    reader = spark.read.options(**_options(files)).option("mergeSchema", "true")
     try:
-        rows = reader.parquet(path)
-    except PySparkException as error:
-        if error.getCondition() == _NO_SCHEMA:
-            raise TableError(f"{path}: an empty file is no Parquet") from error
-        if error.getCondition() != _ILLEGAL_TYPE or reads_nanoseconds_as_integers(spark):
+        rows = reader.parquet(*files)
+    except SPARK_ERRORS as error:
+        if _DIFFERENT_TYPES in str(error) and len(files) > 1:
+            return [row for file in files for row in _parse_parquet(spark, [file], table, file)]
+        if _condition(error) != _ILLEGAL_TYPE or reads_nanoseconds_as_integers(spark):
             raise
         read_nanoseconds_as_integers(spark)
-        rows = reader.parquet(path)
+        return _parse_parquet(spark, files, table, path)
     parsed = parse_rows(table, rows, f"{path}: ")
-    if reads_nanoseconds_as_integers(spark):
-        parsed = _with_nanoseconds(spark, rows.inputFiles(), parsed)
-    return _with_file_and_position(
-        parsed, _names_of(table, rows.columns), F.col("_metadata.row_index")
-    )
+    odd = _odd_columns(spark, rows, table)
+    if odd:
+        types = footer_types(spark, files, odd)
+        if len({*map(str, types)}) > 1:
+            return [row for file in files for row in _parse_parquet(spark, [file], table, file)]
+        parsed = _with_odd_columns(parsed, types[0], path)
+    names = [name for name in table.schema.names if name in rows.columns]
+    file, position = _file_column(), F.col("_metadata.row_index")
+    rows = parsed.rows.select(*names, file.alias(FILE), position.alias(PLACE))
+    return [parsed._replace(rows=rows, file=F.col(FILE))]
 
 
-def _with_nanoseconds(spark: SparkSession, files: Sequence[str], parsed: ParsedRows) -> ParsedRows:
-    """Let times that were read as integers of nanoseconds be milliseconds."""
+def _condition(error: BaseException) -> str | None:
+    return error.getCondition() if isinstance(error, PySparkException) else None
+
+
+def _odd_columns(spark: SparkSession, rows: DataFrame, table: TableSpec) -> list[str]:
+    """Return the columns of which only the footers tell what they hold."""
+    integers = reads_nanoseconds_as_integers(spark)
+    return [
+        column.name
+        for column in rows.schema
+        if column.name in table.schema.names
+        and (
+            isinstance(column.dataType, DecimalType)
+            or (integers and column.name in TIME_COLUMNS and isinstance(column.dataType, LongType))
+        )
+    ]
+
+
+def _with_odd_columns(parsed: ParsedRows, types: Mapping[str, str], path: str) -> ParsedRows:
+    """Let times of nanoseconds be milliseconds; refuse decimals that are no unsigned integers."""
     columns = dict(parsed.columns)
-    for name in columns_of_nanoseconds(spark, files, TIME_COLUMNS):
-        if name in columns:
-            value = ms_of_nanoseconds(columns[name].value)
-            columns[name] = columns[name]._replace(value=value)
+    for name, kind in types.items():
+        if is_nanoseconds(kind):
+            columns[name] = columns[name]._replace(value=ms_of_nanoseconds(columns[name].value))
+        elif kind.startswith("DECIMAL"):
+            raise TableError(f"{path}: column {name} holds {kind}, expected bigint")
     return parsed._replace(columns=columns)
 
 
-def _parse_csv(
-    spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
+def _parse_text(
+    spark: SparkSession, kind: str, files: Sequence[str], table: TableSpec, path: str
 ) -> ParsedRows:
-    reader = spark.read.options(**options).options(header="true", quote='"', escape='"')
-    header = reader.csv(path).columns
-    names = [name.strip() for name in header]
-    check_columns(table, names, f"{path}: ")
-    # Without enforceSchema, Spark refuses a file with another header when it reads it; its columns
-    # would be mixed up otherwise. multiLine: a quoted value may contain line breaks.
-    schema = ", ".join(f"{_quoted(name)} string" for name in [*header, _MALFORMED])
-    rows = (
-        reader.options(
-            enforceSchema="false", multiLine="true", columnNameOfCorruptRecord=_MALFORMED
-        )
-        .schema(schema)
-        .csv(path)
+    reader = spark.read.format("text").options(lineSep="\n", **_options(files))
+    _check_beginning(reader.load(files[0]), kind, table.table, path)
+    lines = reader.load(list(files)).select(
+        F.col("value").cast("binary"),
+        _file_column().alias(FILE),
+        _position_in_text_file().alias(PLACE),
     )
-    renamed = [
-        F.col(_quoted(header[names.index(name)])).alias(name) for name in _names_of(table, names)
-    ]
+    if kind == CSV and lines.rdd.getNumPartitions() > 1:
+        # A value may have line breaks, so one task reads all lines of a file, in order.
+        lines = lines.repartition(FILE).sortWithinPartitions(FILE, PLACE)
+    rows = lines.mapInArrow(LineParser(table.name, kind), parsed_schema(table.name))
+    return parsed_lines(rows, table)
+
+
+def parsed_lines(rows: DataFrame, table: TableSpec) -> ParsedRows:
+    """Return the rows of a `LineParser` as parsed rows."""
     columns = {
-        field.name: csv_column(field.name, field.dataType)
-        if field.name in names
-        else absent_column(field.dataType)
-        for field in table.schema
+        name: ParsedColumn(F.col(name), F.col(name).cast("string")) for name in table.schema.names
     }
-    none = F.lit(None).cast("string")
-    parsed = ParsedRows(rows, columns, none, F.col(_MALFORMED))
-    return _with_file_and_position(parsed, [*renamed, _MALFORMED], _position_in_text_file())
+    return ParsedRows(rows, columns, F.col(FILE), F.col(FAULT), F.col(SHOWN))
 
 
-def _names_of(table: TableSpec, names: Sequence[str]) -> list[str]:
-    """Return those of the table's columns that are present; other columns are ignored."""
-    return [name for name in table.schema.names if name in names]
+def _check_beginning(lines: DataFrame, kind: str, table: Table[Any], path: str) -> None:
+    """Raise `TableError` if the first lines of a file show that it is not of the table."""
+    value = F.col("value").cast("binary")
+    there = lines if kind == CSV else lines.where(F.trim("value") != "")
+    found = [bytes(row[0]) for row in there.select(value).limit(_SAMPLED_LINES).collect()]
+    try:
+        if kind == CSV:
+            CsvRowReader(Path(path), text_lines(found)).bind(table)
+        elif is_binary("".join(text_lines(found[:1]))):
+            raise TableError(f"{path}: not UTF-8 text")
+        elif names := {name for line in text_lines(found) for name in _names_of_object(line)}:
+            table.check_columns(path, names)
+    except TraceError as error:
+        raise TableError(str(error)) from error
 
 
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
-def csv_column(name: str, datatype: DataType) -> ParsedColumn:
-    """Parse a column that CSV gave as text."""
-    text = F.nullif(F.col(name), F.lit(""))
-    if isinstance(datatype, ArrayType):
-        return ParsedColumn(F.split(text, r"\|"), text)
-    if isinstance(datatype, IntegralType):
-        # Decimal digits only: a cast alone would accept more.
-        return ParsedColumn(
-            F.when(text.rlike(r"^\s*[+-]?[0-9]+\s*$"), text.try_cast("bigint")), text
-        )
-    if isinstance(datatype, BooleanType):
-        # A cast would accept more words.
-        truth = F.when(F.lower(text) == "true", True).when(F.lower(text) == "false", False)
-        return ParsedColumn(truth, text)
-    return ParsedColumn(text, text)
-
-
-def _parse_json(
-    spark: SparkSession, path: str, table: TableSpec, options: Mapping[str, str]
-) -> ParsedRows:
-    lines = spark.read.options(**options).text(path)
-    check_columns(table, _names_in(lines, table), f"{path}: ")
-    # As variants, since a reader that expects a string turns any value into one.
-    schema = ", ".join(f"{name} variant" for name in table.schema.names)
-    rows = (
-        spark.read.options(**options)
-        .option("columnNameOfCorruptRecord", _MALFORMED)
-        .schema(f"{schema}, {_MALFORMED} string")
-        .json(path)
-    )
-    columns = {field.name: json_column(field.name, field.dataType) for field in table.schema}
-    parsed = ParsedRows(rows, columns, F.lit(None).cast("string"), F.col(_MALFORMED))
-    return _with_file_and_position(
-        parsed, [*table.schema.names, _MALFORMED], _position_in_text_file()
-    )
-
-
-def _names_in(lines: DataFrame, table: TableSpec) -> Sequence[str]:
-    """Return the names in the first lines, or else all of the table."""
-    names: set[str] = set()
-    for row in lines.where(F.trim("value") != "").limit(_SAMPLED_LINES).collect():
-        names |= _names_of_object(row.value)
-    return sorted(names) or table.schema.names
-
-
-def _names_of_object(line: str) -> set[str]:
+def _names_of_object(line: str) -> Iterable[str]:
     """Return the names in a line of JSON; none if no object."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return set()
-    return set(found) if isinstance(found, dict) else set()
+        return object_of(line)
+    except BadValue:
+        return ()
 
 
-def json_column(name: str, datatype: DataType) -> ParsedColumn:
-    """Parse a column that JSON gave as a variant."""
-    column = F.col(name)
-    kind = F.schema_of_variant(column)
-    shown = F.when(
-        kind != "VOID", F.coalesce(column.try_cast("string"), F.to_json(F.struct(column)))
-    )
-    wanted, found = _VARIANTS.get(type(datatype), _INTEGER)
-    return ParsedColumn(F.when(kind.isin(*found), F.try_variant_get(column, "$", wanted)), shown)
-
-
-# For a type of column, the type to cast to and the types that a JSON value may have.
-_VARIANTS: Final[dict[type[DataType], tuple[str, tuple[str, ...]]]] = {
-    StringType: ("string", ("STRING",)),
-    BooleanType: ("boolean", ("BOOLEAN",)),
-    ArrayType: ("array<string>", ("ARRAY<STRING>", "ARRAY<VOID>")),
-}
-_INTEGER: Final = ("bigint", ("BIGINT",))
-
-_PARSERS: Final[
-    dict[str, Callable[[SparkSession, str, TableSpec, Mapping[str, str]], ParsedRows]]
-] = {
-    "parquet": _parse_parquet,
-    "csv": _parse_csv,
-    "json": _parse_json,
-}
-
-
-def _with_file_and_position(
-    parsed: ParsedRows, columns: Sequence[Column | str], position: Column
-) -> ParsedRows:
-    """Add the file of each row and its position there."""
+def _file_column() -> Column:
+    """Return the path of the file of a row, without the scheme of local disks."""
     name = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
-    rows = parsed.rows.select(*columns, name.alias(_FILE), position.alias(SEQUENCE))
     # Decode the URI. try_url_decode would turn a plus sign, which is one here, into a space.
-    file = F.try_url_decode(F.replace(_FILE, F.lit("+"), F.lit("%2B")))
-    return parsed._replace(rows=rows, file=file)
+    return F.try_url_decode(F.replace(name, F.lit("+"), F.lit("%2B")))
 
 
 def _position_in_text_file() -> Column:
@@ -319,20 +321,12 @@ def _position_in_text_file() -> Column:
 def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
     """Add the column `seq`: number of the file, then position in it."""
     if len(files.names) == 1:
-        return parsed._replace(extra=[F.col(SEQUENCE)])
-    numbers = local_table(spark, _NUMBERS, enumerate(files.names))
-    rows = parsed.rows.join(F.broadcast(numbers), _FILE, "left")
-    seq = F.shiftleft("_number", _FILE_SHIFT) + F.col(SEQUENCE)
+        return parsed._replace(extra=[F.col(PLACE).alias(SEQUENCE)])
+    names = enumerate(re.sub("^file:/+", "/", name) for name in files.names)
+    numbers = local_table(spark, _NUMBERS, names)
+    rows = parsed.rows.join(F.broadcast(numbers), FILE, "left")
+    seq = F.shiftleft("_number", _FILE_SHIFT) + F.col(PLACE)
     return parsed._replace(rows=rows, extra=[seq.alias(SEQUENCE)])
-
-
-def _format_of(name: str) -> tuple[str, str] | None:
-    """Return a file's format and its suffix; None for an unknown one."""
-    match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
-    kind = _FORMATS.get(match[1].lower()) if match else None
-    if match is None or kind is None or (match[2] and kind == "parquet"):
-        return None
-    return kind, match[0]
 
 
 def local_table(

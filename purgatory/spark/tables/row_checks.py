@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Whether a row is good; a column of `CheckedTable.marked`.
 IS_GOOD: Final = "_is_good"
 
-_MAX_SHOWN: Final = 60  # characters of a bad value
+MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 _DURATION: Final = f"{_INT64}, 0 or more"
@@ -98,14 +98,15 @@ class TableSpec(NamedTuple):
 class ParsedRows(NamedTuple):
     """The parsed rows of a table, and the expressions that give its columns.
 
-    `file`: the file that a row came from. `malformed`: the row itself if it could not be parsed,
-    else null. `extra`: further columns for the good rows.
+    `file`: the file that a row came from. `fault`, `shown`: the reason and the text of a row that
+    its parser found to be bad, else null. `extra`: further columns for the good rows.
     """
 
     rows: DataFrame
     columns: Mapping[str, ParsedColumn]
     file: Column
-    malformed: Column
+    fault: Column
+    shown: Column
     extra: Sequence[Column] = ()
 
 
@@ -159,7 +160,7 @@ def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
 
 def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
     """Tell whether a row breaks no rule; true where `rejection_reason` is null, and less work."""
-    return reduce(and_, map(_holds, table.rules(parsed.columns)), parsed.malformed.isNull())
+    return reduce(and_, map(_holds, table.rules(parsed.columns)), parsed.fault.isNull())
 
 
 def _holds(rule: Rule) -> Column:
@@ -188,14 +189,14 @@ def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
         F.when(~_holds(rule), _reason(rule, parsed.columns[rule.column]))
         for rule in table.rules(parsed.columns)
     ]
-    broken = F.when(parsed.malformed.isNotNull(), "the row cannot be taken apart")
-    return F.coalesce(broken, *rules)
+    # A text with other bytes would stop the Python worker that takes it.
+    return F.make_valid_utf8(F.coalesce(parsed.fault, *rules))
 
 
 def row_as_text(parsed: ParsedRows) -> Column:
-    """Return the row as JSON, or unparsed as its original text."""
+    """Return the row as JSON, or as the text that its parser shows."""
     there = (name for name in parsed.columns if name in parsed.rows.columns)
-    return F.coalesce(parsed.malformed, F.to_json(F.struct(*there)))
+    return F.make_valid_utf8(F.coalesce(parsed.shown, F.to_json(F.struct(*there))))
 
 
 def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows:
@@ -215,7 +216,7 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
         else:
             columns[field.name] = absent_column(field.dataType)
     none = F.lit(None).cast("string")
-    return ParsedRows(rows, columns, file=none, malformed=none)
+    return ParsedRows(rows, columns, file=none, fault=none, shown=none)
 
 
 def absent_column(datatype: DataType) -> ParsedColumn:
@@ -263,8 +264,8 @@ def _widest(datatype: DataType) -> DataType:
 
 def _reason(rule: Rule, column: ParsedColumn) -> Column:
     shown = F.when(
-        F.length(column.shown) > _MAX_SHOWN,
-        F.concat(F.left(column.shown, F.lit(_MAX_SHOWN - 3)), F.lit("...")),
+        F.length(column.shown) > MAX_SHOWN,
+        F.concat(F.left(column.shown, F.lit(MAX_SHOWN - 3)), F.lit("...")),
     )
     value = F.coalesce(shown, column.shown)
     found = F.coalesce(F.concat(F.lit("'"), value, F.lit("'")), F.lit("nothing"))

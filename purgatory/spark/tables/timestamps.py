@@ -7,13 +7,12 @@ With a setting it reads them as integers. Any thread may call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, TimestampNTZType, TimestampType
 
-from purgatory.spark.errors import TableError
 from purgatory.trace.tables import TABLES
 
 if TYPE_CHECKING:
@@ -55,40 +54,32 @@ def reads_nanoseconds_as_integers(spark: SparkSession) -> bool:
     return spark.conf.get(_AS_INTEGERS, "false") == "true"
 
 
-def columns_of_nanoseconds(
-    spark: SparkSession, files: Sequence[str], names: Collection[str]
-) -> set[str]:
-    """Return those of some columns that are timestamps of nanoseconds, by the files' footers.
-
-    `files`: as `inputFiles` of a DataFrame has them. Raises `TableError` if a column is that in
-    some files only.
-    """
-    found = [_columns_of(spark, file, names) for file in files]
-    for file, columns in zip(files, found, strict=True):
-        if columns != found[0]:
-            name = ", ".join(sorted(columns ^ found[0]))
-            raise TableError(f"{file}: column {name} is not of the type that it has in {files[0]}")
-    return set().union(*found)
+def is_nanoseconds(kind: str) -> bool:
+    """Tell whether a logical type of Parquet is that of timestamps of nanoseconds."""
+    return kind.startswith(_NANOSECONDS)
 
 
-def _columns_of(spark: SparkSession, file: str, names: Collection[str]) -> set[str]:
+def footer_types(
+    spark: SparkSession, files: Iterable[str], names: Collection[str]
+) -> list[dict[str, str]]:
+    """Return the logical types of some columns in each file, as the footers have them."""
+    return [_types_in(spark, file, names) for file in files]
+
+
+def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[str, str]:
     context = spark.sparkContext
     jvm = context._jvm
     assert jvm is not None
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
     settings = context._jsc.hadoopConfiguration()
+    path = jvm.org.apache.hadoop.fs.Path(file)
     source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
     try:
         schema = reader.getFileMetaData().getSchema()
-        kinds = {
-            name: str(schema.getType(name).getLogicalTypeAnnotation())
-            for name in names
-            if schema.containsField(name)
-        }
+        there = [name for name in names if schema.containsField(name)]
+        return {name: str(schema.getType(name).getLogicalTypeAnnotation()) for name in there}
     finally:
         reader.close()
-    return {name for name, kind in kinds.items() if kind.startswith(_NANOSECONDS)}
 
 
 def _floor_div(count: Column, unit: int) -> Column:

@@ -35,8 +35,8 @@ from purgatory.spark.report.tables import (
     timeout_table,
     wheel_cells,
 )
-from purgatory.spark.report.wheel_tuning import DEFAULT_TICK_MS, choose_wheel
-from timingwheel.lowlevel import DEFAULT_WHEEL_SIZE
+from purgatory.spark.report.wheel_tuning import choose_wheel
+from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import Report
@@ -223,6 +223,8 @@ def _wheels(report: Report) -> str:
                 "coarser tick wakes less and expires later; a larger one moves operations less and "
                 "takes more memory. Cascades are buckets whose operations are placed again, moves "
                 "those operations; lateness is what rounding up to the tick adds to an expiry. "
+                "The journal counts whole milliseconds, so of ticks below one it shows neither "
+                "lateness nor more wake-ups. "
                 "Recommended is, of those that are at most a percent of the median timeout late, "
                 "the one that wakes least; the default "
                 f"({DEFAULT_TICK_MS} ms, {DEFAULT_WHEEL_SIZE} slots) unless that saves a fifth."

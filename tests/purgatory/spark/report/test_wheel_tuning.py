@@ -1,19 +1,17 @@
 """Wheel tuning, compared with a real Timer that is driven through the same deadlines."""
 
-import math
 import random
 from collections import defaultdict
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from purgatory.spark.report.content import WheelRow
-from purgatory.spark.report.wheel_memory import compare_wheels_in_memory
+from purgatory.spark.report.wheel_buckets import MAX_WAIT, WheelSize
 from purgatory.spark.report.wheel_tuning import (
     MAX_TICK_MS,
-    MAX_WAIT_MS,
     MAX_WHEEL_SIZE,
-    WheelSize,
     choose_wheel,
     compare_wheels,
     wheel_sizes,
@@ -26,7 +24,7 @@ from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 @pytest.fixture(params=["in Spark", "in memory"])
 def compared(request):
     """Return a function that compares wheels, as a list of rows."""
-    return compare_wheels_in_memory if request.param == "in memory" else compare_wheels
+    return partial(compare_wheels, in_memory=request.param == "in memory")
 
 
 def random_rows(seed: int) -> list[Outcome]:
@@ -42,13 +40,20 @@ def random_rows(seed: int) -> list[Outcome]:
     return rows
 
 
+UNIT_NS = 10**5
+UNITS = 10**6 // UNIT_NS  # in a millisecond
+
+
 class DrivenTimer:
-    """Drives a Timer through outcomes, instant by instant, and records what it did."""
+    """Drives a Timer through outcomes, instant by instant, and records what it did.
+
+    Instants are in units of a tenth of a millisecond, which is all that these ticks need.
+    """
 
     def __init__(self, rows: list[Outcome], wheel: WheelSize) -> None:
         self.wakeups = 0
         self.moves = 0
-        self.late: list[int] = []
+        self.late: list[float] = []
         self.stays: dict[tuple[int, int], list[int]] = {}  # of buckets: first and last instant
         self._empty_cascades = 0
         self._tasks: dict[str, TimerTask] = {}
@@ -77,11 +82,11 @@ class DrivenTimer:
     def _run(self, rows: list[Outcome]) -> None:
         starts, ends = defaultdict(list), defaultdict(list)
         for r in rows:
-            starts[r.submitted_ms].append(r)
-            ends[r.at_ms if r.outcome == "completed" else None].append(r)
+            starts[r.submitted_ms * UNITS].append(r)
+            ends[r.at_ms * UNITS if r.outcome == "completed" else None].append(r)
         instants = sorted({*starts, *ends} - {None}, reverse=True)
         while (now := self._next(instants)) is not None:
-            self._clock.advance_to(now)
+            self._clock.advance(timedelta(microseconds=(now - self._now()) * UNIT_NS // 1000))
             self._look(now)
             self._end(ends[now])
             self._advance()
@@ -91,11 +96,16 @@ class DrivenTimer:
 
     def _next(self, instants: list[int]) -> int | None:
         """Return the next instant at which an operation is submitted, ends, or comes due."""
-        now, delay = self._clock(), self._timer.delay_to_next()
+        now, delay = self._now(), self._timer.delay_to_next()
         while instants and instants[-1] <= now:
             instants.pop()
-        times = instants[-1:] if delay is None else [*instants[-1:], now + round(delay * 1000)]
+        times = (
+            instants[-1:] if delay is None else [*instants[-1:], now + round(delay * 1000 * UNITS)]
+        )
         return min(times, default=None)
+
+    def _now(self) -> int:
+        return self._clock.now_ns() // UNIT_NS
 
     def _end(self, rows: list[Outcome]) -> None:
         for r in rows:
@@ -118,14 +128,14 @@ class DrivenTimer:
                 self._tasks[r.op_id] = self._timer.schedule(delay, self._fire, r.deadline_ms)
 
     def _fire(self, deadline_ms: int) -> None:
-        self.late.append(self._clock() - deadline_ms)
+        self.late.append((self._clock.now_ns() - deadline_ms * 10**6) / 10**6)
 
     def _look(self, now: int) -> None:
-        """Record the buckets that were occupied in the previous millisecond."""
+        """Record the buckets that were occupied in the previous unit."""
         for bucket in self._timer._wheel_state.queue.snapshot():
             if len(bucket):
-                expiration_ms = bucket.expiration_ns // 10**6
-                stay = self.stays.setdefault((bucket.level, expiration_ms), [now - 1, now])
+                expiration = bucket.expiration_ns // UNIT_NS
+                stay = self.stays.setdefault((bucket.level, expiration), [now - 1, now])
                 stay[1] = now
 
 
@@ -133,12 +143,12 @@ class DrivenTimer:
 def test_does_what_a_timer_does(spark, compared, seed):
     """Cascades, moves, wake-ups, buckets and lateness are exactly those of a real Timer."""
     rows = random_rows(seed)
-    candidates = wheel_sizes((1, 7, 100), (2, 20))
+    candidates = wheel_sizes((0.2, 0.7, 1, 7, 100), (2, 20))
     table = compared(outcomes_frame(spark, rows), candidates, 5000)
     span = max(r.at_ms for r in rows) - min(r.submitted_ms for r in rows)
     for wheel, found in zip(candidates, table, strict=True):
         timer = DrivenTimer(rows, wheel)
-        occupied = sum(last - first for first, last in timer.stays.values())
+        occupied = sum(last - first for first, last in timer.stays.values()) / UNITS
         assert (found.tick_ms, found.wheel_size) == (wheel.tick_ms, wheel.wheel_size)
         assert (found.cascades, found.wakeups) == (timer.cascades, timer.wakeups), wheel
         assert found.cascades_per_operation == timer.cascades / len(rows)
@@ -171,21 +181,32 @@ def test_nothing_to_place(spark, compared):
 
 def test_the_longest_waits(spark, compared):
     """Timeouts and times at the ends of their range do not overflow."""
-    far = 2**62 - MAX_WAIT_MS
+    far = 2**62 - MAX_WAIT
     rows = [
         make_outcome(0, 0, 2**62, 2**62),
-        make_outcome(1, far, MAX_WAIT_MS),
+        make_outcome(1, far, MAX_WAIT),
         make_outcome(2, -far, 2**61, -far + 1),
     ]
-    corners = [WheelSize(1, 2), WheelSize(3, 999), WheelSize(MAX_TICK_MS, MAX_WHEEL_SIZE)]
+    corners = [
+        *(WheelSize(0.01, 2), WheelSize(0.99, MAX_WHEEL_SIZE)),
+        *(WheelSize(1, 2), WheelSize(3, 999), WheelSize(MAX_TICK_MS, MAX_WHEEL_SIZE)),
+    ]
     table = compared(outcomes_frame(spark, rows), corners, 2**62)
-    assert [found.levels for found in table] == [46, 5, 1]
+    assert [found.levels for found in table][2:] == [46, 5, 1]
     assert all(found.wakeups >= 2 for found in table)
 
 
 @pytest.mark.parametrize(
     ("tick_ms", "size", "named"),
-    [(0, 20, "tick_ms is 0"), (1, 1, "wheel_size is 1"), (2**32, 20, "tick_ms is 4294967296")],
+    [
+        (0, 20, "tick_ms is 0"),
+        (0.001, 20, "tick_ms is 0.001"),
+        (0.125, 20, "tick_ms is 0.125; expected hundredths"),
+        (float("nan"), 20, "tick_ms is nan"),
+        (float("inf"), 20, "tick_ms is inf"),
+        (1, 1, "wheel_size is 1"),
+        (2**32, 20, "tick_ms is 4294967296"),
+    ],
 )
 def test_dimensions_of_no_wheel(tick_ms, size, named):
     """An impossible tick or size is named."""
@@ -204,7 +225,7 @@ def wheel(tick, size, wakeups, moves):
     return WheelRow(tick, size, 3, 1.0, 1, 0.1, moves, 1, wakeups, 0.0, tick - 1)
 
 
-DEFAULT = wheel(1, 64, 900.0, 2.0)
+DEFAULT = wheel(0.2, 64, 900.0, 2.0)
 
 
 def test_of_those_late_by_a_percent_the_one_that_wakes_least():
@@ -226,18 +247,22 @@ def test_the_default_stays_if_no_other_is_clearly_better():
 
 def test_a_default_with_nothing_to_do_stays():
     """Saving a wake-up in an hour is not worth a change."""
-    choice = choose_wheel([wheel(1, 64, 0.01, 2), wheel(10, 20, 0.0, 0)], 60_000)
+    choice = choose_wheel([wheel(0.2, 64, 0.01, 2), wheel(10, 20, 0.0, 0)], 60_000)
     assert choice.is_default
     assert "leave it" in choice.why
 
 
 def test_the_default_is_that_of_a_timer():
-    """Its tick is rounded up to whole milliseconds, which a journal counts."""
+    """It is among the candidates, and no wheel with another tick or size counts as it."""
     timer = Timer(clock=ManualClock(), executor=InlineExecutor())
     (level, *_) = timer.levels()
     tick_ms, size = level.tick_ms, len(level.slots)
-    choice = choose_wheel([wheel(math.ceil(tick_ms), size, 1, 1)], 1000)
-    assert choice.is_default
+    assert WheelSize(tick_ms, size) in wheel_sizes()
+    assert choose_wheel([wheel(tick_ms, size, 1, 1)], 1000).is_default
+    for other in wheel_sizes():
+        choice = choose_wheel([wheel(*other, 1, 1)], 1000)
+        assert choice.is_default == (other == (tick_ms, size))
+        assert choice.call == f"Timer(tick_ms={other.tick_ms}, wheel_size={other.wheel_size})"
 
 
 def test_without_the_default_among_them():

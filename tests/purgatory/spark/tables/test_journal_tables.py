@@ -83,7 +83,7 @@ def test_missing(spark, tmp_path):
 BAD = {
     ",a,completed,5,k,0,9,5,0": "column op_id: nothing",
     "o1,a,done,5,k,0,9,5,0": "column outcome: 'done', expected completed, failed, expired",
-    "o1,a,expired,9,k,0,9,9,0": "column by_key: 'k', expected a key only if it is completed",
+    "o1,a,expired,9,k,0,9,9,0": "column by_key: 'k', expected no key, as the operation is expired",
     "o1,a,expired,x,,0,9,9,0": "column at_ms: 'x', expected an integer of 64 bits",
     f"o1,a,expired,9,,{-FARTHEST_MS - 1},9,9,0": "expected a time within",
     "o1,a,expired,9,,0,9,-1,0": "column waited_ms: '-1'",

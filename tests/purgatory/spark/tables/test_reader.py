@@ -2,14 +2,26 @@
 
 import gzip
 import json
+from decimal import Decimal
+from functools import reduce
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame
 
 from purgatory.spark.errors import SparkError, TableError, wrapping_spark_errors
-from purgatory.spark.tables.reader import find_files, local_table, read_table
+from purgatory.spark.tables.line_parser import CSV, JSON
+from purgatory.spark.tables.reader import (
+    PARQUET,
+    find_files,
+    format_of,
+    local_table,
+    read_table,
+)
 from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
 from purgatory.spark.tables.schema import OPERATIONS
-from purgatory.trace import SkippedRows
+from purgatory.trace import KeyEvent, SkippedRows, TraceError, write_events
 from purgatory.trace import read_events as read_events_in_process
 from purgatory.trace import read_operations as read_operations_in_process
 
@@ -209,16 +221,59 @@ def test_a_column_that_only_some_parquet_files_have_is_not_lost(spark, tmp_path)
     assert dict(values(good.select("op_id", "need"))) == {"a": 1, "b": 2}
 
 
-def test_a_directory_that_spark_wrote(spark, tmp_path):
-    """A directory partitioned by a column of the table is read."""
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+@pytest.mark.parametrize("partition", ["key=zzz", "at_ms=5", "hold_ms=7/failed=true", "date=1"])
+def test_names_of_directories_are_no_columns(spark, tmp_path, suffix, partition):
+    """What a file holds counts, as in a replay, whatever its directory is called."""
+    below = tmp_path / "in" / partition
+    below.mkdir(parents=True)
+    (tmp_path / "in" / "other").mkdir()  # no partition: its files are not of the table
+    with write_events(tmp_path / "in" / "other" / f"no{suffix}") as out:
+        out.write(KeyEvent("no", 1))
+    with write_events(below / f"e{suffix}") as out:
+        out.write(KeyEvent("a", 1))
+    assert [KeyEvent("a", 1)] == list(read_events_in_process(tmp_path / "in"))
+    good = read_table(spark, str(tmp_path / "in"), EVENTS_TABLE).good
+    assert values(good.select("key", "at_ms")) == [("a", 1)]
+    assert {0} >= {row.hold_ms for row in good.collect() if "hold_ms" in good.columns}
+
+
+def test_a_column_that_only_the_directory_names_is_missing(spark, tmp_path):
+    """A replay refuses such files, too."""
     frame = spark.createDataFrame([("a", 1), ("b", 2)], "key string, at_ms long")
     frame.write.partitionBy("at_ms").parquet(f"{tmp_path}/out")
-    assert sorted(
-        values(read_table(spark, f"{tmp_path}/out", EVENTS_TABLE).good.select("key", "at_ms"))
-    ) == [
-        ("a", 1),
-        ("b", 2),
-    ]
+    with pytest.raises(TableError, match="not a table of events, it has no column at_ms"):
+        read_table(spark, f"{tmp_path}/out", EVENTS_TABLE)
+
+
+ODD_NAMES = ["run[1]", "a{b,c}", "q?*", "a:b", "x y+%20", "back\\slash"]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_a_path_that_exists_is_that_path(spark, tmp_path, suffix):
+    """Characters of globs and of schemes are names, of files and of directories."""
+    for name in ODD_NAMES:
+        (tmp_path / name).mkdir()
+        for path in (tmp_path / f"{name}{suffix}", tmp_path / name / f"{name}{suffix}"):
+            with write_events(path) as out:
+                out.write(KeyEvent(name, 1))
+    for name in ("run1", "ab", "ac", "qxx"):  # what the globs would find
+        with write_events(tmp_path / f"{name}{suffix}") as out:
+            out.write(KeyEvent("another", 1))
+    paths = [f"{tmp_path}/{name}{end}" for name in ODD_NAMES for end in ("", suffix)]
+    tables = [read_table(spark, path, EVENTS_TABLE).good.select("key") for path in paths]
+    found = values(reduce(DataFrame.union, tables))
+    assert found == [(name,) for name in ODD_NAMES for _ in range(2)]
+
+
+def test_a_path_that_does_not_exist_may_be_a_glob(spark, tmp_path):
+    """It stands for all that match it."""
+    for name in ("run1.csv", "run2.csv", "other.csv"):
+        write(tmp_path / name, EVENTS_CSV.replace("a,", f"{name},"))
+    good = read_table(spark, f"{tmp_path}/run[12].csv", EVENTS_TABLE).good.orderBy("seq")
+    assert [row.key for row in good.collect()] == ["run1.csv", "b", "run2.csv", "b"]
+    with pytest.raises(TableError, match=r"run\[34\]\.csv: not found"):
+        read_table(spark, f"{tmp_path}/run[34].csv", EVENTS_TABLE)
 
 
 def bad_files(directory):
@@ -232,7 +287,7 @@ def bad_files(directory):
     return {
         "missing.csv": "not a table of events, it has no column at_ms",
         "missing.jsonl": "not a table of events, it has no column at_ms",
-        "empty.csv": "not a table of events, it has no column key, at_ms",
+        "empty.csv": "empty, not even a header line",
         "bad.parquet": "bad.parquet is not a Parquet file",
         "no.suffix": "no file with a suffix of .parquet, .csv, .jsonl",
         "nothing": "no file with a suffix of .parquet, .csv, .jsonl",
@@ -259,22 +314,56 @@ def test_wrong_types_of_parquet_are_named_at_once(spark, tmp_path):
 
 
 def test_parquet_files_of_different_types_are_refused(spark, tmp_path):
-    """Files with different types of a column are refused, not read as nulls."""
+    """A file with another type of a column is refused by name, not read as nulls."""
     for name, kind in (("1", "long"), ("2", "string")):
         frame = spark.createDataFrame([("a", None)], f"key string, at_ms {kind}").coalesce(1)
         frame.write.parquet(f"{tmp_path}/e/n={name}")
-    with pytest.raises(TableError, match=r"BIGINT.*STRING|STRING.*BIGINT"):
+    with pytest.raises(TableError, match=r"n=2/.*: column at_ms holds string, expected bigint"):
         read_table(spark, f"{tmp_path}/e", EVENTS_TABLE)
 
 
-def test_csv_files_with_different_headers_are_refused(spark, tmp_path):
-    """Files with different headers are refused, as their columns would be mixed up."""
+TIMES = {
+    "int32": pa.array([5], pa.int32()),
+    "int64": pa.array([5], pa.int64()),
+    "uint64": pa.array([5], pa.uint64()),
+    "ms": pa.array([5], pa.timestamp("ms")),
+    "ns": pa.array([5_000_000], pa.timestamp("ns")),
+}
+
+
+def test_parquet_files_with_different_kinds_of_integers_and_times(spark, tmp_path):
+    """Each file is read by its own types, as in a replay."""
+    for name, times in TIMES.items():
+        pq.write_table(pa.table({"key": [name], "at_ms": times}), tmp_path / f"{name}.parquet")
+    wanted = list(read_events_in_process(tmp_path))
+    good = read_table(spark, str(tmp_path), EVENTS_TABLE).good.orderBy("seq")
+    assert [row[:2] for row in wanted] == values(good.select("key", "at_ms"))
+    assert {row.at_ms for row in wanted} == {5}
+
+
+@pytest.mark.parametrize("digits", [9, 18, 20, 38])
+def test_decimals_are_refused(spark, tmp_path, digits):
+    """Those of 20 digits, too, though Spark reads unsigned integers as such."""
+    times = pa.array([Decimal(5)], pa.decimal128(digits, 0))
+    pq.write_table(pa.table({"key": ["a"], "at_ms": times}), tmp_path / "e.parquet")
+    with pytest.raises(TraceError, match="column at_ms holds decimal"):
+        read_events_in_process(tmp_path)
+    with pytest.raises(TableError, match=r"(?i)column at_ms holds decimal.*expected bigint"):
+        read_table(spark, str(tmp_path), EVENTS_TABLE)
+
+
+def test_each_csv_file_has_a_header_of_its_own(spark, tmp_path):
+    """A file without a column is refused when the reading comes to it, by its name."""
     write(tmp_path / "1.csv", EVENTS_CSV)
-    write(tmp_path / "2.csv", "at_ms,key\n1,a\n")
+    write(tmp_path / "2.csv", "at_ms,more,key\n1,2,c\n")
+    good = read_table(spark, str(tmp_path), EVENTS_TABLE).good.orderBy("seq")
+    assert values(good.select("key", "at_ms")) == [("a", 1), ("b", 2), ("c", 1)]
+    write(tmp_path / "3.csv", "key\na\n")
     checked = read_table(spark, str(tmp_path), EVENTS_TABLE)
-    with pytest.raises(SparkError, match=r"2\.csv.*header does not conform"):
+    with pytest.raises(SparkError, match=r"^reading: .*3\.csv: not a table of events") as raised:
         with wrapping_spark_errors("reading"):
             checked.rejected.count()
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("ignore", ["true", "false"])
@@ -292,18 +381,38 @@ def test_a_damaged_file_stops_the_reading(spark, tmp_path, ignore):
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.parquet", PARQUET),
+        ("part-0.snappy.parquet", PARQUET),
+        ("a.json", JSON),
+        ("a.jsonl.gz", JSON),
+        ("a.ndjson", JSON),
+        ("a.csv", CSV),
+        ("a.CSV.gz", CSV),
+        ("a.parquet.gz", None),
+        ("a.gz", None),
+        ("parquet", None),
+    ],
+)
+def test_the_name_of_a_file_tells_its_format(name, form):
+    """The suffix decides the format."""
+    assert format_of(name) == form
+
+
 def test_files_are_found_in_order(spark, tmp_path):
-    """Files are sorted by name, and their suffixes listed by format."""
+    """Files are sorted by name, and listed by format."""
     for name in ("b.csv", "a b.csv", "a.jsonl.gz", "c.PARQUET", "c.parquet.gz", ".d.csv"):
-        write(tmp_path / name, "")
+        write(tmp_path / name, "key")
     files = find_files(spark, str(tmp_path))
-    assert files.suffixes == {"csv": [".csv"], "json": [".jsonl.gz"], "parquet": [".PARQUET"]}
-    assert [name.rpartition("/")[2] for name in files.names] == [
-        "a%20b.csv",
-        "a.jsonl.gz",
-        "b.csv",
-        "c.PARQUET",
-    ]
+    names = [name.rpartition("/")[2] for name in files.names]
+    assert names == ["a b.csv", "a.jsonl.gz", "b.csv", "c.PARQUET"]
+    assert {kind: len(found) for kind, found in files.by_format.items()} == {
+        "csv": 2,
+        "json": 1,
+        "parquet": 1,
+    }
 
 
 def test_an_empty_parquet_file_is_named_in_one_line(spark, tmp_path):
