@@ -23,7 +23,7 @@ test:                          ## set everything up and run the tests, in both m
 
 # Processes that share the tests of a suite. Most tests wait for threads or for other processes, so
 # more than there are cores pay.
-WORKERS ?= 4
+WORKERS ?= 3
 PYTEST = -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist $(or $(DIST),worksteal))
 
 # Tests that start Java or run the commands of the pages, and those of what lies around the packages.
@@ -55,11 +55,11 @@ test-quick: $(VENV)/.test      ## a part of the tests, in less than two minutes
 # interpreted alone. In a copy, because beside the source Python would import the source.
 SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
 	tests/test_examples.py tests/test_interpreters.py
-NOT_COMPILED = tests/purgatory/spark tests/purgatory/trace tests/purgatory/cli tests/purgatory/journal tests/purgatory/testing \
+NOT_COMPILED = tests/purgatory/spark tests/purgatory/trace tests/purgatory/cli tests/purgatory/journal \
 	tests/purgatory/service/auth tests/purgatory/service/gateway tests/purgatory/service/http tests/mq/queues/test_model.py
 test-compiled: $(COMPILED)/.test
 	rm -rf build/suite && mkdir -p build/suite
-	cp -r tests benchmarks docs examples README.md pyproject.toml build/suite
+	cp -a tests benchmarks docs examples README.md pyproject.toml build/suite
 	cd build/suite && $(abspath $(COMPILED))/bin/python -c \
 		"import timingwheel; assert timingwheel.COMPILED, 'not compiled: see what pip install -v says'"
 	cd build/suite && $(abspath $(COMPILED))/bin/python $(PYTEST) $(ARGS) $(SUITE) \
