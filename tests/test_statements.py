@@ -1,0 +1,226 @@
+"""What the pages state of names, defaults and limits is what the code has."""
+
+import ast
+import asyncio
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+
+from purgatory.aio import AsyncPurgatory
+from purgatory.core.purgatory import DEFAULT_MAX_HELD
+from purgatory.core.section_lists import SHARDS
+from purgatory.service import Config
+from purgatory.service.auth.access import RIGHTS
+from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service.gateway.endpoint import MAX_BODY_BYTES
+from purgatory.service.gateway.server import MAX_WAIT_S
+from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
+from scripts.draw_architecture import LEAVES_AND_ROOF
+from tests.test_docs import PAGES, ROOT, blocks, environment, name_of
+from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, MAX_WORKERS, SLOW_TASK_S
+
+# Packages with an `__all__` that are for the project alone.
+INNER_ROOMS = {"mq.sockets", "purgatory.cli", "purgatory.journal"}
+
+
+def public_modules():
+    """Return the modules of the API reference."""
+    return re.findall(
+        r"^\| \[([\w.]+)\]", (ROOT / "docs" / "api" / "index.md").read_text(), re.MULTILINE
+    )
+
+
+def imported_names():
+    """Return what snippets and examples import of this project: (place, module, name)."""
+    sources = [(each.id, each.values[0]) for each in blocks("python")]
+    sources += [(name_of(path), path.read_text()) for path in (ROOT / "examples").glob("*.py")]
+    return {
+        (place, node.module, alias.name)
+        for place, source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in LEAVES_AND_ROOF
+        for alias in node.names
+    }
+
+
+def test_the_reference_has_what_the_pages_import():
+    """Each name that a snippet or example imports is one of a module of the reference."""
+    listed = public_modules()
+    spark = (ROOT / "docs" / "api" / "purgatory.spark.md").read_text()
+    unknown = {
+        (place, module, name)
+        for place, module, name in imported_names()
+        if f"{module}.{name}" not in spark
+        and f"{module}.{name}" not in listed
+        and not (module in listed and hasattr(importlib.import_module(module), name))
+    }
+    assert unknown == set()
+
+
+def test_the_reference_has_each_front_door():
+    """Each package with an `__all__` has a page, and each page a module."""
+    doors = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for package in ("timingwheel", "mq", "purgatory")
+        for path in [ROOT / package / "__init__.py", *(ROOT / package).glob("*/__init__.py")]
+        if "\n__all__ = [" in path.read_text()
+    }
+    listed = public_modules()
+    assert doors - set(listed) == INNER_ROOMS
+    assert {f"{name}.md" for name in listed} | {"index.md"} == {
+        path.name for path in (ROOT / "docs" / "api").glob("*.md")
+    }
+    for name in listed:
+        assert importlib.import_module(name), name
+
+
+def settings():
+    """Return the defaults of a server's settings."""
+    return {each.name: each.default for each in fields(Config)}
+
+
+# (page, what it says): the values come from the code.
+STATEMENTS = [
+    ("glossary.md", f"by default {DEFAULT_TICK_MS} ms (`tick_ms`)"),
+    ("glossary.md", "Tasks become due at multiples\n  of a tick; deadlines are exact"),
+    ("design.md", f"ticks\nof {DEFAULT_TICK_MS} ms and {DEFAULT_WHEEL_SIZE} slots a level"),
+    ("design.md", f"There are at most {MAX_WORKERS}\nsuch threads"),
+    ("design.md", f"Without the interpreter lock they pay: there are {SHARDS}."),
+    ("locks.md", f"without the interpreter lock, {SHARDS} shards by key"),
+    ("tutorial.md", f"`Purgatory(max_held={DEFAULT_MAX_HELD:_})`"),
+    ("howto/delayed-jobs.md", f"at most for {RETAINED_OUTCOMES:,} later outcomes"),
+    ("gateway.md", f"at\nmost for the last {RETAINED_OUTCOMES:,} of all clients"),
+    ("protocol.md", f"{RETAINED_OUTCOMES:,}, for ten minutes"),
+    ("gateway.md", f"submits up to {settings()['max_items']};"),
+    ("gateway.md", f"texts of up to {settings()['max_text_bytes']:,} bytes"),
+    ("gateway.md", f"A body has at most {MAX_BODY_BYTES >> 20} MiB."),
+    ("gateway.md", f"for `wait` and at most {MAX_WAIT_S:.0f} s"),
+    ("service.md", f'bind = "{settings()["bind"]}"'),
+    ("service.md", f'http_bind = "{settings()["http_bind"]}"'),
+    ("service.md", f"max_pending = {settings()['max_pending']:_}"),
+    ("service.md", f'retention = "{settings()["retention"] / 86400:.0f}d"'),
+]
+
+
+@pytest.mark.parametrize(("page", "statement"), STATEMENTS)
+def test_a_page_states_the_value_of_the_code(page, statement):
+    """Defaults and limits on the pages are those of the code."""
+    assert statement in (ROOT / "docs" / page).read_text()
+
+
+def test_the_statements_in_minutes():
+    """The periods that pages write in words are those of the code."""
+    assert RETAINED_OUTCOMES_MS == 10 * 60_000
+    assert Timer.LEAST_TICK_NS == 10_000  # why.md: ten microseconds, the shortest tick
+    assert SLOW_TASK_S == 0.002  # design.md, delayed-jobs.md: two milliseconds
+
+
+@pytest.mark.parametrize(
+    ("options", "deadline_s", "moves"),
+    [({"tick_ms": 1, "wheel_size": 3}, 0.025, 2), ({}, 60, 3)],
+)
+def test_how_often_the_design_says_that_a_task_is_moved(options, deadline_s, moves):
+    """The worked example of the design, and a minute with the defaults."""
+    clock = ManualClock()
+    timer = Timer(clock=clock, executor=InlineExecutor(), **options)
+    timer.schedule(deadline_s, lambda: None)
+    while (delay := timer.delay_to_next()) is not None:
+        clock.advance(delay)
+        timer.advance_clock()
+    assert (timer.stats().fired, timer.stats().cascades) == (1, moves)
+
+
+def test_the_gateways_routes():
+    """The table of the gateway's page has each route, and no other."""
+    text = (ROOT / "docs" / "gateway.md").read_text()
+    listed = re.findall(r"^\| `([A-Z]+) (/v1/[^`?]*)", text, re.MULTILINE)
+    routes = {(each.method, each.path) for each in ENDPOINTS} | {("GET", "/v1/openapi.json")}
+    assert sorted(listed) == sorted(routes)
+
+
+def test_the_table_of_rights():
+    """The service's page has each right in the order of the code."""
+    text = (ROOT / "docs" / "service.md").read_text()
+    table = text[text.index("| right | requests |") :].split("\n\n")[0]
+    assert tuple(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == RIGHTS
+
+
+def test_the_extras_that_the_readme_names():
+    """The README says how to install each extra for users."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    named = set(re.findall(r"timer-purgatory\[(\w+)\]", (ROOT / "README.md").read_text()))
+    assert named == set(extras) - {"test", "bench", "docs", "types", "all"}
+
+
+def test_the_commands_of_the_pages_exist():
+    """Each `purgatory NAME` on a page is a command."""
+    commands = set(re.findall(r"`purgatory ([a-z]+)\b", "".join(p.read_text() for p in PAGES)))
+    shown = subprocess.run(
+        [sys.executable, "-m", "purgatory", "--help"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+    ).stdout
+    known = set(re.findall(r"^    ([a-z]+)\b", shown, re.MULTILINE))
+    assert commands <= known, commands - known
+
+
+async def _request_of_a_client_that_hangs_up(app):
+    """Send a request to an ASGI application, hang up; return whether it still waits then."""
+    asked, left = asyncio.Event(), iter([{"type": "http.request", "body": b""}])
+
+    async def receive():
+        asked.set()
+        return next(left, {"type": "http.disconnect"})
+
+    async def send(message):
+        raise AssertionError(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/wait", "headers": [], "query_string": b""}
+    request = asyncio.create_task(app(scope, receive, send))
+    for _ in range(20):  # the steps in which a framework would cancel its handler
+        await asyncio.sleep(0)
+    waiting = not request.done()
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+    return waiting
+
+
+@pytest.mark.parametrize("framework", ["starlette", "fastapi"])
+def test_a_client_that_hangs_up_cancels_no_handler(framework):
+    """docs/howto/web-timeouts.md: the operation waits until its timeout."""
+    pytest.importorskip(framework)
+
+    async def main():
+        async with AsyncPurgatory() as purgatory:
+
+            async def wait(request: Request):
+                await purgatory.wait("paid", timeout=60)
+
+            if framework == "fastapi":
+                app = importlib.import_module("fastapi").FastAPI()
+                app.get("/wait")(wait)
+            else:
+                app = Starlette(routes=[Route("/wait", wait)])
+            assert await _request_of_a_client_that_hangs_up(app)
+
+    asyncio.run(main())
+
+
+def test_aiohttp_cancels_no_handler_of_a_client_that_hangs_up():
+    """docs/howto/web-timeouts.md: unless it is told to, with `handler_cancellation`."""
+    web = pytest.importorskip("aiohttp.web")
+    assert inspect.signature(web.run_app).parameters["handler_cancellation"].default is False
