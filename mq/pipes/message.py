@@ -119,7 +119,7 @@ class MessageTracker:
         In a finalizer at the interpreter's exit, when no other thread runs, it does not wait.
         """
         if sys.is_finalizing():
-            timeout = 0
+            timeout = 0.0
         deadline = None if timeout < 0 else real_seconds() + timeout
         for event in self.events:
             if not event.wait(_seconds_left(deadline)):
