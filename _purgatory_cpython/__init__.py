@@ -6,11 +6,16 @@
 needs is in `timingwheel._cpython`.
 
 Every package imports something from here first: so a subinterpreter is refused before it can load
-compiled code, which is for one interpreter.
+compiled code, which is for one interpreter; and so is a process in which gevent has replaced the
+threads.
 """
 
 from contextlib import suppress
 from importlib import import_module
+
+from _purgatory_cpython.gevent import refuse_gevent
+
+refuse_gevent(ImportError)
 
 with suppress(ModuleNotFoundError):  # only what is compiled has it
     import_module("._main_interpreter", __name__)

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from _purgatory_cpython.gevent import refuse_gevent
+
 T = TypeVar("T")
 
 
@@ -79,6 +81,7 @@ class InterruptibleThread(threading.Thread):
         """See `threading.Thread`. On 3.11 a thread that exits would wait for the new one."""
         if sys.is_finalizing():
             raise RuntimeError("can't create new thread at interpreter shutdown")
+        refuse_gevent(RuntimeError)  # which may have patched since
         super().start()
 
     def is_alive(self) -> bool:

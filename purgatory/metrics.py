@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from purgatory.errors import PurgatoryError
 from purgatory.registry import ObservablePurgatory, live_purgatories
+from timingwheel.lowlevel import plain_int
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -158,10 +159,16 @@ def _lateness(timers: "list[TimerStats]") -> Metric:
     return family
 
 
+class _Members(dict[str, ObservablePurgatory]):
+    """The purgatories of one registry, by name, and the collector that shows them there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collector = PurgatoryCollector(lambda: list(self.values()))
+
+
 _lock = threading.Lock()  # guards _registered
-_registered: "weakref.WeakKeyDictionary[CollectorRegistry, dict[str, ObservablePurgatory]]" = (
-    weakref.WeakKeyDictionary()
-)
+_registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.WeakKeyDictionary()
 
 
 def _reset_after_fork() -> None:
@@ -185,20 +192,26 @@ def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> Non
     """Show a purgatory and its timer in a registry. ValueError if its name is taken there."""
     with _lock:
         members = _registered.get(registry)
-        if members is None:
-            members = {}
-            registry.register(PurgatoryCollector(lambda: list(members.values())))
+        if members is None or not _is_in(registry, members):
+            members = _Members() if members is None else members
+            registry.register(members.collector)
             _registered[registry] = members
         if purgatory.name in members:
             raise ValueError(f"name is {purgatory.name!r}; expected one not yet in the registry")
         members[purgatory.name] = purgatory
 
 
+def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
+    """Return whether the collector is in the registry still: a program may have emptied that."""
+    # The registry tells that nowhere else.
+    return members.collector in getattr(registry, "_collector_to_names", [members.collector])
+
+
 def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory no longer; nothing happens if it is not there."""
     with _lock:
-        members = _registered.get(registry, {})
-        if members.get(purgatory.name) is purgatory:
+        members = _registered.get(registry)
+        if members is not None and members.get(purgatory.name) is purgatory:
             del members[purgatory.name]
 
 
@@ -268,8 +281,12 @@ def serve(
     """Serve the metrics over HTTP, in a thread of its own; port 0 takes a free one.
 
     `registry`: what to show; None: all live purgatories of this process, with the figures of those
-    of the same name added up. Raises MetricsError if it cannot listen on the address.
+    of the same name added up. Raises MetricsError if it cannot listen on the address, TypeError for
+    a port that is no int.
     """
+    port = plain_int("port", port)
+    if not isinstance(addr, str):
+        raise TypeError(f"addr is {addr!r}; expected a str")
     if registry is None:
         registry = CollectorRegistry()
         registry.register(PurgatoryCollector(live_purgatories))

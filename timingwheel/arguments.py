@@ -1,4 +1,4 @@
-"""plain_number, check_count: numbers that a program passes, and their bounds.
+"""plain_number, check_count, check_name: what numbers and names a program may pass.
 
 A subclass of float or int may compare, convert and print itself as it likes: numpy.float64 is a
 float whose comparisons return numpy's own truth values, which compiled code refuses. So an argument
@@ -36,3 +36,17 @@ def check_count(name: str, value: object, least: int, most: int = MAX_COUNT) -> 
     if count > most:
         raise ValueError(f"{name} is {value!r}; expected at most {most}")
     return count
+
+
+def check_name(name: object) -> None:
+    """Raise TypeError for what is no str, and ValueError for text that nothing can write.
+
+    A name is written to metrics and logs. One with half of a surrogate pair, as `os.fsdecode` makes
+    it of a file's name, would spoil the whole page.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; expected a str")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"name is {name!r}; expected text that UTF-8 can encode") from error

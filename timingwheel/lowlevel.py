@@ -22,12 +22,12 @@ from _purgatory_cpython.sections import (
 from _purgatory_cpython.threads import InterruptibleEvent, InterruptibleThread, yield_gil
 from timingwheel._cpython.freezegun import is_frozen
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
-from timingwheel.arguments import MAX_COUNT, check_count, plain_int
+from timingwheel.arguments import MAX_COUNT, check_count, check_name, plain_int
 from timingwheel.clocks.duration import NS_PER_MS, delay_to_ns, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
-from timingwheel.task import prepare_task
+from timingwheel.task import check_callback, check_hooks, lazy_kind, prepare_task
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
 from timingwheel.timer_core import (
     TimerCore,
@@ -58,7 +58,10 @@ __all__ = [
     "Waiter",
     "add_task",
     "add_task_at",
+    "check_callback",
     "check_count",
+    "check_hooks",
+    "check_name",
     "delay_to_ns",
     "enter_section",
     "extend_task",
@@ -66,6 +69,7 @@ __all__ = [
     "gc_untrack",
     "is_frozen",
     "keep_for_ever",
+    "lazy_kind",
     "leave_section",
     "new_condition",
     "new_hot_condition",

@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable
 from contextvars import Context
 from datetime import timedelta
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from _purgatory_cpython.atomicity import LOCKED_SECTIONS
@@ -30,6 +32,10 @@ _thread_number: Final = thread_number
 _callback_kind: Final = callback_kind
 
 
+_COROUTINE_FLAGS: Final = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE
+_GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
 class _RunOverrideCache:
     """The class that was last found to override `run`; holds one class alive. Any thread.
 
@@ -46,19 +52,51 @@ _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 
 
 def check_callback(name: str, callback: Any) -> bool:
-    """Raise TypeError for what is no callable, and for a coroutine function.
+    """Raise TypeError for what is no callable, for a coroutine function and a generator function.
 
-    A timer's threads have no event loop: they would make the coroutine and drop it. Returns whether
-    the callback is known to refer to nothing but its module.
+    A timer's threads have no event loop: they would make the coroutine, or the generator, and drop
+    it. Returns whether the callback is known to refer to nothing but its module.
     """
     kind = _callback_kind(callback)
-    if kind == LOOK_CLOSER:
+    if kind == LOOK_CLOSER and not isinstance(callback, BuiltinFunctionType):
         if not callable(callback):
             raise TypeError(f"{name} is {callback!r}; expected a callable")
-        if inspect.iscoroutinefunction(callback) or inspect.isasyncgenfunction(callback):
-            got = f"{callback!r}, a coroutine function"
-            raise TypeError(f"{name} is {got}; expected a function that is not async")
+        what = lazy_kind(callback)
+        if what:
+            raise TypeError(
+                f"{name} is {callback!r}, {what}; expected a function that is not async, "
+                "and runs when it is called"
+            )
     return kind == STATELESS
+
+
+def lazy_kind(callback: Any) -> str:
+    """Return what kind of function makes a coroutine or a generator; "" for any other."""
+    while isinstance(callback, partial):
+        callback = callback.func
+    if not isinstance(callback, (FunctionType, MethodType, type)):
+        # An object with an async `__call__`; or one that says of itself that it is async.
+        if inspect.iscoroutinefunction(callback):
+            return "a coroutine function"
+        callback = getattr(type(callback), "__call__", None)  # noqa: B004  # it is looked at
+    code = getattr(callback, "__code__", None)
+    flags: int = code.co_flags if isinstance(code, CodeType) else 0
+    if flags & _COROUTINE_FLAGS:
+        return "a coroutine function"
+    if flags & _GENERATOR_FLAGS:
+        return "a generator function"
+    return ""
+
+
+def check_hooks(kind: type, names: tuple[str, ...]) -> None:
+    """Raise TypeError if a class has methods of these names that do not run when called."""
+    for name in names:
+        what = lazy_kind(getattr(kind, name))
+        if what:
+            raise TypeError(
+                f"{kind.__qualname__}.{name} is {what}; expected a method that is not async, "
+                "and runs when it is called"
+            )
 
 
 def _runner_of(context: object) -> Callable[..., object]:
@@ -126,6 +164,11 @@ class TimerTask(TimerTaskEntry):
 
     __slots__ = ("_tt_call", "delay_ns")
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse methods that would make a coroutine or a generator, and never run."""
+        super().__init_subclass__(**options)
+        check_hooks(cls, ("run",))
+
     def __init__(
         self,
         delay: float | timedelta,
@@ -140,7 +183,6 @@ class TimerTask(TimerTaskEntry):
             if kind is not _RUN_OVERRIDE_CACHE.last:
                 if kind.run is TimerTask.run:
                     raise TypeError("callback is None; expected a callable")
-                check_callback("run", kind.run)
                 _RUN_OVERRIDE_CACHE.last = kind
         else:
             is_stateless = check_callback("callback", callback) and not args
@@ -210,6 +252,10 @@ class TimerTask(TimerTaskEntry):
             return False
         index = self._tt_index
         return index == CANCELLED or (index == TAKEN and not self._tt_is_running)
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would share its place in the timer."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has its place in a timer")
 
     def __repr__(self) -> str:
         call = self._tt_call

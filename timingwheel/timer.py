@@ -21,7 +21,7 @@ from typing import ClassVar, Self, TypeVarTuple, Unpack
 
 from _purgatory_cpython import fork
 from _purgatory_cpython.real_time import real_seconds
-from timingwheel.arguments import check_count
+from timingwheel.arguments import check_count, check_name
 from timingwheel.bucket import TimerTaskList
 from timingwheel.clocks.clock import Clock
 from timingwheel.clocks.clock_reader import clock_reader_for
@@ -76,8 +76,7 @@ class Timer(TimerCore):
         max_pending: int | None = None,
         on_error: OnError | None = None,
     ) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"name is {name!r}; expected a str")
+        check_name(name)
         if on_error is not None:
             check_callback("on_error", on_error)
         tick_ns = tick_to_ns(tick_ms, self.LEAST_TICK_NS)

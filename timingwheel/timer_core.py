@@ -140,6 +140,10 @@ class TimerCore:
             return self._lanes.pending
         return self._wheel_state.counters.pending
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would have the same tasks and threads."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has tasks and threads")
+
     def _deliver(self, bucket: TimerTaskList) -> None:
         """Give the executor a bucket of the dispatch queue; see `Timer`."""
         raise NotImplementedError

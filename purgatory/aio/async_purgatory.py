@@ -234,5 +234,9 @@ class AsyncPurgatory:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would have the same operations."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an event loop")
+
     def __repr__(self) -> str:
         return f"<AsyncPurgatory {self.name!r}, {self.delayed} pending>"

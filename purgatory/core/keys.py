@@ -45,10 +45,10 @@ def are_builtin_keys(keys: tuple[Hashable, ...]) -> bool:
 def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     """Return watch keys without duplicates, in order.
 
-    TypeError for anything but a collection, for a single str or bytes, and for unhashable keys;
-    ValueError if there are none.
+    TypeError for anything but a collection, for a single str, bytes or the like, and for unhashable
+    keys; ValueError if there are none.
     """
-    if isinstance(keys, (str, bytes)):
+    if isinstance(keys, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"keys is {keys!r}; expected a collection of keys, such as [{keys!r}]")
     try:
         if type(keys) is tuple:

@@ -22,7 +22,7 @@ from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import new_watch_lists
 from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
-from timingwheel.lowlevel import MAX_WORKERS, check_count, to_ms
+from timingwheel.lowlevel import MAX_WORKERS, check_callback, check_count, check_name, to_ms
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -56,7 +56,7 @@ class Purgatory(PurgatoryCore):
         executor_workers: int | None = None,
         max_held: int = DEFAULT_MAX_HELD,
     ) -> None:
-        _check_options(name, timer, on_error, registry, executor_workers)
+        _check_options(name, timer, on_error, journal, registry, executor_workers)
         self._owns_timer = timer is None
         pool = None
         if timer is None:
@@ -177,14 +177,20 @@ class Purgatory(PurgatoryCore):
 
 
 def _check_options(
-    name: object, timer: object, on_error: object, registry: object, executor_workers: object
+    name: object,
+    timer: object,
+    on_error: object,
+    journal: object,
+    registry: object,
+    executor_workers: object,
 ) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"name is {name!r}; expected a str")
+    check_name(name)
     if timer is not None and not isinstance(timer, Timer):
         raise TypeError(f"timer is {timer!r}; expected a Timer or None")
-    if on_error is not None and not callable(on_error):
-        raise TypeError(f"on_error is {on_error!r}; expected a callable or None")
+    if on_error is not None:
+        check_callback("on_error", on_error)
+    if journal is not None:
+        check_callback("journal.ended", getattr(journal, "ended", None))
     if executor_workers is not None and timer is not None:
         raise ValueError("executor_workers is for a timer of its own; this one has been given")
     if registry is not None:

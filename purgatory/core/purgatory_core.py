@@ -230,6 +230,10 @@ class PurgatoryCore:
             mailbox_depth=mailbox.depth,
         )
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would have the same operations."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it has operations and threads")
+
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
         self._parts.lists._check()

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from purgatory import Purgatory
+from purgatory.aio import AsyncPurgatory
 from purgatory.metrics import MetricsError, PurgatoryCollector, serve
 from purgatory.registry import live_purgatories
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
@@ -320,3 +321,37 @@ def test_only_metrics_import_the_http_server():
         "assert purgatory.metrics.serve\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestArguments:
+    @pytest.mark.parametrize("dropped", [True, False])
+    def test_one_that_was_emptied_shows_later_purgatories(self, dropped):
+        """A fixture may unregister all collectors: what is made next is shown again."""
+        registry = CollectorRegistry()
+        former = Purgatory("former", registry=registry)
+        for _ in range(3):
+            for collector in list(registry._collector_to_names):
+                registry.unregister(collector)
+            if dropped:
+                former.close()
+            with Purgatory("orders", registry=registry):
+                page = generate_latest(registry).decode()
+                assert 'purgatory_operations_pending{name="orders"} 0.0' in page
+                assert ('name="former"' in page) is not dropped
+
+    @pytest.mark.parametrize("name", ["orders-\udcff", "\ud800"])
+    def test_a_name_that_cannot_be_written_is_refused(self, name):
+        """Half of a surrogate pair would spoil the whole page."""
+        registry = CollectorRegistry()
+        for make in (Purgatory, AsyncPurgatory):
+            with pytest.raises(ValueError, match="name is"):
+                make(name, registry=registry)
+        generate_latest(registry)
+
+    @pytest.mark.parametrize(
+        ("port", "addr"), [("80", "127.0.0.1"), (None, ""), (0, None), (0.0, "")]
+    )
+    def test_bad_addresses(self, port, addr):
+        """A port or an address of another type is named."""
+        with pytest.raises(TypeError, match=r"(port|addr) is"):
+            serve(port, addr)

@@ -1,8 +1,10 @@
 """Timer: its contract, on a manual clock."""
 
 import contextvars
+import copy
 import functools
 import math
+import pickle
 import threading
 import time
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -320,38 +322,104 @@ class TestCallbacks:
         with pytest.raises(TypeError, match="context is"):
             timer.schedule(1, note, context={})
 
-    @pytest.mark.parametrize("how", ["function", "method", "partial", "generator", "run"])
-    def test_coroutine_functions_are_refused(self, timer, how):
-        """A timer would make the coroutine and drop it: a TypeError says so at once."""
+    @pytest.mark.parametrize("how", ["function", "method", "partial", "call", "partial of call"])
+    @pytest.mark.parametrize("kind", ["coroutine function", "generator function"])
+    def test_what_never_runs_is_refused(self, timer, how, kind):
+        """A timer would make the coroutine or generator and drop it: a TypeError at once."""
 
         async def function():
             pass
 
+        def generator():
+            yield
+
+        body = function if kind == "coroutine function" else generator
+
+        class Owner:
+            method = body
+            __call__ = body
+
+        callback = {
+            "function": body,
+            "method": Owner().method,
+            "partial": functools.partial(body),
+            "call": Owner(),
+            "partial of call": functools.partial(Owner()),
+        }[how]
+        for schedule in (timer.schedule, timer.schedule_at, timer.every):
+            with pytest.raises(TypeError, match=kind):
+                schedule(1, callback)
+        with pytest.raises(TypeError, match=kind):
+            timer.schedule_many([1], callback)
+        with pytest.raises(TypeError, match=kind):
+            Timer(on_error=callback)
+        assert len(timer) == 0
+
+    def test_async_generators_are_refused(self, timer):
+        """A function that yields is refused whether it is async or not."""
+
         async def generator():
             yield
 
-        class Owner:
-            async def method(self):
-                pass
+        with pytest.raises(TypeError, match="generator function"):
+            timer.schedule(1, generator)
+
+    def test_a_run_that_never_runs_is_refused_where_it_is_defined(self):
+        """A subclass whose `run` is async, or a generator, cannot be defined."""
+
+        async def run(self):
+            pass
+
+        def generate(self):
+            yield
+
+        for method in (run, generate):
+            with pytest.raises(TypeError, match=r"Task\.run is a \w+ function"):
+                type("Task", (TimerTask,), {"run": method})
+
+    def test_plain_callables_are_taken(self, timer):
+        """Builtins, classes, objects and bound methods run when they are called."""
+
+        class Plain:
+            def __call__(self):
+                ran.append(self)
+
+            method = staticmethod(int)
+
+        ran = []
+        for callback in (int, ran.copy, Plain(), functools.partial(ran.append, 1), Plain.method):
+            timer.schedule(0, callback)
+        assert len(ran) == 2
+
+
+class TestCopies:
+    """A copy of what has its place in a timer would share it."""
+
+    @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_are_refused(self, timer, clock, copy_of):
+        """copy, deepcopy and pickle raise a TypeError, and nothing has changed."""
 
         class Task(TimerTask):
-            async def run(self):
-                pass
+            def run(self):
+                ran.append(self)
 
-        if how == "run":
-            with pytest.raises(TypeError, match="coroutine function"):
-                timer.add(Task(1))
-            return
-        callback = {
-            "function": function,
-            "method": Owner().method,
-            "partial": functools.partial(function),
-            "generator": generator,
-        }[how]
-        for schedule in (timer.schedule, timer.schedule_at, timer.every):
-            with pytest.raises(TypeError, match="coroutine function"):
-                schedule(1, callback)
-        assert len(timer) == 0
+        ran = []
+        tasks = [timer.schedule(5, ran.append, 1), timer.every(5, ran.append, 2), Task(5)]
+        timer.add(tasks[2])
+        for thing in (*tasks, timer):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copy_of(thing)
+        clock.advance(6)
+        timer.advance_clock()
+        assert len(ran) == 3
+        timer._check()
+
+
+@pytest.mark.parametrize("name", ["orders-\udcff", "\ud800"])
+def test_a_name_that_cannot_be_written(name):
+    """Half of a surrogate pair would spoil metrics and logs."""
+    with pytest.raises(ValueError, match="name is"):
+        Timer(name)
 
 
 class TestCancel:
@@ -402,7 +470,7 @@ class TestAdvance:
     @pytest.mark.parametrize("timeout", [-1, math.nan, math.inf, -1e-9])
     def test_bad_timeout(self, timer, timeout):
         """A bad timeout is a ValueError."""
-        with pytest.raises(ValueError, match="timeout"):
+        with pytest.raises(ValueError, match="timeout is"):
             timer.advance_clock(timeout)
 
     def test_waits_up_to_timeout(self, timer):

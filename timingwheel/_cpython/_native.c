@@ -20,7 +20,7 @@ callback_kind(PyObject *Py_UNUSED(module), PyObject *callback)
         return PyLong_FromLong(0);
     }
     PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
-    if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR)) {
         return PyLong_FromLong(0);
     }
     int refers_to_module_only = function == callback && PyFunction_GET_CLOSURE(function) == NULL

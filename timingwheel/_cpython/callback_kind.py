@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from _purgatory_cpython.atomicity import COMPILED
 
-LOOK_CLOSER: Final = 0  # not known to be callable, or async
-PLAIN: Final = 1  # a function or a bound method, not async
+LOOK_CLOSER: Final = 0  # not known to be callable, or async, or a generator function
+PLAIN: Final = 1  # a function or a bound method that runs when it is called
 STATELESS: Final = 2  # such a function that refers to nothing but its module
 
 if COMPILED and not TYPE_CHECKING:

@@ -6,6 +6,7 @@ thread. The lock is re-entrant: a finalizer in the thread that holds it may add 
 """
 
 import concurrent.futures
+import sys
 import threading
 from collections.abc import Callable
 
@@ -136,7 +137,9 @@ def executor_for(
         return WorkerExecutor(name, counts)
     if isinstance(executor, InlineExecutor):
         return executor
-    if isinstance(executor, concurrent.futures.ProcessPoolExecutor):
+    # Looked up, not imported: `atexit` handlers may make a timer, when it is too late for that.
+    processes = sys.modules.get("concurrent.futures.process")
+    if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
         raise TypeError(
             f"executor is {executor!r}; expected one that runs tasks in this process, "
             "where they can be cancelled"

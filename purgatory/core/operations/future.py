@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from purgatory.core.operations.operation_state import exception_of
-from timingwheel.lowlevel import keep_for_ever, new_condition
+from timingwheel.lowlevel import check_callback, keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -155,6 +155,15 @@ class DeferredFuture(FastResultFuture[Any]):
         # The future itself may be cancelled later, by the thread that runs the actions.
         return bool(operation.cancelled())
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """Refuse `copy` and `pickle`: a copy would belong to the same operation."""
+        raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an operation")
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """See `concurrent.futures.Future`. Raises TypeError for a coroutine function."""
+        check_callback("fn", fn)
+        super().add_done_callback(fn)
+
     def extend(self, timeout: float | timedelta) -> bool:
         """Let the timeout count anew from now; False if the future has ended.
 
@@ -228,6 +237,7 @@ class ContextFuture(DeferredFuture):
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """See `concurrent.futures.Future`."""
+        check_callback("fn", fn)
         super().add_done_callback(partial(_call_in_copy, self._context, fn))
 
 

@@ -16,6 +16,7 @@ from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
     LOCKED_SECTIONS,
+    check_hooks,
     delay_to_ns,
     enter_section,
     keep_for_ever,
@@ -56,6 +57,9 @@ UNAFFECTED: Final = 0
 PROGRESSED: Final = 1  # the key counts now; others are needed
 WON: Final = 2  # its outcome is set, and the caller calls `outcome_race.finalize`
 ENDED: Final = 3
+
+# What a program may override: called, and never awaited.
+_HOOKS: Final = ("try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _shared_lock: Final = shared_lock
@@ -136,6 +140,11 @@ class OperationState(TimerTask):
         "_op_sequence",
         "_op_stage",
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse methods that would make a coroutine or a generator, and never run."""
+        super().__init_subclass__(**options)
+        check_hooks(cls, _HOOKS)
 
     _op_sequence: object  # its place in watch lists of several; see `WatchLists.watch`
 

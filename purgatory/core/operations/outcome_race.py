@@ -25,6 +25,7 @@ is held for a few lines without a call, and not at all where such lines are an a
 
 import logging
 from collections import deque
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Final, cast
 
 from _purgatory_cpython.threads import ThreadLocal
@@ -288,13 +289,24 @@ def _try_clear_busy(operation: OperationState) -> bool:
 def _check_condition(operation: OperationState) -> bool:
     _set_recheck(operation, False)  # before the call: a request that comes meanwhile checks again
     try:
-        satisfied = bool(operation.try_complete())
+        satisfied = _truth(operation.try_complete())
     except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
         report(operation, error)
         return False
     if not satisfied:
         return False
     return operation._op_outcome is COMPLETED or finish(operation, COMPLETED)
+
+
+def _truth(value: object) -> bool:
+    """Return whether a condition is satisfied; TypeError for a coroutine, which is always true."""
+    if type(value) is bool:
+        return value
+    if isinstance(value, (CoroutineType, GeneratorType, AsyncGeneratorType)):
+        if not isinstance(value, AsyncGeneratorType):
+            value.close()
+        raise TypeError(f"try_complete returned {value!r}; expected whether it is satisfied")
+    return bool(value)
 
 
 def _run_callback(operation: OperationState) -> bool:

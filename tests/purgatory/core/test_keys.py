@@ -92,3 +92,10 @@ def test_need_is_between_one_and_all():
             check_need(need, 3)
     with pytest.raises(TypeError, match="need is True"):
         check_need(True, 3)
+
+
+@pytest.mark.parametrize("keys", ["ab", b"ab", bytearray(b"ab"), memoryview(b"ab")])
+def test_a_text_is_no_collection_of_keys(keys):
+    """The letters or bytes of one are not what a caller means to watch."""
+    with pytest.raises(TypeError, match="expected a collection of keys"):
+        distinct_keys(keys)

@@ -235,6 +235,9 @@ class TestFork:
                     future.cancel,
                     op.cancel,
                     op.force_complete,
+                    future.result,
+                    future.exception,
+                    lambda: future.result(0.01),
                 ):
                     try:
                         method()
@@ -243,7 +246,7 @@ class TestFork:
                 p.close()
                 return refused, p.delayed
 
-            assert self.in_child(child) == repr(([True] * 9, 2))
+            assert self.in_child(child) == repr(([True] * 12, 2))
             assert p.complete("k", 5) == 1
             assert future.result(0) == 5
 
@@ -329,3 +332,22 @@ class TestNeverStarted:
         )
         assert "RuntimeWarning: purgatory 'unlit' was never started" in done.stderr
         assert "idle" not in done.stderr
+
+
+@pytest.mark.parametrize("before", ["import purgatory", "import timingwheel", ""])
+def test_the_first_in_a_handler_at_exit(before):
+    """A handler of atexit may make the first purgatory, and import it there."""
+    code = f"""
+import atexit
+{before}
+def last():
+    from purgatory import Purgatory
+    with Purgatory() as p:
+        future = p.defer("k", timeout=0.01)
+        print(type(future.exception(60)).__name__)
+atexit.register(last)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("OperationExpired\n", "")

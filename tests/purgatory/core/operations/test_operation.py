@@ -1,11 +1,15 @@
 """DelayedOperation: it ends once, with its callbacks in order; what subclasses may do."""
 
+import asyncio
+import copy
 import dataclasses
+import pickle
 from datetime import timedelta
 
 import pytest
 
-from purgatory import DelayedOperation, Outcome
+from purgatory import DelayedOperation, KeyedOperation, Outcome, Purgatory
+from purgatory.aio import AsyncPurgatory
 from tests.testing.purgatory_harness import (
     PurgatoryHarness,
     Recorder,
@@ -212,3 +216,86 @@ class TestSubclasses:
             "expired",
             "cancelled",
         ]
+
+
+HOOKS = ["try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure", "run"]
+
+
+async def coroutine(self):
+    """Never run: an operation's methods are called, not awaited."""
+
+
+def generator(self):
+    """Never run either."""
+    yield
+
+
+class TestMethodsThatNeverRun:
+    @pytest.mark.parametrize("base", [DelayedOperation, KeyedOperation])
+    @pytest.mark.parametrize("method", [coroutine, generator])
+    @pytest.mark.parametrize("hook", HOOKS)
+    def test_are_refused_where_they_are_defined(self, base, method, hook):
+        """A class with an async method, or a generator, cannot be defined; nor by a mixin."""
+        with pytest.raises(TypeError, match=rf"Op\.{hook} is a \w+ function"):
+            type("Op", (base,), {hook: method})
+        mixin = type("Mixin", (), {hook: method})
+        with pytest.raises(TypeError, match=rf"Op\.{hook} is a \w+ function"):
+            type("Op", (mixin, base), {})
+
+    @pytest.mark.parametrize("method", [coroutine, generator])
+    def test_a_condition_that_is_none(self, method):
+        """A try_complete that returns a coroutine is reported, and satisfies nothing."""
+        errors = []
+
+        class Op(DelayedOperation):
+            def try_complete(self):
+                return method(self)
+
+        with Purgatory(on_error=lambda error, _: errors.append(str(error))) as p:
+            operation = Op(60)
+            assert p.try_complete_else_watch(operation, ["k"]) is False
+            assert not operation.completed
+        assert all("try_complete returned" in error for error in errors)
+        assert len(errors) == 2
+
+    @pytest.mark.parametrize("what", ["on_error", "journal", "callback"])
+    def test_arguments_are_refused(self, what):
+        """A purgatory takes no async function either, wherever it would call one."""
+
+        async def function(*_):
+            pass
+
+        class Journal:
+            ended = function
+
+        p = Purgatory()
+        calls = {
+            "callback": lambda: p.defer("k").add_done_callback(function),
+            "on_error": lambda: Purgatory(on_error=function),
+            "journal": lambda: Purgatory(journal=Journal()),
+        }
+        with pytest.raises(TypeError, match="coroutine function"):
+            calls[what]()
+
+
+class TestCopies:
+    @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_are_refused(self, copy_of):
+        """Operations, futures and purgatories refuse to be copied and pickled, pending or not."""
+
+        async def main():
+            async with AsyncPurgatory() as q:
+                for thing in (q, q.defer("k")):
+                    with pytest.raises(TypeError):
+                        copy_of(thing)
+
+        with Purgatory() as p:
+            done = p.defer("done")
+            p.complete("done")
+            pending, operation = p.defer("k"), KeyedOperation(60)
+            p.try_complete_else_watch(operation, ["k"])
+            for thing in (done, pending, operation, DelayedOperation(1), p, p.timer):
+                with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                    copy_of(thing)
+            assert p.complete("k", 1) == 2
+        asyncio.run(main())

@@ -1,0 +1,64 @@
+"""A process in which gevent has patched threads is refused, by one clear error."""
+
+import subprocess
+import sys
+import types
+
+import pytest
+
+from _purgatory_cpython.gevent import refuse_gevent
+from _purgatory_cpython.threads import InterruptibleThread
+
+#: Stands for gevent.monkey after `patch_all`; the real one replaces the threads of the tests.
+PATCHED = """
+import sys, types
+monkey = types.ModuleType("gevent.monkey")
+monkey.is_module_patched = {patched!r}.__contains__
+sys.modules["gevent.monkey"] = monkey
+import {package}
+print("imported")
+"""
+
+
+@pytest.fixture
+def monkey(monkeypatch):
+    module = types.ModuleType("gevent.monkey")
+    module.is_module_patched = {"threading"}.__contains__
+    monkeypatch.setitem(sys.modules, "gevent.monkey", module)
+    return module
+
+
+@pytest.mark.parametrize("package", ["timingwheel", "mq", "purgatory", "purgatory.aio"])
+def test_import_is_refused(package):
+    """Each package says why it cannot be imported."""
+    code = PATCHED.format(patched=["threading", "select", "os"], package=package)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == ""
+    assert "ImportError: gevent has patched threading, select" in done.stderr
+
+
+def test_other_patches_are_fine():
+    """gevent may be loaded, and patch what is not needed here."""
+    code = PATCHED.format(patched=["os", "ssl"], package="purgatory")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "imported\n", done.stderr
+
+
+def test_patched_later(monkey):
+    """A patch that comes after the import is found when a thread is started."""
+    thread = InterruptibleThread(target=int)
+    with pytest.raises(RuntimeError, match="gevent has patched threading"):
+        thread.start()
+    monkey.is_module_patched = lambda name: False
+    thread.start()
+    thread.join()
+
+
+def test_without_gevent(monkeypatch):
+    """Nothing is asked where gevent is not loaded."""
+    monkeypatch.delitem(sys.modules, "gevent.monkey", raising=False)
+    refuse_gevent(ImportError)
