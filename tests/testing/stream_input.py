@@ -36,6 +36,12 @@ class StreamInput:
                 out.write(row)
         self._move(hidden, file)
 
+    def put_bytes(self, table, data, *, suffix):
+        """Write a table's next file."""
+        hidden = self.path / f"hidden{suffix}"
+        hidden.write_bytes(data)
+        self.adopt(table, hidden)
+
     def adopt(self, table, file):
         """Move an existing file there as the next one."""
         self._files += 1

@@ -253,8 +253,8 @@ def _is_of_type(found: DataType, wanted: DataType) -> bool:
         return isinstance(found, StringType)
     if isinstance(wanted, BooleanType):
         return isinstance(found, BooleanType)
-    # Spark reads unsigned integers of 64 bits as decimals without a fraction.
-    return isinstance(found, IntegralType) or (isinstance(found, DecimalType) and found.scale == 0)
+    # Spark reads unsigned integers of 64 bits as decimals of 20 digits.
+    return isinstance(found, IntegralType) or found == DecimalType(20, 0)
 
 
 def _widest(datatype: DataType) -> DataType:

@@ -1,17 +1,23 @@
 """Three engines, one result: replay, resolve and stream agree in every column of every row."""
 
 import random
+from collections import Counter
+from pathlib import Path
 
+import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from purgatory.replay.engine import Replay
+from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS, SEQUENCE
-from purgatory.trace import Outcome
+from purgatory.trace import Outcome, read_events, read_operations, read_outcomes
+from tests.testing.hostile_tables import WRITERS, json_lines, write_mixed
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, joined, random_traces
 
 FILES = 4
+BOM = b"\xef\xbb\xbf"
 JITTER_MS = 5
 
 
@@ -62,3 +68,71 @@ def test_two_hundred_random_traces(spark, tmp_path):
     assert wanted == feed.outcomes()
     assert len({commit.counts["completed"] for commit in commits} - {0}) >= 2
     assert entry.pending == entry.counts["late_operations"] == entry.counts["late_events"] == 0
+
+
+def read_leniently(path):
+    """Return the good rows of two tables, and the file and line of each bad one."""
+    bad = []
+    with read_operations(path / "operations", on_bad=bad.append) as operations:
+        with read_events(path / "events", on_bad=bad.append) as events:
+            return (list(operations), list(events)), [(row.path, row.number) for row in bad]
+
+
+def rejected(spark, out):
+    """Return the file and the text of each rejected row."""
+    rows = spark.read.parquet(f"{out}/_rejected").collect()
+    return Counter((row.file.rpartition("/")[2], row.row) for row in rows)
+
+
+def shown(bad):
+    """Return the file and the text of each bad line."""
+    lines = {path: Path(path).read_bytes().split(b"\n") for path, _ in bad}
+    found = (
+        (path, lines[path][number - 1].removeprefix(BOM if number == 1 else b""))
+        for path, number in bad
+    )
+    return Counter(
+        (Path(path).name, line.decode(errors="backslashreplace")) for path, line in found
+    )
+
+
+@pytest.mark.timeout(300)  # several micro-batches of a Spark that may be busy
+def test_two_hundred_traces_with_hostile_lines(spark, tmp_path):
+    """Of spoiled JSON lines all three engines take the same rows, and reject the same ones."""
+    rng = random.Random(35)
+    trace = joined(random_traces(200, in_order=False))
+    feed = StreamInput(tmp_path)
+    for table, rows in zip(WRITERS, trace, strict=True):
+        for number in range(FILES):
+            data = json_lines(rows[number::FILES], rng)
+            feed.put_bytes(table, data, suffix=".jsonl")
+    good, bad = read_leniently(tmp_path)
+    assert len(bad) > 200
+    wanted = replayed(good)
+    assert {outcome.outcome for outcome in wanted} == {"completed", "expired"}
+    tables = [str(tmp_path / name) for name in WRITERS]
+    done = resolve_files(spark, *tables, str(tmp_path / "batch"))
+    assert done.rejected == len(bad)
+    with read_outcomes(tmp_path / "batch") as outcomes:
+        assert wanted == sorted(outcomes, key=repr)
+    assert shown(bad) == rejected(spark, tmp_path / "batch")
+    entry = feed.stream(spark, files_a_batch=2, watermark_ms=10**9).run(until_end=True)
+    assert wanted == feed.outcomes()
+    assert shown(bad) == rejected(spark, feed.out)
+    assert entry.counts["rejected_operations"] + entry.counts["rejected_events"] == len(bad)
+
+
+def test_two_hundred_traces_in_hostile_directories(spark, tmp_path):
+    """All formats beside each other, in directories named as columns; integers of two sizes."""
+    rng = random.Random(36)
+    trace = joined(random_traces(200, in_order=False))
+    for (table, write), rows in zip(WRITERS.items(), trace, strict=True):
+        write_mixed(tmp_path / table, write, rows, rng)
+    good, bad = read_leniently(tmp_path)
+    tables = [str(tmp_path / name) for name in WRITERS]
+    done = resolve_files(spark, *tables, str(tmp_path / "batch"))
+    with read_outcomes(tmp_path / "batch") as outcomes:
+        assert replayed(good) == sorted(outcomes, key=repr)
+    files = Counter(file for file, _ in rejected(spark, tmp_path / "batch").elements())
+    assert files == Counter(path.rpartition("/")[2] for path, _ in bad)
+    assert done.rejected == len(bad) > 100

@@ -1,9 +1,12 @@
 """Spark's errors as errors of one line."""
 
+import os
+
 import pytest
 from pyspark.errors import AnalysisException
 
 from purgatory.spark.errors import SparkError, error_message, wrapping_spark_errors
+from purgatory.trace import TraceError
 
 
 def test_an_error_of_spark_is_wrapped_in_one_line(spark):
@@ -31,3 +34,52 @@ def test_an_error_of_java_names_its_root(spark):
 def test_an_error_without_text_has_its_name():
     """Some errors of Python say nothing."""
     assert error_message(ValueError()) == "ValueError"
+
+
+class TwoLinesError(Exception):
+    """An error whose text has several lines."""
+
+
+def raise_plainly(batches):
+    """Raise an error with a text."""
+    raise ValueError("the reason")
+
+
+def raise_own(batches):
+    """Raise an error of this package."""
+    raise TraceError("e.csv: damaged")
+
+
+def raise_in_another(batches):
+    """Raise an error while another one is handled."""
+    try:
+        raise KeyError("first")
+    except KeyError:
+        raise TwoLinesError("the reason\n  and more\nand more") from None
+
+
+def end_the_worker(batches):
+    """End the process."""
+    os._exit(1)
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (raise_plainly, "counting: ValueError: the reason"),
+        (raise_own, "counting: e.csv: damaged"),
+        (raise_in_another, "TwoLinesError: the reason"),
+        (end_the_worker, "Python worker exited unexpectedly"),
+    ],
+)
+def test_an_error_of_a_python_worker_says_what_was_raised(spark, work, said):
+    """Not only that a worker failed, in a batch as in a stream."""
+    with pytest.raises(SparkError) as caught, wrapping_spark_errors("counting"):
+        spark.range(1).mapInArrow(work, "id long").collect()
+    assert said in str(caught.value)
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = rows.select("value").mapInArrow(work, "id long").writeStream.format("noop")
+    with pytest.raises(SparkError) as caught, wrapping_spark_errors("counting"):
+        writer.start().awaitTermination()
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

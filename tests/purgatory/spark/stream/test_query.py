@@ -269,6 +269,27 @@ def test_a_file_that_cannot_be_read_ends_the_run_and_is_named(spark, feed):
     assert feed.stream(spark).run(until_end=True).counts["expired"] == 2
 
 
+@pytest.mark.parametrize("column", ["op_id", "kind", "keys"])
+def test_bytes_that_are_not_utf8_do_not_stop_a_stream(spark, feed, column):
+    """That row of Parquet is rejected; the others have their outcomes, also in a run after it."""
+    feed.put("operations", [op("first", "k"), op("o", "a"), op("é", "é")])
+    file = feed.path / "operations" / "0001.parquet"
+    table = pq.read_table(file)
+    values = [[b"a"], [b"k\xe8"], [b"k"]] if column == "keys" else [b"first", b"\xe8", b"\xc3\xa9"]
+    kind = pa.list_(pa.binary()) if column == "keys" else pa.binary()
+    spoiled = pa.array(values, kind).view(table.schema.field(column).type)
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, column, spoiled), file)
+    feed.put("events", [KeyEvent("a", 1), KeyEvent("k\ufffd", 2)])
+    assert feed.stream(spark).run(once=True).counts["rejected_operations"] == 1
+    feed.put("operations", [op("later", "a", at=1)])
+    feed.put("events", [])
+    entry = feed.stream(spark).run(until_end=True)
+    assert (entry.counts["rejected_operations"], len(feed.outcomes())) == (1, 3)
+    (row,) = spark.read.parquet(f"{feed.out}/_rejected").collect()
+    assert f"column {column}: " in row.reason
+
+
 def test_a_checkpoint_of_other_sources_is_refused(spark, feed):
     """Another output is refused before anything is read, and both are named."""
     feed.put("operations", [op("o")])

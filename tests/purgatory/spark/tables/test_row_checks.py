@@ -217,6 +217,8 @@ def test_settings_of_a_session_change_nothing(spark, ansi):
             "column keys holds string, expected array<string>",
         ),
         (check_events, "key string, at_ms decimal(9,2)", "holds decimal(9,2), expected bigint"),
+        (check_events, "key string, at_ms decimal(9)", "holds decimal(9,0), expected bigint"),
+        (check_events, "key string, at_ms decimal(38)", "holds decimal(38,0), expected bigint"),
     ],
 )
 def test_wrong_columns_are_named_at_once(spark, check, columns, message):
