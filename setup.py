@@ -95,6 +95,7 @@ HOT = [
     "purgatory/service/server/fair_queue.py",
     "purgatory/service/server/request_handler.py",
     "purgatory/service/server/records/retention.py",
+    "purgatory/service/server/records/spreads.py",
     "purgatory/service/server/state.py",
     "purgatory/service/server/store_loop.py",
     "purgatory/service/server/transactions/maintenance.py",

@@ -41,6 +41,22 @@ def pytest_pycollect_makemodule(module_path, parent):
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """Escape halves of surrogate pairs in reports, or no process could send them to the first."""
+    return _encodable((yield))
+
+
+def _encodable(value):
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_encodable, value))
+    return value
+
+
 @pytest.fixture
 def collector_paused():
     """No cyclic garbage is collected meanwhile: for tests that parse sources.

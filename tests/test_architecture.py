@@ -45,7 +45,7 @@ FLOORS = {
         [
             (
                 "purgatory.registry purgatory.errors purgatory.durations purgatory.durable_files "
-                "purgatory.version"
+                "purgatory.printable purgatory.version"
             )
         ],
     ],

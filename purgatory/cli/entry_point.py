@@ -34,6 +34,7 @@ from purgatory.cli import (
 )
 from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.errors import PurgatoryError
+from purgatory.printable import printable
 from purgatory.service.config import CONFIG_FILE, PREFIX, Config
 from purgatory.version import package_version
 
@@ -188,9 +189,8 @@ def _fail(message: str, code: int = FAILED) -> int:
 
 
 def _print_error(message: str) -> None:
-    # A file name may contain line breaks, and, as surrogates, bytes that are not UTF-8.
-    text = " ".join(f"purgatory: {message}".split())
-    line = text.encode("utf-8", "backslashreplace").decode()
+    # Messages may have several lines, and names of files and clients any characters.
+    line = printable(" ".join(f"purgatory: {message}".split()))
     try:
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)

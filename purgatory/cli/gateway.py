@@ -11,6 +11,7 @@ from typing import Final
 from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
+from purgatory.cli.process import configure_logging
 from purgatory.service.config import split_names
 
 _BIND: Final = "127.0.0.1:7413"
@@ -46,6 +47,7 @@ def add_parser(subparsers: SubParsers) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     module = import_extra("purgatory.service.gateway.server", "gateway")
+    configure_logging("text", verbose=False)
     address, options = connection(arguments)
     check_connection(address, options)  # or each request would tell it
     gateway = module.Gateway(

@@ -29,6 +29,7 @@ from purgatory.cli.output import (
     print_json,
     print_records,
     result_text,
+    say,
     value_text,
 )
 from purgatory.errors import OperationCancelled, OperationExpired
@@ -154,11 +155,11 @@ def _defer(arguments: argparse.Namespace) -> int:
         client.flush()
         try:
             if arguments.wait:
-                print(value_text(future.result()))
+                say(value_text(future.result()))
             else:
                 _print_id(future, client.name)
         except (OperationExpired, OperationCancelled, OperationFailed) as end:
-            print(end)
+            say(str(end))
             return BAD_NEWS
     return 0
 
@@ -167,9 +168,9 @@ def _print_id(future: ServiceFuture, client: str) -> None:
     """Print the id; a person, but no program that reads stderr, is told where the outcome is."""
     if future.done():  # it was refused, or has ended already
         future.result()
-    print(future.op_id)
+    say(future.op_id)
     if sys.stderr is not None and sys.stderr.isatty():
-        print(
+        say(
             f"its outcome is kept for {client!r}: purgatory outcomes show {future.op_id}",
             file=sys.stderr,
         )

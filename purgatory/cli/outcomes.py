@@ -21,6 +21,7 @@ from purgatory.cli.output import (
     print_json,
     print_records,
     result_text,
+    say,
 )
 from purgatory.service.errors import ConfigError
 
@@ -176,7 +177,7 @@ def _pages(read: Callable[[int], Sequence[Any]]) -> Iterator[Any]:
 def _tell_missing(ids: Sequence[str], found: dict[str, Any], nothing: str) -> int:
     missing = [op_id for op_id in ids if op_id not in found]
     for op_id in missing:
-        print(f"{op_id}: {nothing} of it")
+        say(f"{op_id}: {nothing} of it")
     return BAD_NEWS if missing else 0
 
 

@@ -9,9 +9,15 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from purgatory.cli.options import import_extra
+from purgatory.printable import printable
+
+
+def say(text: str, *, file: TextIO | None = None) -> None:
+    """Print a line that may have texts of others in it."""
+    print(printable(text), file=file)
 
 
 def value_text(value: Any) -> str:
@@ -93,11 +99,12 @@ def print_records(
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows of texts below a head; nothing if there are none."""
     if rows:
-        import_extra("purgatory.cli.screen", "service").print_table(head, rows)
+        shown = [list(map(printable, row)) for row in rows]
+        import_extra("purgatory.cli.screen", "service").print_table(head, shown)
 
 
 def print_facts(groups: Iterable[Mapping[str, str]], *, right: bool = False) -> None:
     """Print names and texts, group after group; empty texts are left out."""
-    shown = [[(name, text) for name, text in group.items() if text] for group in groups]
+    shown = [[(name, printable(text)) for name, text in group.items() if text] for group in groups]
     if shown:
         import_extra("purgatory.cli.screen", "service").print_facts(shown, right=right)

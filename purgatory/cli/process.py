@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from purgatory.printable import printable, printable_json
+
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # What every record has; other attributes were given as `extra`.
 _COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -44,13 +46,35 @@ class JsonFormatter(logging.Formatter):
             line["fields"] = fields
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return printable_json(json.dumps(line, default=str, ensure_ascii=False))
+
+
+class TextFormatter(logging.Formatter):
+    """Formats a record as one line, and its traceback as lines that are indented.
+
+    So no text of a client, a file or an error can pass for a line of the log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # of the library
+        """See `logging.Formatter`."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """See `logging.Formatter`."""
+        return self.formatStack(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+        """See `logging.Formatter`."""
+        return "\n".join(f"  {printable(line)}" for line in stack_info.split("\n"))
 
 
 def configure_logging(log_format: str, *, verbose: bool) -> None:
     """Log to stderr, as "text" or as "json"; warnings and worse, or what is done, too."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
 
 

@@ -22,6 +22,7 @@ from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command, port
 from purgatory.cli.output import counted
 from purgatory.cli.process import signals_handled
+from purgatory.printable import printable
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
 from purgatory.replay.summary import ReplaySummary
@@ -203,7 +204,9 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
     total = replay.total()
     console.print(_table(replay, total))
     for path, count in skipped:
-        console.print(f"skipped {count:,} bad rows of {path}", markup=False, highlight=False)
+        console.print(
+            f"skipped {count:,} bad rows of {printable(path)}", markup=False, highlight=False
+        )
     ended = total.ended
     rate = total.operations / replay.seconds if replay.seconds else 0
     state = f"interrupted, {total.pending:,} still waiting; " if replay.stopped else ""
@@ -216,6 +219,7 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
 
 def _table(replay: Replay, total: ReplaySummary) -> "Table":
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     table = Table()
     table.add_column("kind")
@@ -229,7 +233,7 @@ def _table(replay: Replay, total: ReplaySummary) -> "Table":
     cells = partial(_cells, waiting=replay.stopped, failed=total.failed > 0)
     by_size = sorted(replay.kinds.items(), key=lambda item: (-item[1].operations, item[0]))
     for name, kind in by_size:
-        table.add_row(name or "(none)", *cells(kind))
+        table.add_row(Text(printable(name) or "(none)"), *cells(kind))
     table.add_section()
     table.add_row("all", *cells(total))
     return table

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
-from purgatory.cli.output import counted
+from purgatory.cli.output import counted, say
 from purgatory.trace.errors import SkippedRows
 from purgatory.trace.flights import write_flights
 from purgatory.trace.path_conflicts import check_outputs
@@ -94,7 +94,7 @@ def _convert(arguments: argparse.Namespace) -> int:
         for row in rows:
             out.write(row)
     tail = f", {skipped.count} bad rows skipped" if arguments.skip_bad else ""
-    print(f"{arguments.target}: {table.name}, {counted(out.count, 'row')}{tail}")
+    say(f"{arguments.target}: {table.name}, {counted(out.count, 'row')}{tail}")
     return 0
 
 
@@ -114,7 +114,7 @@ def _check_file(file: str) -> int:
                 out_of_order = rows.where()
             before = at
     order = f"not in time order at {out_of_order}" if out_of_order else "in time order"
-    print(f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}")
+    say(f"{file}: {table.name}, {counted(count, 'row')}, {bad.count} bad, {order}")
     for first in bad.first:
-        print(f"  {first}")
+        say(f"  {first}")
     return bad.count

@@ -241,9 +241,9 @@ MUTANTS = [
     Mutant(
         "a key with many operations completes none of them",
         SERVER + "transactions/key_events.py",
-        "        count = complete_key(state.parts, key, context)\n        if context.reached:\n",
+        "        count = self._reach(key, context)\n        if context.reached:\n",
         "        if len(state.watchers_of(key)) > 2:\n            return 0\n"
-        "        count = complete_key(state.parts, key, context)\n        if context.reached:\n",
+        "        count = self._reach(key, context)\n        if context.reached:\n",
     ),
     Mutant(
         "a completion counts twice for an operation of several keys",

@@ -125,7 +125,8 @@ def limits(**others):
 class StepServer:
     """Sends a store loop commands, runs its transactions and returns its replies.
 
-    `path` is the database, None for one in memory; `others` are limits.
+    `path` is the database, None for one in memory; `others` are limits. `portion`: how many
+    operations an event ends in one transaction.
     """
 
     def __init__(
@@ -135,9 +136,11 @@ class StepServer:
         time: ManualTime | None = None,
         sink=None,
         max_memory=0,
+        portion=None,
         **others,
     ):
         self.max_memory = max_memory
+        self.portion = portion
         self.time = time or ManualTime()
         self.faults = DiskFaults()
         self.path = path
@@ -173,6 +176,8 @@ class StepServer:
             retention_ms=10**12,
             sink=self.sink,
         )
+        if self.portion is not None:
+            self.state.portion = self.portion
         # As much time as it takes, or a slow machine would make more steps of one.
         self.store_loop.requests.seconds = self.store_loop.read_seconds = 1000.0
         self.store_loop.start()
@@ -192,7 +197,11 @@ class StepServer:
                 self.store_loop.mailbox.send(command)
         self.sent.clear()
         self.advance()
-        while not once and (self.store_loop.requests.length or self.store_loop._reads.waiting):
+        while not once and (
+            self.store_loop.requests.length
+            or self.store_loop._reads.waiting
+            or (self.state.spreads and not self.store_loop._retry_ms)
+        ):
             if self.store_loop.failure is not None:
                 break
             self.advance()
@@ -311,6 +320,14 @@ class StepServer:
         """Move the clocks and expire what is due; returns the outcomes pushed."""
         self.time.ms += ms
         return self.step()[1]
+
+    def let_pass(self, ms):
+        """Move the clocks while the server runs: it looks each 100 ms; returns what was leased."""
+        leased = []
+        for start in range(0, ms, 100):
+            self.pass_time(min(100, ms - start))
+            leased += self.leased
+        return leased
 
     def pass_us(self, us):
         """Move the clocks by microseconds; returns the outcomes pushed."""

@@ -21,6 +21,7 @@ from purgatory.service.errors import NotAllowed
 from purgatory.service.gateway.job_taker import JobTakers
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
+from purgatory.service.http.listening import KNOWN
 
 
 class Caller(NamedTuple):
@@ -66,6 +67,7 @@ class Callers:
         access = self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
         if access is None:
             raise ApiError(401, "token", "expected a token: Authorization: Bearer TOKEN")
+        setattr(request.state, KNOWN, True)  # of the connection: others give way before it
         return access
 
     def end_waits(self) -> None:

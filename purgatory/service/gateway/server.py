@@ -134,6 +134,5 @@ class StreamingProtocol(BoundedProtocol):
     def handle_events(self) -> None:
         """See `H11Protocol`."""
         super().handle_events()
-        cycle: Any = self.cycle
-        if cycle is not None and not cycle.more_body and not cycle.response_complete:
+        if self.waits_for_answer():
             self.stop_deadline()

@@ -2,8 +2,9 @@
 
 uvicorn waits without end for the rest of a request, and answers 503 to all when there are too many
 connections. Here a connection has a few seconds for each request and its answer; and if there are
-too many, the one that has been without a complete request for longest gives way. So a new peer is
-answered, however many others hold half a request.
+too many, one gives way: a stranger's before one whose last request had a token, then one that waits
+for no answer, of these the one that has been without a complete request for longest. So a new peer
+is answered, however many others hold half a request, and none of them ends a stream.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import errno
 import socket
 import time
 from collections.abc import Callable
-from operator import attrgetter
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -70,6 +71,8 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
     )
 
 
+#: In the state of a request: whether it had a good token.
+KNOWN: Final = "is_known"
 #: Seconds that a connection has to send a request and to take the answer.
 REQUEST_S: Final = 5.0
 #: Connections at a time. One browser opens six.
@@ -114,9 +117,19 @@ class BoundedProtocol(H11Protocol):
     def _make_room(self) -> None:
         connections: set[Any] = self.connections  # all of this class
         while len(connections) > self.max_connections:
-            oldest = min(connections, key=attrgetter("answered_at"))
-            connections.discard(oldest)  # now, for the loop ends it a moment later
-            oldest.transport.abort()
+            least = min(connections, key=methodcaller("worth"))
+            connections.discard(least)  # now, for the loop ends it a moment later
+            least.transport.abort()
+
+    def worth(self) -> tuple[bool, bool, float]:
+        """Return what is compared when there are too many: the least gives way."""
+        is_known = bool(self.scope) and bool(self.scope["state"].get(KNOWN))
+        return is_known, self.waits_for_answer(), self.answered_at
+
+    def waits_for_answer(self) -> bool:
+        """Tell whether a request is complete, and its answer is not."""
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.more_body and not cycle.response_complete
 
 
 _OUT_OF_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

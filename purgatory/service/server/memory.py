@@ -23,6 +23,7 @@ _KEY_BYTES: Final = 200  # with its entry in the watch lists
 _VALUE_BYTES: Final = 200
 _OUTCOME_BYTES: Final = 400
 _HELD_BYTES: Final = 700
+_CAPTURED_BYTES: Final = 16
 _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
 _CLIENT_BYTES: Final = 700
@@ -56,6 +57,11 @@ def outcome_bytes(op_id: str) -> int:
 def held_bytes(key: str, length: int) -> int:
     """Return the bytes of an event that is held, with a value of `length` bytes."""
     return _HELD_BYTES + text_bytes(key) + length
+
+
+def spread_bytes(count: int, length: int) -> int:
+    """Return the bytes of an event that waits for `count` operations, with its value."""
+    return _CAPTURED_BYTES * count + length
 
 
 def reply_bytes(length: int) -> int:

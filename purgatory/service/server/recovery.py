@@ -21,8 +21,14 @@ from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.retention import OutcomeRetention
+from purgatory.service.server.records.spreads import Spread, SpreadRequest
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.rows import JobState, StoredOperation, StoredOutcome
+from purgatory.service.store.rows import (
+    JobState,
+    StoredOperation,
+    StoredOutcome,
+    StoredSpread,
+)
 from purgatory.service.store.sqlite_errors import DAMAGE
 from purgatory.service.store.store import Store
 
@@ -222,6 +228,47 @@ def _outcome_record(
     ended_ms = moved.at_ms if is_old else outcome.at_ms + outcome.lateness_ms
     name = outcome.outcome
     return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, not row.need)
+
+
+def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
+    """Yield the events that had not ended all operations that they are for, in order.
+
+    Each captures those when it is asked for: the one before has to have ended all of its own.
+    Raises StoreError.
+    """
+    rows = store.spreads()
+    state.last_spread = max([row.number for row in rows], default=0)
+    requests: dict[tuple[str, int, int], SpreadRequest] = {}
+    found: list[Spread] = []
+    for row in rows:
+        same = (row.session, row.seq, 0 if row.session else row.number)
+        counts = msgspec.msgpack.decode(row.counts, type=list[int])
+        request = requests.setdefault(
+            same, SpreadRequest(row.session, row.seq, counts, failed=bool(row.failed))
+        )
+        if row.last_seq:
+            request.counts[row.place] = row.ended
+        else:
+            found.append(_spread(row, request, state))
+    for spread in found:
+        watchers = state.watchers_of(spread.key)
+        spread.capture(
+            [
+                one
+                for one in watchers
+                if one.number <= spread.last and one.is_waiting_for(spread.key, spread.at_ms)
+            ]
+        )
+        yield spread
+
+
+def _spread(row: StoredSpread, request: SpreadRequest, state: ServerState) -> Spread:
+    value, failed = bytes(row.value), bool(row.failed)
+    spread = Spread(row.number, row.key, value, row.at_ms, row.first_seq, state.settle, failed)
+    spread.last, spread.count, spread.place = row.last, row.ended, row.place
+    spread.request = request
+    request.spreads.append(spread)
+    return spread
 
 
 #: Key of the metadata for the epoch of the last run's leases.

@@ -39,14 +39,20 @@ from purgatory.service.protocol import (
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import IN_MEMORY, JobRequests
-from purgatory.service.server.memory import held_bytes, operation_bytes, value_bytes
+from purgatory.service.server.memory import (
+    held_bytes,
+    operation_bytes,
+    spread_bytes,
+    value_bytes,
+)
 from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.spreads import SpreadRequest
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.server.validation import RequestValidator, SubmissionValues
+from purgatory.service.server.validation import RequestValidator, SubmissionValues, shown
 from purgatory.service.store.store import Store
 
 #: Requests whose replies are remembered.
@@ -86,6 +92,8 @@ class RequestHandler:
             welcome = Welcome(command.seq, command.version, self._server, self._validator.limits)
             transaction.unconditional_replies.append((command.route, welcome))
             return
+        if self._state.leases.lapsed:
+            self._state.leases.hear(command.route)
         try:
             self._apply(transaction, command)
         except Refused as refusal:
@@ -126,18 +134,63 @@ class RequestHandler:
         """Do a request, or if it was done before, repeat the reply."""
         session, seq = command.session, request.seq
         if not session:
-            self._reply(transaction, command, self._change(transaction, command, request))
+            reply = self._change(transaction, command, request)
+            if not self._is_spread(transaction, command, reply):
+                self._reply(transaction, command, reply)
+            return
+        if (spread := self._state.spread_requests.get((session, seq))) is not None:
+            spread.commands.append(command)
+            if spread.is_new:
+                self._reply(transaction, command, None)
             return
         frame = self._state.replies.find(session, seq)
         if frame is None:
-            frame = encode(self._change(transaction, command, request))
-            transaction.remembered.append((session, seq))
-            now_ms = self._state.stamp.now_ms
-            self._state.replies.add(session, seq, frame, now_ms, transaction.changes)
+            reply = self._change(transaction, command, request)
+            if self._is_spread(transaction, command, reply):
+                return
+            frame = encode(reply)
+            self._remember(transaction, session, seq, frame)
         elif (session, seq) not in transaction.remembered:  # it is on disk
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
         self._reply(transaction, command, Raw(frame))
+
+    def _is_spread(self, transaction: Transaction, command: ClientRequest, reply: Any) -> bool:
+        """Whether a request has begun spreads: it is answered when these have ended."""
+        begun = [spread for spread in transaction.events.begun if not spread.request.spreads]
+        if not begun:
+            return False
+        failed = isinstance(reply, Failed)
+        request = SpreadRequest(command.session, reply.seq, reply.counts, failed=failed)
+        request.commands.append(command)
+        for spread in begun:
+            spread.request = request
+            request.spreads.append(spread)
+        if command.session:
+            self._state.spread_requests[command.session, reply.seq] = request
+        self._reply(transaction, command, None)
+        return True
+
+    def finish_spreads(self, transaction: Transaction) -> None:
+        """Answer the requests whose spreads end in this transaction, when that is committed."""
+        finished = transaction.events.finished
+        requests = {id(spread.request): spread.request for spread in finished}
+        for spread in finished:
+            spread.request.counts[spread.place] = spread.count
+        for request in requests.values():
+            if all(spread.is_done or spread in finished for spread in request.spreads):
+                kind = Failed if request.failed else Completed
+                frame = encode(kind(request.seq, request.counts))
+                if request.session:
+                    self._remember(transaction, request.session, request.seq, frame)
+                transaction.late_replies += [
+                    (command.route, Raw(frame)) for command in request.commands
+                ]
+
+    def _remember(self, transaction: Transaction, session: str, seq: int, frame: bytes) -> None:
+        transaction.remembered.append((session, seq))
+        now_ms = self._state.stamp.now_ms
+        self._state.replies.add(session, seq, frame, now_ms, transaction.changes)
 
     def _change(
         self, transaction: Transaction, command: ClientRequest, request: KeptRequest
@@ -156,8 +209,10 @@ class RequestHandler:
                 self._validator.check_timeout(extension.timeout_ms)
             return Extended(request.seq, transaction.extend(request.extensions, owner))
         if isinstance(request, Fail):
+            left = self._state.memory_left
             for failure in request.failures:
                 self._validator.check_failure(failure)
+                left = self._check_spread(failure.key, len(failure.message), left)
             return Failed(request.seq, transaction.events.fail_all(request.failures))
         return Cancelled(request.seq, transaction.cancel(request.op_ids, owner))
 
@@ -169,10 +224,21 @@ class RequestHandler:
         if new and len(held) + len(new) > most:
             raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
 
+    def _check_spread(self, key: str, size: int, left: int) -> int:
+        """Return the bytes that are left when an event waits for what it has captured."""
+        if len(self._state.known) > self._state.portion:
+            watchers = self._state.parts.lists.watchers_of(key)
+            if self._state.is_for_many(len(watchers), b""):
+                left -= spread_bytes(len(watchers), size)
+        if left < 0:
+            raise self._too_much(f"the operations that wait for {shown(key)}", 0)
+        return left
+
     def _check_memory(self, request: Complete) -> None:
         """Raise TooMuchMemory if there is no room for what completions leave behind."""
         left = self._state.memory_left
         for completion in request.completions:
+            left = self._check_spread(completion.key, len(completion.value), left)
             left -= self._bytes_left_behind(completion, left)
             if left < 0:
                 raise self._too_much("what is held or counts for operations of several keys", 0)
@@ -242,7 +308,8 @@ class RequestHandler:
         """
         for command, records in transaction.repeated_outcomes:
             self.reads.repeat(command.client, command.route, records)
-        replies = [(command.route, reply) for command, reply in transaction.writes]
+        replies = [(one.route, reply) for one, reply in transaction.writes if reply is not None]
+        replies += transaction.late_replies
         frames = _encoded(replies + transaction.unconditional_replies)
         outcomes = transaction.outcomes
         pushes = outcome_pushes(self._store, outcomes) if outcomes else []

@@ -9,7 +9,7 @@ The timer's clock is moved by hand, once a transaction: all of a transaction hap
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -33,8 +33,14 @@ from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
 
+if TYPE_CHECKING:
+    from purgatory.service.server.records.spreads import Spread, SpreadRequest
+
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
+# As many operations end in about 3 ms; bytes of values, beyond which an event has its value once.
+PORTION: Final = 500
+COPIED_BYTES: Final = 1 << 18
 
 
 class OutcomeReceiver:
@@ -44,6 +50,10 @@ class OutcomeReceiver:
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended."""
+        raise NotImplementedError
+
+    def settle(self, operation: PendingOperation) -> None:
+        """Let the event that has captured an operation count for it."""
         raise NotImplementedError
 
 
@@ -123,6 +133,13 @@ class ServerState:
         self.last_seq = 0
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
+        #: Events that are for many operations and have not ended all of them, in order.
+        self.spreads: list[Spread] = []
+        #: Their requests, by session and number.
+        self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
+        self.last_spread = 0
+        #: An event for more operations than that is a spread, and ends so many in a transaction.
+        self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
@@ -193,6 +210,15 @@ class ServerState:
             found.append(operation)
         found.sort(key=_number)  # a rolled back transaction may have watched some of them anew
         return found
+
+    def is_for_many(self, count: int, value: bytes) -> bool:
+        """Whether an event for so many operations ends them in portions, and has its value once."""
+        return count > self.portion or (count > 1 and count * len(value) > COPIED_BYTES)
+
+    def settle(self, operation: PendingOperation) -> None:
+        """Let the event that has captured an operation count for it, in the open transaction."""
+        assert self.receiver is not None
+        self.receiver.settle(operation)
 
     def set_deadline(self, operation: PendingOperation, deadline_ns: int) -> None:
         """Move the deadline of a pending operation."""

@@ -52,6 +52,7 @@ from purgatory.service.server.leases.lease_ends import WORKER_GONE
 from purgatory.service.server.recovery import (
     ACKNOWLEDGED,
     pack_acknowledgements,
+    unfinished_spreads,
 )
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.state import ServerState
@@ -71,6 +72,8 @@ log: logging.Logger = logging.getLogger(__name__)
 READ_S = 0.002
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS = 1000
+# While requests wait, leases last so much longer: one of them may keep or end a lease.
+GRACE_MS = 1000
 # While commits fail, every so many of them are logged: one a minute, if nothing is requested.
 LOGGED_FAILURES = 60
 
@@ -130,7 +133,10 @@ class StoreLoop:
         self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 
     def start(self) -> None:
-        """Start the journal and give it what it has missed. Raises what the journal raises."""
+        """Give the journal what it has missed, and end what events were about to end.
+
+        Raises StoreError, and what the journal raises.
+        """
         if self._sink is not None:
             # A confirmation that comes too late is told at the next start.
             position = start_journal(
@@ -140,6 +146,15 @@ class StoreLoop:
                 lambda found: self._send(JournalConfirmed(found)),
             )
             self._confirm_journaled(position)
+        for spread in unfinished_spreads(self.state, self._store):
+            self.state.spreads.append(spread)
+            self.state.pending_bytes += spread.bytes
+            while self.state.spreads:
+                transaction = Transaction(self.state, self.clock.now_ns())
+                self._spread(transaction)
+                transaction.prepare()
+                self._store.commit(transaction.changes)
+                self._publish(transaction)
 
     def _confirm_journaled(self, position: JournalPosition) -> None:
         self.state.retention.confirm_journaled(position)
@@ -220,7 +235,7 @@ class StoreLoop:
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
-        if self.requests.length or self._reads.waiting:
+        if self.requests.length or self._reads.waiting or (state.spreads and not self._retry_ms):
             return 0.0
         wakes_ms: list[int | None] = []
         wake_ns = self._maintenance.next_ms * NS_PER_MS
@@ -260,6 +275,11 @@ class StoreLoop:
         ended = transaction.outcomes
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         transaction = self._handle_requests(transaction)
+        if transaction.clock_ms >= self._retry_ms:
+            if self.state.leases.by_number:  # after the requests: one may end or keep a lease
+                transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
+            if self.state.spreads:
+                self._spread(transaction)
         self._maintenance.run(transaction, self._retry_ms)
         transaction.prepare()
         failure = self._commit(transaction)
@@ -278,6 +298,12 @@ class StoreLoop:
         if self._reads.waiting:
             self.send_replies()
             self._outgoing += self._reads.run(self.read_seconds)
+
+    def _spread(self, transaction: Transaction) -> None:
+        """End some of the operations that events have captured."""
+        transaction.events.spread()
+        if transaction.events.finished:
+            self.handler.finish_spreads(transaction)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
         """Note since when an outcome is due that is not on disk.

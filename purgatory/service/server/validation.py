@@ -79,7 +79,7 @@ class RequestValidator:
         limits = self.limits
         if before is not None:
             return OperationIdTaken(
-                f"operation id {_shown(submission.op_id)} belongs to another client"
+                f"operation id {shown(submission.op_id)} belongs to another client"
             )
         if client.count >= limits.pending_per_client:
             return TooManyPending(
@@ -155,10 +155,11 @@ class RequestValidator:
         if not text and not empty:
             raise Malformed("an id, key or name is empty; expected a text")
         if len(text) > most or (not text.isascii() and len(text.encode()) > most):
-            raise TooLarge(f"{_shown(text)} has more than {most} bytes")
+            raise TooLarge(f"{shown(text)} has more than {most} bytes")
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Return a text as errors quote it."""
     return repr(text if len(text) <= 50 else text[:47] + "...")
 
 

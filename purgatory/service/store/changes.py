@@ -33,6 +33,7 @@ class Changes:
         "queued_events",
         "queued_extensions",
         "replies",
+        "spreads",
     )
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.replies: list[Any] = []
+        self.spreads: list[Any] = []
         self.queued_events: list[Any] = []  # for the journal
         self.queued_extensions: list[Any] = []
         self.delete_operations: list[int] = []  # numbers
@@ -63,6 +65,7 @@ class Changes:
             or self.held
             or self.jobs
             or self.replies
+            or self.spreads
             or self.queued_events
             or self.queued_extensions
             or self.delete_operations

@@ -62,6 +62,29 @@ class StoredEvent(NamedTuple):
     value: bytes
 
 
+class StoredSpread(NamedTuple):
+    """An event that ends many operations, and their result; `at_ms` is Unix milliseconds.
+
+    It is for the operations numbered up to `last`, and their outcomes from `first_seq` to
+    `last_seq` refer to it; 0: some have not ended. So many have `ended`. The rest is of the
+    request: `place` of the event in it, and the `counts` of its answer, MessagePack.
+    """
+
+    number: int
+    key: str
+    at_ms: int
+    failed: int
+    last: int
+    first_seq: int
+    last_seq: int
+    ended: int
+    session: str
+    seq: int
+    place: int
+    counts: bytes | bytearray
+    value: bytes | bytearray
+
+
 class JobState(IntEnum):
     """What has become of a job."""
 
@@ -89,3 +112,17 @@ class JournalPosition(NamedTuple):
     outcomes: int
     events: int = 0
     extensions: int = 0
+
+
+# No value begins with that byte, which MessagePack does not use.
+_REFERENCE: Final = b"\xc1"
+
+
+def reference_to(spread: int) -> bytearray:
+    """Return what an outcome has for its result, if that is the value of a spread."""
+    return bytearray(_REFERENCE + spread.to_bytes(8))
+
+
+def spread_of(result: bytes | None) -> int:
+    """Return the number of the spread that a result refers to; 0: it is a value."""
+    return int.from_bytes(result[1:]) if result and result[:1] == _REFERENCE else 0

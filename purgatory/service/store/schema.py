@@ -79,6 +79,24 @@ CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits f
     error TEXT NOT NULL -- of the last attempt
 );
 """
+# Version 4 came with it, or gets it when it is opened.
+_SPREADS: Final = """
+CREATE TABLE IF NOT EXISTS spreads ( -- events that end many operations
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    last INTEGER NOT NULL, -- number of the last operation that they are for
+    first_seq INTEGER NOT NULL, -- of the first outcome that may refer to the value
+    last_seq INTEGER NOT NULL, -- and of the last one; 0: there will be more
+    ended INTEGER NOT NULL, -- operations
+    session TEXT NOT NULL, -- of the request
+    seq INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    counts BLOB NOT NULL,
+    value BLOB NOT NULL -- MessagePack
+);
+"""
 
 
 def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: DatabaseFiles) -> None:
@@ -89,6 +107,7 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
     """
     version = schema_version(connection)
     if version == SCHEMA_VERSION:
+        run_statements(connection, _SPREADS)
         return
     if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         _create(connection)
@@ -101,6 +120,7 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
     kept = path.with_name(f"{path.name}.version-{version}")
     files.copy(connection, kept)
     migrate(connection, version)
+    run_statements(connection, _SPREADS)
     log.warning("%s: brought from schema version %d to %d; as it was: %s",
                 path, version, SCHEMA_VERSION, kept)  # fmt: skip
 
@@ -113,7 +133,7 @@ def schema_version(connection: sqlite3.Connection) -> int:
 
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    run_statements(connection, _TABLES + operation_batches.SCHEMA)
+    run_statements(connection, _TABLES + _SPREADS + operation_batches.SCHEMA)
     # Identifies the database that gave a number: each counts for itself.
     connection.execute("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")

@@ -29,6 +29,8 @@ from purgatory.service.store.rows import (
     StoredJob,
     StoredOperation,
     StoredOutcome,
+    StoredSpread,
+    spread_of,
 )
 from purgatory.service.store.schema import set_up_schema
 from purgatory.service.store.sqlite_errors import DAMAGE, store_errors
@@ -65,6 +67,12 @@ _LARGE: Final = ("by_key", "result")
 _OUTCOME: Final = ", ".join(StoredOutcome._fields)
 _SMALL_OUTCOME: Final = ", ".join(
     "NULL" if name in _LARGE else name for name in StoredOutcome._fields
+)
+
+
+# Spreads to which no outcome refers any more.
+_USED_UP: Final = (
+    "last_seq > 0 AND NOT EXISTS (SELECT 1 FROM outcomes WHERE seq BETWEEN first_seq AND last_seq)"
 )
 
 
@@ -127,6 +135,7 @@ class Store:
         self._deadlines = table("deadlines", ("number", "deadline_ms"), ("deadline_ms",))
         self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
         self._jobs = table("jobs", (*StoredJob._fields, "error"))
+        self._spreads = table("spreads", StoredSpread._fields)
         self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
         self._journal_queue = JournalQueue(connection, limit)
         self._progress = RowInserter("progress", ("number", "key", "value"), limit)
@@ -197,6 +206,8 @@ class Store:
             self._held.write(changes.held)
         if changes.delete_held:
             self._held.delete(changes.delete_held)
+        if changes.spreads:
+            self._spreads.write(changes.spreads)
         if changes.replies:
             self._replies.write(changes.replies)
         if changes.delete_replies:
@@ -216,6 +227,7 @@ class Store:
             run(f"DELETE FROM progress WHERE number IN {placeholders(numbers)}", numbers)
         for seqs in chunks(changes.delete_outcomes):
             run(f"DELETE FROM outcomes WHERE seq IN {placeholders(seqs)}", seqs)
+        self._spreads.delete_where(_USED_UP)
 
     def metadata(self) -> dict[str, Any]:
         """Read the metadata: key -> value."""
@@ -238,7 +250,7 @@ class Store:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._batches.shift_times(by_ms, [number for (number,) in ended])
             self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
-            for table in (self._held, self._jobs, self._replies):
+            for table in (self._held, self._jobs, self._replies, self._spreads):
                 table.shift_times(by_ms)
             self._write_metadata(metadata)
 
@@ -300,6 +312,15 @@ class Store:
         sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
         with store_errors(self._where, "read"):
             outcomes = [StoredOutcome._make(row) for row in self._connection.execute(sql, seqs)]
+            numbers = {number for one in outcomes if (number := spread_of(one.result))}
+            if numbers:
+                values = dict(self._spreads.select_keys(list(numbers), ("number", "value")))
+                outcomes = [
+                    one._replace(result=values[number])
+                    if (number := spread_of(one.result))
+                    else one
+                    for one in outcomes
+                ]
             operations = self.by_numbers([outcome.number for outcome in outcomes])
             return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
@@ -321,6 +342,11 @@ class Store:
         """Return the keys for which an event is held, and the events."""
         with store_errors(self._where, "read"):
             return [(key, StoredEvent(*values)) for key, *values in self._held.select()]
+
+    def spreads(self) -> list[StoredSpread]:
+        """Return the events that have ended many operations, or are about to, in order."""
+        with store_errors(self._where, "read"):
+            return [StoredSpread(*row) for row in self._spreads.select("ORDER BY number")]
 
     def jobs(self) -> list[StoredJob]:
         """Return all due jobs of which more is known than that they are due."""

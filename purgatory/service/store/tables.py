@@ -117,6 +117,11 @@ class StoredTable:
             where = f"WHERE {self._columns[0]} IN {placeholders(chunk)}"
             self._execute(f"DELETE FROM {self._name} {where}", chunk)
 
+    def delete_where(self, condition: str) -> None:
+        """Delete the rows of a condition."""
+        if self._is_used:
+            self._execute(f"DELETE FROM {self._name} WHERE {condition}")
+
     def shift_times(self, by_ms: int, where: str = "") -> None:
         """Move the times of all rows, or of those of a condition."""
         moved = ", ".join(f"{time} = {time} + ?" for time in self._times)

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from purgatory.cli import output
+from purgatory.service import Client
+from tests.purgatory.test_printable import HOSTILE
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,40 @@ def test_a_narrow_terminal(capsys, monkeypatch, columns):
     assert all(f"cell{n}" in out for n in range(7))
     assert "a long name of a fact" in out
     assert "fact 1" in out
+
+
+class HostileError(Exception):
+    """An error whose text is another program's."""
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if "\ud800" not in text])
+@pytest.mark.usefixtures("at")
+def test_texts_of_other_programs(run, service, text):
+    """Each command shows ids, kinds, keys, names, payloads, results and errors on their lines."""
+    with Client(service.server.address, name=f"c {text}") as client:
+        client.defer(text, kind=text, op_id=text, payload=text, timeout=1000)
+        client.defer(f"2 {text}", kind=text, op_id=f"2 {text}", timeout=1000)
+        client.flush()
+        shown = [run("query", text), run("list"), run("query", f"1 {text}")]
+        client.complete(text, text)
+        client.fail(f"2 {text}", HostileError(text))
+        names = ("--name", f"c {text}")
+        shown += [run("query", text), run("outcomes", "list", *names)]
+        shown += [run("outcomes", "show", text, *names), run("outcomes", "show", "none", *names)]
+    ends = [run("defer", "--wait", "k", "--id", f"3 {text}", "--in", 0.01)]
+    ends.append(run("cancel", ""))
+    for _, out, err in shown + ends:
+        for line in (out + err).split("\n"):
+            assert line.isprintable(), line
+    assert all("2026-11-26 09:00" not in line for line in "".join(ends[0][1:]).split("\n")[1:-1])
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if "\ud800" not in text])
+@pytest.mark.usefixtures("at")
+def test_a_result_that_is_waited_for(run, service, text):
+    """`defer --wait` prints it as one line."""
+    with Client(service.server.address) as client:
+        client.complete("k", text, hold=60)
+        code, out, err = run("defer", "--wait", "k", "--in", 60)
+    assert (code, err) == (0, "")
+    assert out.removesuffix("\n").isprintable()

@@ -12,7 +12,8 @@ import sys
 import pytest
 
 from purgatory.cli import entry_point as cli
-from purgatory.cli.process import JsonFormatter, notify, raise_descriptor_limit
+from purgatory.cli.process import JsonFormatter, TextFormatter, notify, raise_descriptor_limit
+from tests.purgatory.test_printable import HOSTILE
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
@@ -29,6 +30,29 @@ def formatted(one):
     line = JsonFormatter().format(one)
     assert "\n" not in line
     return json.loads(line)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+class TestTextsOfOthers:
+    def test_a_message(self, text):
+        """A text of a client begins no line of the log, and has no character that acts."""
+        line = TextFormatter().format(record("client '%s': cut off", text))
+        assert line.isprintable()
+        line = JsonFormatter().format(record("cut off", extra={"client": text}))
+        assert line.isprintable()
+        assert json.loads(line)["fields"] == {"client": text}
+
+    def test_a_traceback(self, text):
+        """An error's text neither, nor one of a stack."""
+        try:
+            raise ValueError(text)
+        except ValueError:
+            one = record("x", exc_info=sys.exc_info())
+        one.stack_info = f"Stack:\n{text}"
+        first, *others = TextFormatter().format(one).split("\n")
+        assert first.endswith("WARNING shop: x")
+        assert all(line.isprintable() and line.startswith("  ") for line in others)
+        assert JsonFormatter().format(one).isprintable()
 
 
 class TestJsonFormatter:

@@ -14,12 +14,23 @@ class WorkerConnection:
     that is `detached` holds none: it is given `room` jobs more, whose leases end by time alone.
     """
 
-    __slots__ = ("client", "detached", "held", "kinds", "lease_ms", "room", "route", "turns")
+    __slots__ = (
+        "client",
+        "detached",
+        "has_lapsed",
+        "held",
+        "kinds",
+        "lease_ms",
+        "room",
+        "route",
+        "turns",
+    )
 
     def __init__(self, route: bytes, client: str) -> None:
         self.route = route
         self.client = client
         self.held: dict[int, None] = {}  # numbers of jobs
+        self.has_lapsed = False  # a lease has ended by time, and it has sent nothing since
         self.ask({}, 0, 0, detached=False)
 
     def ask(self, kinds: dict[str, int], room: int, lease_ms: int, *, detached: bool) -> None:
@@ -33,7 +44,7 @@ class WorkerConnection:
     @property
     def has_room(self) -> bool:
         """Whether it takes another job."""
-        return self.room > (0 if self.detached else len(self.held))
+        return self.room > (0 if self.detached else len(self.held)) and not self.has_lapsed
 
     def take(self, number: int) -> None:
         """Note that a job is leased to it."""

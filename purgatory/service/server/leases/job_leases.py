@@ -21,6 +21,8 @@ from purgatory.service.server.leases.job_group import DueJob, JobGroup, WorkerCo
 
 #: Jobs that are given out after one transaction, at most.
 MAX_ASSIGNED: Final = 512
+#: A server that looks so much later for the ends of leases than it had planned was absent.
+LATE_MS: Final = 200
 # The heap of ends may have so many stale entries, and as many as there are leases.
 _STALE_ENTRIES: Final = 1024
 # A token is the epoch of the run and, in so many bits, a count: JSON can hold it for 100 years.
@@ -49,6 +51,9 @@ class JobLeases:
         self._last_token = epoch << _COUNT_BITS
         self._leased = 0
         self._dead = 0
+        self._looked_ms = 0  # when leases were given, or looked at for their ends
+        #: By route: connections that have let a lease lapse and sent nothing since.
+        self.lapsed: dict[bytes, WorkerConnection] = {}
 
     @property
     def counts(self) -> JobCounts:
@@ -87,6 +92,7 @@ class JobLeases:
         """Forget a connection that has gone; returns the jobs whose leases end with it."""
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
+        self.lapsed.pop(route, None)
         if group is None or worker is None:
             return []
         if not group.workers:
@@ -122,8 +128,14 @@ class JobLeases:
         job.until_ms = now_ms + job.holder.lease_ms
         return True
 
-    def ended(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs whose leases have ended by time; each once, the caller ends the lease."""
+    def ended(self, now_ms: int, grace_ms: int = 0) -> list[DueJob]:
+        """Return the jobs whose leases have ended by time; each once, the caller ends the lease.
+
+        `grace_ms`: leases last so much longer this time, for the server has requests to handle. If
+        it has come late, as after a stop of its process, leases last longer by its absence.
+        """
+        self._add_absence(now_ms)
+        now_ms -= grace_ms
         found: list[DueJob] = []
         while self._ends and self._ends[0][0] <= now_ms:
             entry = heappop(self._ends)
@@ -135,6 +147,36 @@ class JobLeases:
             else:
                 found.append(job)
         return found
+
+    def _add_absence(self, now_ms: int) -> None:
+        """Let all leases last longer by the time that the server was absent."""
+        absent_ms = now_ms - self._looked_ms
+        while self._ends and self._leased_job(*self._ends[0]) is None:
+            heappop(self._ends)
+        planned_ms = max(self._looked_ms, self._ends[0][0] if self._ends else now_ms)
+        self._looked_ms = now_ms
+        if now_ms - planned_ms <= LATE_MS:
+            return
+        leased = {entry[1:]: self._leased_job(*entry) for entry in self._ends}
+        self._ends = []
+        for (token, number), job in leased.items():
+            if job is not None:
+                job.until_ms += absent_ms
+                self._ends.append((job.until_ms, token, number))
+        heapify(self._ends)
+
+    def hear(self, route: bytes) -> None:
+        """Give jobs again to a connection that has let a lease lapse: it has sent a request."""
+        worker = self.lapsed.pop(route, None)
+        if worker is not None:
+            worker.has_lapsed = False
+
+    def lapse(self, job: DueJob) -> None:
+        """Note that the lease of a job has ended by time: its worker gets none until it speaks."""
+        worker = job.holder
+        if worker is not None and not worker.detached:
+            worker.has_lapsed = True
+            self.lapsed[worker.route] = worker
 
     def watch_again(self, job: DueJob) -> None:
         """Have a lease that `ended` has returned be found by it again."""
@@ -197,6 +239,7 @@ class JobLeases:
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Lease jobs to workers that have room, up to MAX_ASSIGNED; returns which to which."""
+        self._looked_ms = max(self._looked_ms, now_ms)
         while self._later and self._later[0][0] <= now_ms:
             job = self.by_number.get(heappop(self._later)[1])
             if job is not None:

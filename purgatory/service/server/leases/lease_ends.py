@@ -39,10 +39,12 @@ class LeaseEnds:
         self._jobs: dict[int, DueJob] = {}  # by number: each changes once
         self._effects: list[Callable[[], None]] = []
 
-    def expire(self) -> None:
-        """End the leases whose time is over."""
-        for job in self._leases.ended(self._now_ms):
-            self.lose(job, LEASE_ENDED)
+    def expire(self, grace_ms: int) -> None:
+        """End the leases whose time is over; `grace_ms`: see `JobLeases.ended`."""
+        for job in self._leases.ended(self._now_ms, grace_ms):
+            if self._begin(job):
+                self._effects.append(partial(self._leases.lapse, job))
+                self._fail(job, 0, LEASE_ENDED)
 
     def lose(self, job: DueJob, error: str) -> None:
         """End a lease that the worker has lost: the attempt has failed."""

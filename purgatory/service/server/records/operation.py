@@ -31,7 +31,7 @@ class EventContext:
     counts, or UNLIMITED.
     """
 
-    __slots__ = ("at_ms", "failed", "progressed", "reached", "units", "value")
+    __slots__ = ("at_ms", "failed", "number", "progressed", "reached", "units", "value")
 
     def __init__(
         self,
@@ -48,12 +48,17 @@ class EventContext:
         self.units: i64 = units
         self.failed: bool = failed
         self.reached: bool = False  # it has counted for an operation
+        self.number: i64 = 0  # of a `Spread`
 
     def use(self) -> None:
         """Note that it counts for an operation."""
         self.reached = True
         if self.units > 0:
             self.units -= 1
+
+    def settle(self, operation: "PendingOperation") -> None:
+        """Count for an operation that it has captured, before something else happens to that."""
+        raise NotImplementedError
 
 
 class PendingOperation(DelayedOperation):
@@ -67,7 +72,9 @@ class PendingOperation(DelayedOperation):
     __slots__ = (
         "by_key",
         "bytes",
+        "captured",
         "client",
+        "ended_ms",
         "has_payload",
         "keys",
         "kind",
@@ -76,6 +83,7 @@ class PendingOperation(DelayedOperation):
         "op_deadline_ms",
         "op_deadline_ns",
         "op_id",
+        "shared",
         "submitted_ms",
         "timeout_ms",
         "value",
@@ -113,6 +121,9 @@ class PendingOperation(DelayedOperation):
         self.by_key: str | None = None
         self.value: bytes | None = None  # of `by_key`; the error if it failed
         self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
+        self.captured: EventContext | None = None  # is to count for it before anything else
+        self.ended_ms: i64 = 0  # when the event came that has ended it
+        self.shared: i64 = 0  # number of the spread that has its result
 
     def copy_pending(self, now_ns: int) -> "PendingOperation":
         """Return a copy that has not ended, with the progress of this one."""
@@ -130,6 +141,12 @@ class PendingOperation(DelayedOperation):
         copy.values = self.values
         copy.bytes = self.bytes
         return copy
+
+    def run(self) -> object:
+        """Expire, unless an event that has captured it ends it; called by the timer."""
+        if self.captured is not None:
+            self.captured.settle(self)
+        return super().run()
 
     def all_bytes(self) -> int:
         """Return the bytes that it takes now."""
@@ -171,6 +188,8 @@ class PendingOperation(DelayedOperation):
             value.use()
         self.by_key = key
         self.value = value.value
+        self.ended_ms = value.at_ms
+        self.shared = 0 if self.need > 1 else value.number
         return finish(self, COMPLETED)
 
     def _fail(self, key: str, context: EventContext) -> bool:
@@ -179,6 +198,8 @@ class PendingOperation(DelayedOperation):
             return False
         context.use()
         self.value = context.value
+        self.ended_ms = context.at_ms
+        self.shared = context.number
         return finish(self, FAILED)
 
     def _count(self, key: str, context: EventContext) -> bool:

@@ -9,14 +9,14 @@ does; while it is held, it is written once more when it reaches an operation.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from purgatory.core.completion import complete_key
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
 from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.operation import EventContext, PendingOperation
+from purgatory.service.server.records.spreads import Spread
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import UNLIMITED, StoredEvent
 
@@ -25,26 +25,53 @@ if TYPE_CHECKING:
 
 # How many held events one transaction releases at most: it should not keep requests waiting.
 MAX_RELEASED_PER_TRANSACTION = 5000
+# To write so many bytes takes as long as to end an operation.
+_BYTES_LIKE_ONE: Final = 1 << 11
 
 
 class KeyEvents:
     """The key events of one transaction, which writes `changes`; all at the state's stamp."""
 
-    __slots__ = ("_changes", "_state", "held_before", "progressed")
+    __slots__ = (
+        "_changes",
+        "_state",
+        "begun",
+        "finished",
+        "held_before",
+        "progressed",
+        "settled",
+        "spreads_before",
+    )
 
     def __init__(self, state: "ServerState", changes: Changes) -> None:
         self._state = state
         self._changes = changes
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
         self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
+        self.begun: list[Spread] = []
+        self.finished: list[Spread] = []
+        self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with their counts
+        self.settled: list[tuple[PendingOperation, Spread]] = []
 
     def complete_all(self, completions: list[Completion]) -> list[int]:
-        """Complete keys; returns for each how many operations that completed."""
-        return [self.complete(completion) for completion in completions]
+        """Complete keys; returns for each how many operations that completed, but for spreads."""
+        counts: list[int] = []
+        for completion in completions:
+            begun = len(self.begun)
+            counts.append(self.complete(completion))
+            for spread in self.begun[begun:]:
+                spread.place = len(counts) - 1
+        return counts
 
     def fail_all(self, failures: list[KeyFailure]) -> list[int]:
-        """Fail keys; returns for each how many operations that ended."""
-        return [self.fail(failure) for failure in failures]
+        """Fail keys; returns for each how many operations that ended, but for spreads."""
+        counts: list[int] = []
+        for failure in failures:
+            begun = len(self.begun)
+            counts.append(self.fail(failure))
+            for spread in self.begun[begun:]:
+                spread.place = len(counts) - 1
+        return counts
 
     def complete(self, completion: Completion) -> int:
         """Complete a key, and replace what is held for it; how many operations that completed."""
@@ -55,7 +82,7 @@ class KeyEvents:
             return self._complete_and_hold(completion)
         now_ms = state.stamp.now_ms
         context = EventContext(bytes(completion.value), now_ms, self.progressed, UNLIMITED)
-        count = complete_key(state.parts, key, context)
+        count = self._reach(key, context)
         if context.reached:
             self._journal(key, 0)
         return count
@@ -67,8 +94,8 @@ class KeyEvents:
         state.stamp.open_for(failure.key)
         now_ms = state.stamp.now_ms
         context = EventContext(error, now_ms, self.progressed, UNLIMITED, failed=True)
-        count = complete_key(state.parts, failure.key, context)
-        if count:
+        count = self._reach(failure.key, context)
+        if context.reached:
             self._journal(failure.key, 0, failed=True)
         return count
 
@@ -107,14 +134,91 @@ class KeyEvents:
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
         """Complete a key for what waits; how many that completed, and if it left out any."""
         if context.units == UNLIMITED:
-            return complete_key(self._state.parts, key, context), False
-        count = 0
+            return self._reach(key, context), False
+        chosen: list[PendingOperation] = []
+        is_any_left = False
         for operation in self._state.watchers_of(key):
-            if context.units:
-                count += tell_key(operation, key, context)
-            elif operation.is_waiting_for(key, context.at_ms):
-                return count, True
-        return count, False
+            self.settle(operation)
+            if not operation.done() and operation.is_waiting_for(key, context.at_ms):
+                is_any_left = len(chosen) == context.units
+                if is_any_left:
+                    break
+                chosen.append(operation)
+        if self._state.is_for_many(len(chosen), context.value):
+            context.units -= len(chosen)
+            self._begin_spread(key, context, chosen)
+            return 0, is_any_left
+        count = 0
+        for operation in chosen:
+            count += tell_key(operation, key, context)
+        return count, is_any_left
+
+    def _reach(self, key: str, context: EventContext) -> int:
+        """Let an event count for all that wait for its key; how many that has ended by now."""
+        state = self._state
+        watchers = state.parts.lists.watchers_of(key)
+        if state.is_for_many(len(watchers), context.value):
+            waiting: list[PendingOperation] = []
+            for operation in watchers:
+                assert isinstance(operation, PendingOperation)
+                self.settle(operation)
+                if not operation.done() and operation.is_waiting_for(key, context.at_ms):
+                    waiting.append(operation)
+            self._begin_spread(key, context, waiting)
+            return 0
+        count = 0
+        for operation in watchers:
+            if state.spreads:
+                assert isinstance(operation, PendingOperation)
+                self.settle(operation)
+            count += tell_key(operation, key, context)
+        return count
+
+    def _begin_spread(
+        self, key: str, context: EventContext, waiting: list[PendingOperation]
+    ) -> None:
+        """Have an event end operations in portions, in this transaction and in later ones."""
+        state = self._state
+        state.last_spread += 1
+        number, value, at_ms = state.last_spread, context.value, context.at_ms
+        spread = Spread(number, key, value, at_ms, state.last_seq + 1, state.settle, context.failed)
+        spread.capture(waiting)
+        context.reached = bool(waiting)
+        state.spreads.append(spread)
+        state.pending_bytes += spread.bytes
+        self.begun.append(spread)
+        self.spreads_before[number] = (spread, 0)
+
+    def spread(self) -> None:
+        """End a portion of the operations that events have captured."""
+        left: int = self._state.portion
+        for spread in self._state.spreads:
+            while spread.waiting and left > 0:
+                operation = spread.waiting.popleft()
+                if operation.captured is spread:
+                    self.settle(operation)
+                    left -= 1
+                    if operation.need > 1:  # it has a value of its own
+                        left -= len(spread.value) // _BYTES_LIKE_ONE
+            if spread.waiting:
+                return
+            self.spreads_before.setdefault(spread.number, (spread, spread.count))
+            self.finished.append(spread)
+
+    def settle(self, operation: PendingOperation) -> None:
+        """Let the event that has captured an operation count for it: what comes now is later."""
+        spread = operation.captured
+        if spread is None:
+            return
+        assert isinstance(spread, Spread)
+        operation.captured = None
+        if operation.done():
+            return
+        self.spreads_before.setdefault(spread.number, (spread, spread.count))
+        self.settled.append((operation, spread))
+        spread.progressed = self.progressed
+        if tell_key(operation, spread.key, spread):
+            spread.count += 1
 
     def separate_submission(self, keys: Iterable[str]) -> None:
         """Let a submission come later than the events before it, as in a trace it would not.
@@ -182,9 +286,20 @@ class KeyEvents:
                 changes.delete_held.append(key)
             else:
                 changes.held += (key, *event[:-1], bytearray(event.value))
+        for spread, _ in self.spreads_before.values():
+            changes.spreads += spread.row(self._state.last_seq if spread in self.finished else 0)
 
     def publish(self) -> None:
-        """Count the memory that the values of keys take."""
+        """Count the memory that the values of keys take, and forget the spreads that have ended."""
+        state = self._state
+        for spread in self.begun:
+            spread.request.is_new = False
+        for spread in self.finished:
+            spread.is_done = True
+            state.spreads.remove(spread)
+            state.pending_bytes -= spread.bytes
+            if all(other.is_done for other in spread.request.spreads):
+                state.spread_requests.pop((spread.request.session, spread.request.seq), None)
         for operation, key in self.progressed:
             assert operation.values is not None
             self._state.pending_bytes += value_bytes(len(operation.values[key]))
@@ -196,3 +311,21 @@ class KeyEvents:
             del operation.values[key]
         for key, event in self.held_before.items():
             self._state.held.set(key, event)
+        for spread, count in self.spreads_before.values():
+            spread.count = count
+
+    def capture_again(self) -> None:
+        """Have events wait again for the operations that they have ended: those wait again, too."""
+        state = self._state
+        for operation, spread in self.settled:
+            entry = state.known.get(operation.op_id)
+            if isinstance(entry, PendingOperation):
+                entry.captured = spread
+                spread.waiting.append(entry)
+        for spread in self.begun:
+            state.spreads.remove(spread)
+            state.pending_bytes -= spread.bytes
+            state.spread_requests.pop((spread.request.session, spread.request.seq), None)
+            for operation in spread.waiting:
+                if operation.captured is spread:
+                    operation.captured = None

@@ -22,7 +22,7 @@ from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import MAX_BATCH
-from purgatory.service.store.rows import OperationBatch
+from purgatory.service.store.rows import OperationBatch, reference_to
 
 if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
@@ -62,6 +62,7 @@ class Transaction(OutcomeReceiver):
         "deleted",
         "events",
         "extended",
+        "late_replies",
         "outcomes",
         "remembered",
         "repeated_outcomes",
@@ -89,6 +90,7 @@ class Transaction(OutcomeReceiver):
         self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
         # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
+        self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
         state.receiver = self
 
     @property
@@ -119,14 +121,12 @@ class Transaction(OutcomeReceiver):
     def expire(self) -> None:
         """Expire what is due by the clock; if it is much, the next transactions expire the rest.
 
-        And release what was held long enough, and end leases.
+        And release what was held long enough.
         """
         state, outcomes = self._state, self.outcomes
         state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
         if state.held.by_key:
             self.events.release_held(self.clock_ms)
-        if state.leases.by_number:
-            self.lease_ends.expire()
 
     def submit(
         self, client: ClientRecord, submission: Submission, values: SubmissionValues, size: int
@@ -186,7 +186,7 @@ class Transaction(OutcomeReceiver):
     def _extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
         state = self._state
         now_ms = self.now_ms
-        operation = state.find(extension.op_id, owner)
+        operation = self._find(extension.op_id, owner)
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
             return False
         self.extended.append((operation, operation.op_deadline_ns))
@@ -198,12 +198,20 @@ class Transaction(OutcomeReceiver):
             self.changes.queued_extensions += row
         return True
 
+    def _find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
+        """Return what is known of an operation that is to change; `owner`: see `find`."""
+        operation = self._state.find(op_id, owner)
+        if isinstance(operation, PendingOperation) and operation.captured is not None:
+            self.events.settle(operation)
+            return self._state.find(op_id, owner)
+        return operation
+
     def cancel(self, op_ids: Iterable[str], owner: str | None = None) -> list[bool]:
         """Cancel operations; returns for each whether this cancelled it. `owner`: see `find`."""
         return [self._cancel(op_id, owner) for op_id in op_ids]
 
     def _cancel(self, op_id: str, owner: str | None) -> bool:
-        operation = self._state.find(op_id, owner)
+        operation = self._find(op_id, owner)
         if not isinstance(operation, PendingOperation) or self.now_ms > operation.op_deadline_ms:
             return False
         return operation.cancel()
@@ -235,7 +243,11 @@ class Transaction(OutcomeReceiver):
             seq, number, op_id, operation.client, name, now_ms, operation.need == 0
         )
         state.known[op_id] = record
-        at_ms = record.at_ms(operation.op_deadline_ms)
+        at_ms = now_ms
+        if outcome is EXPIRED:
+            at_ms = operation.op_deadline_ms
+        elif outcome is not CANCELLED:
+            at_ms = operation.ended_ms
         result = operation.result()
         self.outcomes.append((operation, record, at_ms, result))
         if len(self.outcomes) >= MAX_EXPIRED_PER_TRANSACTION:
@@ -247,19 +259,23 @@ class Transaction(OutcomeReceiver):
             at_ms,
             now_ms - at_ms,
             operation.by_key or "",
-            "" if result is None else bytearray(result),
+            "" if result is None else _stored(operation, result),
         )
+
+    def settle(self, operation: PendingOperation) -> None:
+        """Let the event that has captured an operation count for it."""
+        self.events.settle(operation)
 
     def prepare(self) -> None:
         """Complete `changes`: from here on it can be committed."""
-        if self.events.progressed or self.events.held_before:
+        if self.events.progressed or self.events.held_before or self.events.spreads_before:
             self.events.prepare()
 
     def publish(self) -> None:
         """Make it visible: `changes` are on disk. Ends the transaction."""
         self._state.receiver = None
         retention = self._state.retention
-        if self.events.progressed:
+        if self.events.progressed or self.events.spreads_before:
             self.events.publish()
         for operation, record, _, _ in self.outcomes:
             if record.is_job:
@@ -306,11 +322,17 @@ class Transaction(OutcomeReceiver):
         for operation, _, _, _ in self.outcomes:
             if operation.number not in new:
                 state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
+        self.events.capture_again()
         for operation in self.submitted:
             operation.cancel()
             operation.client.count -= 1
             state.pending_bytes -= operation.bytes
             del state.known[operation.op_id]
+
+
+def _stored(operation: PendingOperation, result: bytes) -> bytearray:
+    """Return the result that the database gets: what many operations share, it has once."""
+    return reference_to(operation.shared) if operation.shared else bytearray(result)
 
 
 def _name(outcome: Outcome) -> str:

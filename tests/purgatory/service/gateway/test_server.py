@@ -1,11 +1,16 @@
 """Gateway: beyond loopback it needs TLS; it goes on without its server."""
 
+import contextlib
+import socket
+
 import pytest
 
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.callers import Connector
-from purgatory.service.gateway.server import TLSFiles
+from purgatory.service.gateway.server import StreamingProtocol, TLSFiles
 from tests.testing.eventually import eventually
+from tests.testing.gateway_outcomes import end, events
+from tests.testing.purgatory_harness import HANG
 
 
 def test_beyond_loopback(start, tmp_path):
@@ -28,3 +33,28 @@ def test_the_end_of_the_server(serve, start):
         answer = program.get("/v1/outcomes")
         assert (answer.status_code, answer.json()["code"]) == (504, "timeout")
         assert program.get("/healthz").text == "ok\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET /v1/outcomes HT", b"GET /v1/outcomes HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+)
+def test_many_strangers(gateway, monkeypatch, said):
+    """They give way to each other: a stream and the connection of a program go on."""
+    monkeypatch.setattr(StreamingProtocol, "max_connections", 20)
+    port = int(gateway.url.rpartition(":")[2])
+    with contextlib.ExitStack() as stack:
+        shop = stack.enter_context(gateway.program())
+        shop.get("/v1/outcomes")
+        stream = stack.enter_context(shop.stream("GET", "/v1/outcomes/stream"))
+        found = events(stream.iter_lines())
+        strangers = []
+        for _ in range(60):
+            strangers.append(socket.create_connection(("127.0.0.1", port), HANG))
+            stack.callback(strangers[-1].close)
+            strangers[-1].sendall(said)
+        with contextlib.suppress(ConnectionError):
+            while strangers[0].recv(1000):  # it was answered, and has given way
+                pass
+        end(shop, "a")
+        assert next(found)["op_id"] == "a"

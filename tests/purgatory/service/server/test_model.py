@@ -19,10 +19,12 @@ IDS = st.sampled_from("abcdefgh")
 class ServerModel(RuleBasedStateMachine):
     """`ops`: id -> deadline, keys, need, values so far, outcome. `held`: key -> event."""
 
+    portion = None
+
     def __init__(self):
         super().__init__()
         self.directory = tempfile.TemporaryDirectory()
-        self.server = StepServer(Path(self.directory.name) / "a.db")
+        self.server = StepServer(Path(self.directory.name) / "a.db", portion=self.portion)
         self.server.hello()
         self.ops = {}
         self.held = {}
@@ -280,3 +282,13 @@ ServerModel.TestCase.settings = settings(
     stateful_step_count=30,
 )
 TestServer = ServerModel.TestCase
+
+
+class PortionsModel(ServerModel):
+    """An event ends one operation in a transaction."""
+
+    portion = 1
+
+
+PortionsModel.TestCase.settings = ServerModel.TestCase.settings
+TestPortions = PortionsModel.TestCase

@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.encoding import encode
-from purgatory.service.protocol import Complete, Completion, Raw, Submission
+from purgatory.service.protocol import MAX_INT, Complete, Completion, Raw, Submission
 from tests.testing.step_server import StepServer, operation
 
 
@@ -17,9 +17,9 @@ def server(step_server):
     [
         (operation("a", *"abcdefghijk"), "too-many-keys"),
         (operation("a", timeout_ms=10**9 + 1), "too-long"),
-        (operation("a", timeout_ms=2**64 - 1), "too-long"),
+        (operation("a", timeout_ms=MAX_INT), "too-long"),
         (operation("a", timeout_ms=-1), "malformed"),
-        (operation("a", need=2**64 - 1), "malformed"),
+        (operation("a", need=MAX_INT), "malformed"),
         (operation("a", need=2), "malformed"),
         (operation("a", "k", "k", need=2), "malformed"),
         (operation("a", "k", need=-1), "malformed"),

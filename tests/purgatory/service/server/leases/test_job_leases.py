@@ -6,12 +6,16 @@ from purgatory.service.encoding import unpack
 from purgatory.service.protocol import (
     EndDead,
     Finish,
+    Finished,
     How,
     Keep,
+    Kept,
     Lease,
     LeaseEnd,
+    Query,
+    ReadDead,
 )
-from purgatory.service.server.commands import ClientDisconnected
+from purgatory.service.server.commands import ClientDisconnected, ClientRequest
 from purgatory.service.server.leases import job_leases
 from tests.testing.step_server import StepServer, job, operation, step_server
 
@@ -131,10 +135,55 @@ class TestLeases:
         for _ in range(5):
             step_server.pass_time(400)
             assert step_server.ask(Keep, [Lease(leased.number, leased.token)]).done == [True]
-        step_server.pass_time(499)
-        assert step_server.leased == []
+        assert step_server.let_pass(499) == []
         step_server.pass_time(1)
-        assert ids(step_server.leased) == ["a"]
+        assert step_server.leased == []  # it does not speak
+        assert ids(step_server.work(lease_ms=500)) == ["a"]
+
+    @pytest.mark.parametrize("is_kept", [False, True])
+    @pytest.mark.parametrize("absent_ms", [700, 5000, 10**6])
+    @pytest.mark.parametrize("others", [0, 3000])
+    def test_a_server_that_was_stopped(self, step_server, is_kept, absent_ms, others):
+        """What has come meanwhile counts, behind how many requests of others it may be."""
+        step_server.work(lease_ms=500, attempts=1)
+        [leased] = due(step_server, "a")
+        for n in range(others):
+            step_server.post(Query, ["?"], client=f"other {n % 100}")
+        step_server.time.ms += absent_ms
+        lease = Lease(leased.number, leased.token)
+        if is_kept:
+            step_server.post(Keep, [lease])
+        else:
+            step_server.post_finish(leased)
+        replies, _ = step_server.step()
+        assert [one.done for one in replies if isinstance(one, Kept | Finished)] == [[True]]
+        step_server.let_pass(300)
+        assert step_server.finish(leased) == [is_kept]
+        assert step_server.ask(ReadDead).jobs == []
+
+    def test_a_worker_that_has_gone_while_the_server_was_stopped(self, step_server):
+        """Its leases last a lease longer, and no more."""
+        step_server.work(lease_ms=500)
+        step_server.work(route=b"other", room=1, lease_ms=500)
+        assert len(due(step_server, "a", "b")) == 2
+        step_server.pass_time(10_000)
+        assert step_server.leased == []
+        step_server.let_pass(12_000)
+        assert sorted(ids(step_server.work(route=b"third"))) == ["a", "b"]
+
+    def test_a_worker_that_is_frozen(self, step_server):
+        """It is leased no job again until it speaks, whatever it says then."""
+        step_server.work(lease_ms=500, room=2, attempts=100)
+        first = due(step_server, "a", "b", "c", "d")[0]
+        assert step_server.let_pass(60_000) == []
+        assert step_server.store_loop.max_sleep() > 1
+        [other] = step_server.work(route=b"other", lease_ms=500, room=1, attempts=100)
+        assert other.attempt == 2
+        lease = Lease(first.number, first.token)
+        command = ClientRequest(b"w", "c", Keep(1, [lease]), 1)
+        step_server.send(command)
+        assert len(step_server.leased) == 2
+        assert set(step_server.routes.values()) == {b"w"}
 
     def test_a_connection_that_has_gone(self, step_server):
         """What it holds is another's at once; attempts count."""
@@ -161,7 +210,7 @@ class TestLeases:
         assert step_server.ask(Keep, [lease]).done == [True]
         step_server.pass_time(400)
         assert step_server.finish(second) == [True]
-        step_server.pass_time(60_000)
+        step_server.let_pass(60_000)
         assert ids(step_server.work(route=b"other", room=1, detached=True)) == ["c"]
 
     def test_what_is_given_back(self, step_server):
@@ -212,8 +261,8 @@ class TestDisk:
         step_server.pass_time(2000)
         assert step_server.leased == []
         step_server.faults.clear()
-        step_server.pass_time(1000)
-        [again] = step_server.leased
+        step_server.let_pass(5000)
+        [again] = step_server.work(route=b"other")
         assert (again.op_id, again.attempt) == ("a", 2)
         assert step_server.finish(again) == [True]
 

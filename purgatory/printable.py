@@ -1,0 +1,24 @@
+"""Texts of others, shown where their characters could do something: in a terminal, in a log.
+
+A line break forges a line of a log or a row of a table; an escape sequence moves a terminal's
+cursor, or fills its clipboard; marks of direction have text read in another order. Any thread.
+"""
+
+import re
+from typing import Final
+
+# Control characters of both sets, line and paragraph separators, marks of direction, and halves of
+# surrogate pairs, which no encoding has.
+_UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line, what is not to be printed as Python writes it: `\n`, `\x1b`."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable_json(line: str) -> str:
+    r"""Return a line of JSON with the same content, what is not to be printed as `\u001b`."""
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)

@@ -1,0 +1,115 @@
+"""Spread: an event of a key for which many operations wait; some of them end in each transaction.
+
+The event comes at one moment, for all that wait for its key then: these are *captured*. Other
+clients do not wait until all of them have ended. What is done with a captured operation meanwhile
+comes after the event: the transaction lets the event count for it first, see `KeyEvents.settle`.
+
+The database has the event, its value once, and the request until it is answered: after a crash the
+next start ends what is left. Used by the store thread alone.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from purgatory.service.encoding import encode
+from purgatory.service.server.memory import spread_bytes
+from purgatory.service.server.records.operation import EventContext, PendingOperation
+from purgatory.service.store.rows import UNLIMITED, StoredSpread
+
+if TYPE_CHECKING:
+    from purgatory.service.server.commands import ClientRequest
+
+
+class SpreadRequest:
+    """The request of which events are spread: answered when all of them have ended.
+
+    `counts`: its answer as far as that is known. `commands`: the request, as often as it was sent.
+    """
+
+    __slots__ = ("commands", "counts", "failed", "is_new", "seq", "session", "spreads")
+
+    def __init__(self, session: str, seq: int, counts: list[int], *, failed: bool) -> None:
+        self.session = session
+        self.seq = seq
+        self.counts = counts
+        self.failed = failed
+        self.commands: list[ClientRequest] = []
+        self.spreads: list[Spread] = []
+        self.is_new = True  # nothing of it is on disk
+
+
+class Spread(EventContext):
+    """An event, and the operations that wait for it. `place`: in the request.
+
+    `settle` lets it count for a captured operation. Outcomes from `first_seq` on refer to it.
+    """
+
+    __slots__ = (
+        "_settle",
+        "bytes",
+        "count",
+        "first_seq",
+        "is_done",
+        "key",
+        "last",
+        "place",
+        "request",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        key: str,
+        value: bytes,
+        at_ms: int,
+        first_seq: int,
+        settle: Callable[[PendingOperation], None],
+        failed: bool,
+    ) -> None:
+        super().__init__(value, at_ms, [], UNLIMITED, failed)
+        self.number = number
+        self.key = key
+        self.first_seq = first_seq
+        self._settle = settle
+        self.request = SpreadRequest(
+            "", 0, [], failed=failed
+        )  # that of the client, when it is known
+        self.place = 0
+        self.waiting: deque[PendingOperation] = deque()
+        self.last = 0  # number of an operation: later ones are not captured
+        self.count = 0  # operations that it has ended
+        self.bytes = 0
+        self.is_done = False  # and that is on disk
+
+    def capture(self, operations: Iterable[PendingOperation]) -> None:
+        """Note for which operations it is to count."""
+        for operation in operations:
+            operation.captured = self
+            self.waiting.append(operation)
+            self.last = max(self.last, operation.number)
+        self.bytes = spread_bytes(len(self.waiting), len(self.value))
+
+    def settle(self, operation: PendingOperation) -> None:
+        """See `EventContext`."""
+        self._settle(operation)
+
+    def row(self, last_seq: int) -> tuple[object, ...]:
+        """Return its row; `last_seq`: see `StoredSpread`."""
+        request = self.request
+        return StoredSpread(
+            self.number,
+            self.key,
+            self.at_ms,
+            int(self.failed),
+            self.last,
+            self.first_seq,
+            last_seq,
+            self.count,
+            request.session,
+            request.seq,
+            self.place,
+            bytearray(encode(request.counts)),
+            bytearray(self.value),
+        )

@@ -1,0 +1,323 @@
+"""An event for which many operations wait: it ends them in portions, as if all at once."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from purgatory.service.encoding import encode, unpack
+from purgatory.service.protocol import (
+    Cancel,
+    Complete,
+    Completed,
+    Completion,
+    Extend,
+    Fail,
+    Failed,
+    Failure,
+    KeyFailure,
+    Submit,
+    Submitted,
+    TimeoutExtension,
+)
+from purgatory.service.server.memory import PROCESS_BYTES
+from purgatory.service.server.records.operation import PendingOperation
+from tests.testing.step_server import RecordingSink, StepServer, operation, result
+
+PORTION = 3
+COUNT = 10
+IDS = [f"o{n}" for n in range(COUNT)]
+LARGE = "x" * 900
+
+
+def make_server(path=None, portion=PORTION, **others):
+    """Return a server that ends few operations in a transaction."""
+    server = StepServer(path, portion=portion, **others)
+    server.hello()
+    return server
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = make_server(tmp_path / "a.db", sink=RecordingSink())
+    yield server
+    server.store.close()
+
+
+def post_complete(server, key="k", value=None, session="s", seq=1, **others):
+    """Put a completion into the next transaction."""
+    completion = Completion(key, Raw(encode(value)), **others)
+    server.post(Complete, [completion], session=session, seq=seq)
+
+
+def outcomes_in_store(server):
+    """Return op_id -> outcome, key, value and time, of all outcomes on disk; each is there once."""
+    rows = list(server.store.outcomes_without_results())
+    found = server.store.outcomes_by_seqs([row.seq for row in rows])
+    assert len({row.op_id for _, row in found}) == len(found)
+    return {
+        row.op_id: (one.outcome, one.by_key, unpack(one.result) if one.result else None, one.at_ms)
+        for one, row in found
+    }
+
+
+def test_an_event_for_many_ends_all_of_them(server):
+    """In several transactions; the answer comes with the last, the outcomes as they end."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    at_ms = server.time.ms
+    post_complete(server, value=7)
+    ended = []
+    for _ in range(COUNT // PORTION):
+        replies, outcomes = server.step(once=True)
+        assert replies == []
+        assert len(outcomes) == PORTION
+        ended += outcomes
+        server.time.ms += 5
+    [reply], outcomes = server.step(once=True)
+    ended += outcomes
+    assert reply == Completed(1, [COUNT])
+    assert {(one.op_id, result(one), one.by_key) for one in ended} == {(i, 7, "k") for i in IDS}
+    assert len({one.at_ms for one in ended}) == 1
+    assert server.state.spreads == []
+    assert server.state.purgatory.delayed == 0
+    assert len(server.sink.events) == 1
+    assert {row.at_ms for row in server.sink.outcomes} == {server.sink.events[0].at_ms}
+    assert ended[0].at_ms - at_ms < 5
+
+
+def test_a_failure_for_many_ends_all_of_them(server):
+    """With the error."""
+    server.submit(*(operation(op_id, "k", "l", need=2) for op_id in IDS))
+    server.post(Fail, [KeyFailure("k", "E", "why")])
+    [reply], outcomes = server.step()
+    assert isinstance(reply, Failed)
+    assert reply.counts == [COUNT]
+    assert {(one.op_id, one.outcome) for one in outcomes} == {(i, "failed") for i in IDS}
+    assert [result(one) for one in outcomes] == [["E", "why"]] * COUNT
+
+
+def test_others_do_not_wait(server):
+    """A request of another client is answered in the next transaction."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server)
+    server.step(once=True)
+    server.post(Submit, [operation("new", "k")], client="other")
+    [reply], _ = server.step(once=True)
+    assert isinstance(reply, Submitted)
+    [reply], _ = server.step()
+    assert reply == Completed(1, [COUNT])
+    assert server.query("new").state == "pending"
+
+
+def test_what_comes_later_finds_it_done(server):
+    """Cancelling, extending and completing an operation that the event is for; and its deadline."""
+    server.submit(*(operation(op_id, "k", op_id, timeout_ms=50) for op_id in IDS))
+    post_complete(server, value=1)
+    server.step(once=True)
+    pending = [op_id for op_id in IDS if isinstance(server.state.known[op_id], PendingOperation)]
+    server.post(Cancel, [pending[-1]])
+    server.post(Extend, [TimeoutExtension(pending[-2], 1000)])
+    server.post(Complete, [Completion(pending[-3], Raw(encode(2)))])
+    server.post(Fail, [KeyFailure(pending[-4], "E")])
+    replies, _ = server.step(once=True)
+    assert [getattr(one, "done", getattr(one, "counts", None)) for one in replies][:4] == [
+        [False],
+        [False],
+        [0],
+        [0],
+    ]
+    server.pass_time(1000)
+    found = outcomes_in_store(server)
+    assert {(outcome, key, value) for outcome, key, value, _ in found.values()} == {
+        ("completed", "k", 1)
+    }
+    assert len(found) == COUNT
+
+
+def test_those_that_are_due_meanwhile_do_not_expire(server):
+    """The event came first."""
+    server.submit(*(operation(op_id, "k", timeout_ms=50) for op_id in IDS))
+    post_complete(server)
+    server.step(once=True)
+    server.time.ms += 100
+    server.step()
+    found = outcomes_in_store(server)
+    assert [outcome for outcome, *_ in found.values()] == ["completed"] * COUNT
+
+
+@pytest.mark.parametrize("steps", range(6))
+@pytest.mark.parametrize("value", [None, LARGE])
+def test_a_crash_between_two_portions(server, steps, value):
+    """The next start ends the rest; the request, sent again, is answered as if nothing happened."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server, value=value)
+    for _ in range(steps):
+        server.step(once=True)
+        server.time.ms += 5
+    server.crash()
+    server.hello()
+    if steps:
+        assert len(outcomes_in_store(server)) == COUNT
+        assert server.state.spreads == []
+    server.submit(operation("later", "k"))
+    before = len(server.sink.events)
+    post_complete(server, value=value)
+    [reply], _ = server.step()
+    assert reply == Completed(1, [COUNT + (not steps)])
+    found = outcomes_in_store(server)
+    assert {found[op_id][2] for op_id in IDS} == {value}
+    if steps:
+        assert len({found[op_id][3] for op_id in IDS}) == 1
+        assert len(server.sink.events) == before
+        assert server.query("later").state == "pending"
+    assert {row.op_id for row in server.sink.outcomes} == set(found)
+
+
+def test_several_keys_in_a_request_and_a_crash(server):
+    """Each key has its count in the answer."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    server.submit(operation("one", "l"), *(operation(f"m{op_id}", "m") for op_id in IDS[:5]))
+    keys = [Completion(key) for key in ("none", "k", "l", "m")]
+    server.post(Complete, keys, session="s", seq=1)
+    for _ in range(2):
+        assert server.step(once=True)[0] == []
+    server.crash()
+    server.hello()
+    server.post(Complete, keys, session="s", seq=1)
+    assert server.step()[0] == [Completed(1, [0, COUNT, 1, 5])]
+
+
+def test_a_request_that_is_sent_again_meanwhile(server):
+    """It is done once, and answered twice."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server)
+    server.step(once=True)
+    post_complete(server)
+    replies, _ = server.step()
+    assert replies == [Completed(1, [COUNT])] * 2
+
+
+def test_a_limit(server):
+    """The longest waiting are reached, and what is held has the rest."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    server.submit(*(operation(f"l{op_id}", "l") for op_id in IDS))
+    post_complete(server, limit=7)
+    assert server.step()[0] == [Completed(1, [7])]
+    assert set(outcomes_in_store(server)) == set(IDS[:7])
+    assert server.sink.events == []
+    post_complete(server, "l", seq=2, limit=12, hold_ms=1000)
+    assert server.step()[0] == [Completed(2, [COUNT])]
+    server.submit(*(operation(f"late{n}", "l") for n in range(4)))
+    assert [server.query(f"late{n}").state for n in range(4)] == ["completed"] * 2 + ["pending"] * 2
+
+
+@pytest.mark.parametrize("failing", range(5))
+def test_a_portion_that_is_not_written(server, failing):
+    """If it is the first, the request is refused; another one is tried again."""
+    server.submit(*(operation(op_id, "k", timeout_ms=10_000) for op_id in IDS))
+    post_complete(server, value=3)
+    for _ in range(failing):
+        server.step(once=True)
+    server.faults.fail()
+    replies, _ = server.step(once=True)
+    server.faults.clear()
+    server.time.ms += 2000
+    replies += server.step()[0]
+    if failing:
+        assert [one for one in replies if isinstance(one, Completed)] == (
+            [Completed(1, [COUNT])] if failing < 4 else []
+        )
+    else:
+        assert isinstance(replies[0], Failure)
+        assert server.query("o0").state == "pending"
+        post_complete(server, value=3)
+        assert server.step()[0] == [Completed(1, [COUNT])]
+    found = outcomes_in_store(server)
+    assert [value for _, _, value, _ in found.values()] == [3] * COUNT
+
+
+def test_the_value_is_on_disk_once(tmp_path):
+    """Until the last of its outcomes is deleted."""
+    server = make_server(tmp_path / "a.db", portion=1000, payload_bytes=1 << 17)
+    value = "x" * (1 << 16)
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    server.post(Complete, [Completion("k", Raw(encode(value)))])
+    [reply], outcomes = server.step()
+    assert reply.counts == [COUNT]
+    assert [result(one) for one in outcomes] == [value] * COUNT
+    [(stored,)] = server.store._connection.execute("SELECT sum(length(result)) FROM outcomes")
+    assert stored < 20 * COUNT
+    assert unpack(server.query("o1").result) == value
+    server.acknowledge(*[one.number for one in outcomes])
+    server.pass_time(1_000_000)
+    server.submit(operation("again", "k"))
+    assert server.store.spreads() == []
+    server.store.close()
+
+
+def test_memory_is_charged_before_it_begins(tmp_path):
+    """A completion for which there is no room changes nothing."""
+    server = make_server(tmp_path / "a.db", max_memory=PROCESS_BYTES + 40_000)
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    left = server.state.memory_left
+    server.state.max_memory -= left - 300
+    for request in (
+        (Complete, [Completion("k", Raw(encode(LARGE[:200])))]),
+        (Fail, [KeyFailure("k", "E", LARGE[:200])]),
+    ):
+        reply = server.ask(*request)
+        assert isinstance(reply, Failure)
+        assert reply.code == "too-much-memory"
+    assert server.query("o0").state == "pending"
+    server.state.max_memory += left
+    before = server.state.pending_bytes
+    post_complete(server)
+    server.step(once=True)
+    assert server.state.pending_bytes < before
+    server.step()
+    assert server.state.pending_bytes == 0
+    server.store.close()
+
+
+def play(seed, portion):
+    """Play a random program, with kills; returns the outcomes."""
+    dice = random.Random(seed)
+    with tempfile.TemporaryDirectory() as directory:
+        server = make_server(Path(directory) / "a.db", portion)
+        ids = []
+        for step in range(30):
+            submissions = []
+            for _ in range(dice.randrange(4)):
+                keys = dice.sample("abc", dice.randint(1, 3))
+                need, timeout_ms = dice.randint(1, len(keys)), dice.choice([9, 40, 10**6])
+                ids.append(f"o{len(ids)}")
+                new = operation(ids[-1], *keys, need=need, timeout_ms=timeout_ms)
+                submissions.append(new)
+            server.post(Submit, submissions)
+            for _ in range(dice.randrange(3)):
+                key, hold_ms = dice.choice("abc"), dice.choice([0, 0, 20])
+                limit = dice.choice([None, None, 1, 2, 5])
+                completion = Completion(key, Raw(encode(step)), limit, hold_ms)
+                failure = KeyFailure(key, "E", str(step))
+                server.post(*dice.choice([(Complete, [completion])] * 4 + [(Fail, [failure])]))
+            chosen = dice.choices(ids or ["?"], k=3)
+            server.post(Cancel, chosen[:1])
+            server.post(Extend, [TimeoutExtension(op_id, 30) for op_id in chosen[1:]])
+            server.step(once=True)
+            if dice.random() < 0.1:
+                server.crash()
+                server.hello()
+            server.time.ms += dice.choice([0, 1, 10])
+        server.pass_time(2 * 10**6)
+        found = outcomes_in_store(server)
+        server.store.close()
+    assert set(found) == set(ids)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_portions_as_at_once(seed):
+    """Whatever comes between two portions, the outcomes are the same, and their times."""
+    assert play(seed, 1) == play(seed, 10**6)
