@@ -94,6 +94,8 @@ class LaterCalls:
         self._tracer = tracer
         self._prefix = f"{platform.new_id()[:16]}-"
         self._count = itertools.count()
+        #: For gateways.
+        self.received = session.received
         #: For workers.
         self.job_calls: JobCalls = JobCalls(self._call, session)
 

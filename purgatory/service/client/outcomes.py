@@ -40,6 +40,8 @@ MAX_WAITING: int = 10_000
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 OnOutcome = Callable[[OutcomeMessage], object]
+#: What `on_outcome` returns to leave an outcome at the server until the next connection.
+LEAVE: Final = object()
 
 
 @dataclass(slots=True)
@@ -88,6 +90,9 @@ class OutcomeHandler:
             result = delivery.context.run(self._call, delivery.outcome)
             if isinstance(result, concurrent.futures.Future):
                 result.add_done_callback(lambda future: self._report(number, future))
+                return False
+            if result is LEAVE:
+                del self._deliveries[number]
                 return False
             refuse_unfinished("on_outcome", result)
         except BaseException as error:  # noqa: BLE001  # of the program's function, SystemExit too
@@ -167,13 +172,18 @@ class ReceivedOutcomes:
         self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
         #: Numbers to acknowledge with the next messages.
         self.handled: list[int] = []
+        #: Called when outcomes have come that stay at the server, in the I/O thread.
+        self.on_left: Callable[[], object] | None = None
 
     def resolve(self, outcomes: Sequence[OutcomeMessage], take: bool) -> None:
         """Resolve futures and call the handler.
 
         `take`: whether outcomes without a future are for this connection.
         """
-        self._note_handled([each.number for each in outcomes if self._resolve_one(each, take)])
+        handled = [each.number for each in outcomes if self._resolve_one(each, take)]
+        self._note_handled(handled)
+        if self.on_left is not None and len(handled) < len(outcomes):
+            self.on_left()
 
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""

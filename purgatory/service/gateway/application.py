@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from purgatory.service.gateway import leases, operations, outcomes
-from purgatory.service.gateway.callers import Callers, check_right
+from purgatory.service.gateway.callers import Callers
 from purgatory.service.gateway.document import document
 from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.problems import answer_to, refusal
@@ -82,9 +82,7 @@ class _Api:
             return refusal(405, "method", "Method Not Allowed", allow)
         if isinstance(found, Response):
             return found
-        access = self._callers.access_of(request)
-        check_right(access, found.right)
-        return await found.answer(request, self._callers.of(access))
+        return await found.answer(request, self._callers.of(request, found.right))
 
 
 def _methods_of(scope: Scope) -> dict[str, Endpoint | Response]:

@@ -7,6 +7,7 @@ outcomes are open, and some over which it takes jobs. Used by the gateway's even
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,9 +26,14 @@ from purgatory.service.http.listening import KNOWN
 
 
 class Caller(NamedTuple):
-    """A request's client: what its token may do, and the connections of its name."""
+    """A request's client: what its token may do, and the connections of its name.
+
+    `check` raises ApiError or NotAllowed once the token may no longer do what was asked for:
+    it is revoked. To be called before each thing that is told after a wait.
+    """
 
     access: Access
+    check: Callable[[], None]
     client: AsyncClient
     feed: OutcomeFeed
     takers: JobTakers
@@ -51,15 +57,28 @@ class Callers:
         self._max_wait = max_wait
         self._callers: dict[str, Caller] = {}  # the first of each name
 
-    def of(self, access: Access) -> Caller:
-        """Return the caller with an access; connects its name to the server at the first call."""
+    def of(self, request: Request, right: str) -> Caller:
+        """Return the caller of a request; connects its name to the server at the first call.
+
+        Raises ApiError without a good token, NotAllowed without the right.
+        """
+        access = self._allowed(request, right)
+
+        def check() -> None:
+            self._allowed(request, right)
+
         name = access.label
-        if name in self._callers:
-            return self._callers[name]._replace(access=access)
-        feed = OutcomeFeed(partial(self._connector.taker, name))
-        takers = JobTakers(partial(self._connector.client, name))
-        client = self._connector.client(name)
-        return self._callers.setdefault(name, Caller(access, client, feed, takers, self._max_wait))
+        if name not in self._callers:
+            client = self._connector.client(name)
+            feed = OutcomeFeed(client, partial(self._connector.taker, name))
+            takers = JobTakers(partial(self._connector.client, name))
+            self._callers[name] = Caller(access, check, client, feed, takers, self._max_wait)
+        return self._callers[name]._replace(access=access, check=check)
+
+    def _allowed(self, request: Request, right: str) -> Access:
+        access = self.access_of(request)
+        check_right(access, right)
+        return access
 
     def access_of(self, request: Request) -> Access:
         """Return what a request's token may do. Raises ApiError without a good one."""

@@ -78,11 +78,11 @@ class JobTaker:
             has_hung_up = await self._wait(waiting, seconds, gone)
         except BaseException:
             self._leave(waiting)
-            self._give_back(waiting.jobs)
+            self.give_back(waiting.jobs)
             raise
         self._leave(waiting)
         if has_hung_up:
-            self._give_back(waiting.jobs)
+            self.give_back(waiting.jobs)
             return []
         return waiting.jobs
 
@@ -126,9 +126,10 @@ class JobTaker:
     def _receive(self, jobs: list[LeasedJob]) -> None:
         for waiting in self._waiting:
             jobs = waiting.give(jobs)
-        self._give_back(jobs)
+        self.give_back(jobs)
 
-    def _give_back(self, jobs: list[LeasedJob]) -> None:
+    def give_back(self, jobs: list[LeasedJob]) -> None:
+        """Have jobs leased to others, as if they had not been taken."""
         for job in reversed(jobs):  # each comes before those that wait
             self._client.calls.job_calls.finish(LeaseEnd(job.number, job.token, How.RETURNED))
 

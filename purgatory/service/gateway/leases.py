@@ -44,7 +44,13 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
     """
     ask = Ask(tuple(sorted(set(data.kinds))), data.max_attempts, to_ms(seconds(data.lease)))
     wait = min(seconds(data.wait), caller.max_wait)
-    jobs = await caller.takers.of(ask).take(data.limit, wait, _hanging_up(request))
+    taker = caller.takers.of(ask)
+    jobs = await taker.take(data.limit, wait, _hanging_up(request))
+    try:
+        caller.check()
+    except BaseException:  # its token was revoked while it waited
+        taker.give_back(jobs)
+        raise
     return LeasedJobs([_shown(job) for job in jobs])
 
 

@@ -1,94 +1,85 @@
 """OutcomeFeed: the unacknowledged outcomes of one client, for the streams that follow them.
 
-While there is a stream, a connection of its own takes the outcomes of the client's name; without
-one, another program of that name may take them. That connection's I/O thread puts outcomes in; the
-gateway's event loop reads and acknowledges them.
+A stream reads a page of outcomes from the server, sends it, and reads the next: so many streams
+keep as many pages in memory, however many outcomes there are. The server pushes new outcomes to
+each connection of the client's name, which wakes the streams.
+
+While a stream of a token with the right `submit` is open, a connection of its own takes the
+outcomes of the name, so that no other program handles them. Used by the gateway's event loop.
 """
 
 import asyncio
-import concurrent.futures
-from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import NamedTuple
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator
 
-from sortedcontainers import SortedDict
-
+from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.client.client import Client
-from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.outcomes import LEAVE, OnOutcome
+from purgatory.service.errors import RequestAbandoned, RequestTimeout
 from purgatory.service.protocol import OutcomeMessage
 
 
-class _Unread(NamedTuple):
-    outcome: OutcomeMessage
-    acknowledged: "concurrent.futures.Future[None]"
-
-
 class OutcomeFeed:
-    """Keeps the outcomes that the server has sent until they are acknowledged.
+    """Reads outcomes with `client`; `connect` makes a client that takes those of its name."""
 
-    `connect` makes the client that takes them.
-    """
-
-    def __init__(self, connect: Callable[[OnOutcome], Client]) -> None:
+    def __init__(self, client: AsyncClient, connect: Callable[[OnOutcome], Client]) -> None:
+        self._client = client
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._client: Client | None = None  # while there are readers
-        self._readers = 0
-        self._unread: SortedDict[int, _Unread] = SortedDict()  # by number
+        self._taker: Client | None = None  # while there are readers that take
+        self._takers = 0
         self._changed = asyncio.Event()
         self._closed = False
+        client.calls.received.on_left = self._notice
 
-    def _receive(self, outcome: OutcomeMessage) -> "concurrent.futures.Future[None]":
-        """Take an outcome; the future ends when it is acknowledged. In the client's I/O thread."""
-        unread = _Unread(outcome, concurrent.futures.Future())
-        self._loop.call_soon_threadsafe(self._add, unread)
-        return unread.acknowledged
-
-    def _add(self, unread: _Unread) -> None:
-        if self._client is not None:
-            self._unread[unread.outcome.number] = unread
-            self._wake()
+    def _notice(self) -> None:
+        """Wake the readers: outcomes have come. Called by the client's I/O thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Drop outcomes that the server has marked as acknowledged."""
-        for number in numbers:
-            unread = self._unread.pop(number, None)
-            if unread is not None:
-                unread.acknowledged.set_result(None)
-
-    async def read(self, after: int, quiet_s: float) -> AsyncGenerator[OutcomeMessage | None]:
+    async def read(
+        self, after: int, quiet_s: float, *, takes: bool
+    ) -> AsyncGenerator[OutcomeMessage | None]:
         """Yield outcomes beyond a number, in order; None if there was none for `quiet_s` seconds.
 
-        Ends when the feed is closed. To be closed by the caller, as `contextlib.aclosing` does.
+        `takes`: no other program of the client's name is to handle them meanwhile. Ends when the
+        feed is closed. To be closed by the caller, as `contextlib.aclosing` does.
         """
-        self._readers += 1
-        if self._client is None:
-            self._client = self._connect(self._receive)
-        try:
+        with self._taking() if takes else contextlib.nullcontext():
             while not self._closed:
                 changed = self._changed
-                for number in list(self._unread.irange(minimum=after + 1)):
-                    after = number
-                    if (unread := self._unread.get(number)) is not None:
-                        yield unread.outcome
-                try:
-                    await asyncio.wait_for(changed.wait(), quiet_s)
-                except TimeoutError:
-                    yield None
-        finally:
-            self._readers -= 1
-            if not self._readers:
-                self._disconnect()
+                page = await self._page(after)
+                for outcome in page:
+                    after = outcome.number
+                    yield outcome
+                if not page:
+                    try:
+                        await asyncio.wait_for(changed.wait(), quiet_s)
+                    except TimeoutError:
+                        yield None
 
-    def _disconnect(self) -> None:
-        """Give up the outcomes; they stay at the server."""
-        client, self._client = self._client, None
-        self._unread.clear()
-        if client is not None:
-            client.close(0)  # takes a moment only: nothing is waited for
+    async def _page(self, after: int) -> list[OutcomeMessage]:
+        """Read some outcomes; none while no server answers. Raises Refused and Unavailable."""
+        with contextlib.suppress(RequestTimeout, RequestAbandoned):
+            return await self._client.unread(after)
+        return []
+
+    @contextlib.contextmanager
+    def _taking(self) -> Iterator[None]:
+        """Have the outcomes of the name come here, and stay at the server."""
+        self._takers += 1
+        taker = self._taker = self._taker or self._connect(lambda _: LEAVE)
+        try:
+            yield
+        finally:
+            self._takers -= 1
+            if not self._takers:
+                self._taker = None
+                taker.close(0)  # takes a moment only: nothing is waited for
 
     def close(self) -> None:
         """End all streams."""

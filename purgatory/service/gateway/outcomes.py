@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from purgatory.service.errors import ServiceError
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import (
@@ -18,7 +19,8 @@ from purgatory.service.gateway.messages import (
     OutcomeReport,
     report,
 )
-from purgatory.service.protocol import Acknowledge, OutcomeMessage, Unread
+from purgatory.service.gateway.problems import ApiError
+from purgatory.service.protocol import VERBS, Acknowledge, OutcomeMessage, Unread
 
 # Seconds without an outcome after which a stream says that it is there.
 _QUIET_S: Final = 15.0
@@ -35,9 +37,7 @@ async def unread(caller: Caller, after: _Number = 0) -> OutcomeList:
 @endpoint("POST", "/v1/outcomes/acknowledge", Acknowledge, "Acknowledge outcomes")
 async def acknowledge(caller: Caller, data: Acknowledgement) -> Count:
     """Have the server forget outcomes; returns how many of them were unread."""
-    count = await caller.client.acknowledge(data.numbers)
-    caller.feed.forget(data.numbers)
-    return Count(count)
+    return Count(await caller.client.acknowledge(data.numbers))
 
 
 @endpoint("GET", "/v1/outcomes/stream", Unread, "Follow outcomes")
@@ -52,8 +52,13 @@ async def follow(
     connects anew goes on behind the last one that it had.
     """
     start = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else after
-    async with contextlib.aclosing(caller.feed.read(start, _QUIET_S)) as outcomes:
+    takes = caller.access.has(VERBS[Acknowledge].right)
+    async with contextlib.aclosing(caller.feed.read(start, _QUIET_S, takes=takes)) as outcomes:
         async for outcome in outcomes:
+            try:
+                caller.check()
+            except (ApiError, ServiceError):
+                return  # the token was revoked: the answer has begun, so it just ends
             yield b": \r\n\r\n" if outcome is None else _event(outcome)
 
 

@@ -94,3 +94,23 @@ def test_many_sets_of_kinds(shop, monkeypatch):
     for thread in waiting:
         thread.join(HANG)
     assert ids(take(shop, "3")) == ["b"]
+
+
+def test_a_revoked_token(start, server, connect):
+    """A request that waits is given no job; another program has it at once."""
+    gateway, answers = start(max_wait=HANG), []
+    client = connect(server, name="shop")
+    with gateway.program("shop", ["work"]) as worker, gateway.program("shop") as shop:
+        connections = client.stats()["connections"]
+        body = {"kinds": [""], "wait": HANG}
+        waiting = threading.Thread(
+            target=lambda: answers.append(worker.post("/v1/leases", json=body))
+        )
+        waiting.start()
+        eventually(lambda: client.stats()["connections"] >= connections + 2)
+        assert gateway.tokens.revoke(gateway.tokens.all()[0].id) == 1
+        client.schedule(0, job_id="a")
+        waiting.join(HANG)
+        assert (answers[0].status_code, answers[0].json()["code"]) == (401, "token")
+        [job] = shop.post("/v1/leases", json=body).json()["jobs"]
+        assert (job["op_id"], job["attempt"]) == ("a", 1)

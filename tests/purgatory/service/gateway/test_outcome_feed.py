@@ -2,6 +2,9 @@
 
 import itertools
 import queue
+import tracemalloc
+
+import pytest
 
 from purgatory.service.gateway import outcomes as module
 from tests.testing.eventually import eventually
@@ -47,3 +50,56 @@ def test_a_gateway_that_ends(gateway, shop):
         assert next(events(lines))["op_id"] == "a"
         gateway.gateway.stop()
         assert list(events(lines)) == []
+
+
+def test_a_token_that_may_only_read(gateway, shop, server, connect):
+    """Its stream tells the outcomes, and takes none from the program whose they are."""
+    found = queue.SimpleQueue()
+    connect(server, name="shop", on_outcome=lambda outcome: found.put(outcome.op_id))
+    with (
+        gateway.program("shop", ["read"]) as reader,
+        reader.stream("GET", "/v1/outcomes/stream") as stream,
+    ):
+        assert stream.status_code == 200
+        for op_id in ("a", "b", "c"):
+            end(shop, op_id)
+            assert found.get(timeout=HANG) == op_id
+
+
+@pytest.mark.parametrize("rights", [["read"], ["read", "submit"], ["administer"]])
+def test_a_revoked_token(gateway, shop, rights):
+    """An open stream ends before the next outcome."""
+    end(shop, "a")
+    with (
+        gateway.program("shop", rights) as reader,
+        reader.stream("GET", "/v1/outcomes/stream") as stream,
+    ):
+        outcomes = events(stream.iter_lines())
+        assert next(outcomes)["op_id"] == "a"
+        assert gateway.tokens.revoke(gateway.tokens.all()[-1].id) == 1
+        end(shop, "b")
+        assert list(outcomes) == []
+    numbers = [each["op_id"] for each in shop.get("/v1/outcomes").json()["outcomes"]]
+    assert numbers == ["a", "b"]
+
+
+def test_a_slow_reader(shop, server, connect):
+    """The gateway reads a page, not all that there is: 40 MB are not in its memory."""
+    client = connect(server, name="shop")
+    for n in range(40):
+        for m in range(100):
+            client.submit_later(f"k{n}", op_id=f"{n}-{m}", payload="x" * 10_000)
+        client.flush()
+        client.complete(f"k{n}")
+    client.close()
+    tracemalloc.start()
+    try:
+        with shop.stream("GET", "/v1/outcomes/stream") as stream:
+            lines = stream.iter_lines()
+            assert next(events(lines))["op_id"] == "0-0"
+            shop.get("/v1/outcomes")  # the gateway has had time to read more
+            assert tracemalloc.get_traced_memory()[1] < 15 << 20
+            found = sum(1 for _ in itertools.islice(events(lines), 3999))
+    finally:
+        tracemalloc.stop()
+    assert found == 3999
