@@ -2,7 +2,7 @@
 
 import sys
 
-from purgatory.cli.entry_point import main
+from purgatory.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -10,7 +10,13 @@ from typing import Final
 
 from purgatory.cli.access import add_directory_options, token_store
 from purgatory.cli.connection import add_connection_options, check_connection, connection
-from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
+from purgatory.cli.options import (
+    DURATION,
+    SubParsers,
+    add_command,
+    import_extra,
+    optional_path,
+)
 from purgatory.cli.process import configure_logging
 from purgatory.service.config import split_names
 
@@ -41,6 +47,12 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--hosts", metavar="NAME,...", default="", help="further names of this machine"
     )
+    parser.add_argument(
+        "--keep-alive",
+        default=75.0,
+        help="how long a connection may be idle; longer than a proxy keeps its own (75)",
+        **DURATION,
+    )
     add_directory_options(parser)
     add_connection_options(parser)
 
@@ -58,6 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
             optional_path(arguments.tls_certificate), optional_path(arguments.tls_key)
         ),
         hosts=split_names(arguments.hosts),
+        keep_alive=arguments.keep_alive,
     )
     gateway.run(lambda: print(f"serving {gateway.url}", flush=True))
     return 0

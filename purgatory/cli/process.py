@@ -108,6 +108,20 @@ def signals_handled(
         restore()
 
 
+def heed_sigterm() -> None:
+    """Have SIGTERM end the process, also as the first of a container, until a command handles it.
+
+    The kernel drops a signal that has no handler if the process's id is 1; to load a command takes
+    seconds on a slow machine.
+    """
+    if os.getpid() == 1 and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _: object) -> None:
+    os._exit(128 + number)  # as a shell tells that a signal ended a process
+
+
 # Enough for any number of clients that a server has; some systems allow a billion.
 _ENOUGH: Final = 65_536
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 from starlette.applications import Starlette
@@ -17,6 +17,7 @@ from purgatory.service.gateway import leases, operations, outcomes
 from purgatory.service.gateway.callers import Callers
 from purgatory.service.gateway.document import document
 from purgatory.service.gateway.endpoint import Endpoint
+from purgatory.service.gateway.health import Health
 from purgatory.service.gateway.problems import answer_to, refusal
 from purgatory.service.http.request_checks import HostCheck, OriginCheck
 
@@ -28,18 +29,24 @@ ENDPOINTS: Final = (
 )
 
 _DOCUMENT: Final = Response(document(ENDPOINTS), media_type="application/vnd.oai.openapi+json")
-# What answers for each method of a path, or of all paths that begin so and end in a name. Responses
-# need no token; whether the server answers, requests tell.
-_METHODS: Final[dict[str, dict[str, Endpoint | Response]]] = {
+_Answer = Endpoint | Response | Callable[[Health], Awaitable[Response]]
+# What answers for each method of a path, or of all paths that begin so and end in a name. Only
+# endpoints need a token.
+_METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/healthz": {"GET": PlainTextResponse("ok\n")},
+    "/readyz": {"GET": Health.readiness},
+    "/metrics": {"GET": Health.metrics},
     "/v1": {"GET": _DOCUMENT},
     "/v1/openapi.json": {"GET": _DOCUMENT},
 }
 for each in ENDPOINTS:
     _METHODS.setdefault(each.prefix, {})[each.method] = each
+for methods in _METHODS.values():
+    if "GET" in methods:
+        methods["HEAD"] = methods["GET"]  # the HTTP server leaves the content out
 
 
-def make_application(callers: Callers, hosts: Sequence[str]) -> Starlette:
+def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> Starlette:
     """Return the application. `hosts`: the names by which requests may call this machine."""
 
     @contextlib.asynccontextmanager
@@ -47,10 +54,11 @@ def make_application(callers: Callers, hosts: Sequence[str]) -> Starlette:
         try:
             yield
         finally:
+            await health.close()
             await callers.close()
 
     return Starlette(
-        routes=[Route("/{path:path}", _Api(callers))],
+        routes=[Route("/{path:path}", _Api(callers, health))],
         middleware=[Middleware(HostCheck, hosts=hosts), Middleware(OriginCheck)],
         lifespan=connections,
     )
@@ -59,16 +67,22 @@ def make_application(callers: Callers, hosts: Sequence[str]) -> Starlette:
 class _Api:
     """Answers requests: an ASGI application."""
 
-    def __init__(self, callers: Callers) -> None:
+    def __init__(self, callers: Callers, health: Health) -> None:
         self._callers = callers
+        self._health = health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        self._health.begin()
         try:
-            response = await self._answer(request)
-        except Exception as error:  # noqa: BLE001  # a fault of ours is answered with 500
-            response = answer_to(request, error)
-        await response(scope, receive, send)
+            try:
+                response = await self._answer(request)
+            except Exception as error:  # noqa: BLE001  # a fault of ours is answered with 500
+                response = answer_to(request, error)
+            self._health.answered(request.method, response.status_code)
+            await response(scope, receive, send)
+        finally:
+            self._health.end()
 
     async def _answer(self, request: Request) -> Response:
         methods = _methods_of(request.scope)
@@ -82,10 +96,12 @@ class _Api:
             return refusal(405, "method", "Method Not Allowed", allow)
         if isinstance(found, Response):
             return found
+        if not isinstance(found, Endpoint):
+            return await found(self._health)
         return await found.answer(request, self._callers.of(request, found.right))
 
 
-def _methods_of(scope: Scope) -> dict[str, Endpoint | Response]:
+def _methods_of(scope: Scope) -> dict[str, _Answer]:
     """Return what answers for each method of a request's path; empty for an unknown one."""
     raw_path: bytes = scope["raw_path"]
     for prefix, methods in _METHODS.items():

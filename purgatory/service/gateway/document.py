@@ -37,7 +37,7 @@ def document(endpoints: Iterable[Endpoint]) -> bytes:
     types = [Problem]
     for each in endpoints:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
-        types += [kind for kind in (each.body, None if each.streams else each.reply) if kind]
+        types += [kind for kind in (each.described, None if each.streams else each.reply) if kind]
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     security = {"token": {"type": "http", "scheme": "bearer"}}
     return msgspec.json.encode(
@@ -70,8 +70,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "parameters": _parameters(endpoint),
         "responses": {str(endpoint.status): answer, **problems},
     }
-    if endpoint.body is not None:
-        operation["requestBody"] = {"required": True, "content": _json(endpoint.body)}
+    if endpoint.described is not None:
+        operation["requestBody"] = {"required": True, "content": _json(endpoint.described)}
     return operation
 
 

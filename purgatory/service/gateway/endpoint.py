@@ -58,6 +58,8 @@ class Endpoint:
         signature = inspect.signature(handler, eval_str=True)
         self.takes = signature.parameters
         self.body: Any = self.takes["data"].annotation if "data" in self.takes else None
+        #: The type of the body as it is documented.
+        self.described: Any = getattr(self.body, "described_as", self.body)
         self.reply: Any = signature.return_annotation
         self.streams: bool = inspect.isasyncgenfunction(handler)
 
@@ -70,9 +72,9 @@ class Endpoint:
             given[name] = self._parameter(request, name)
         if self.body is not None:
             body = await _body(request)
-            given["data"] = _checked(
-                lambda: msgspec.json.decode(body, type=self.body, strict=False), "data"
-            )
+            given["data"] = decoded(body, self.body, "data")
+        if self.streams and request.method == "HEAD":
+            return Response(headers=_EVENT_HEADERS, media_type=EVENTS)
         reply = self.handler(**{name: given[name] for name in self.takes})
         if self.streams:
             return StreamingResponse(reply, headers=_EVENT_HEADERS, media_type=EVENTS)
@@ -93,6 +95,11 @@ def endpoint(
 ) -> Callable[[Callable[..., Any]], Endpoint]:
     """Make an endpoint of a handler."""
     return lambda handler: Endpoint(method, path, request, summary, handler, status)
+
+
+def decoded(body: bytes | msgspec.Raw, kind: Any, name: str) -> Any:
+    """Decode JSON of a type. Raises ApiError, which says where `name` has a bad value."""
+    return _checked(lambda: msgspec.json.decode(body, type=kind, strict=False), name)
 
 
 def _checked(decode: Callable[[], Any], name: str) -> Any:

@@ -5,7 +5,7 @@ any JSON.
 """
 
 import base64
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -54,6 +54,14 @@ class BatchRequest(Struct, forbid_unknown_fields=True):
     """Operations to submit, each by itself: some may be refused."""
 
     operations: Annotated[list[OperationRequest], Meta(max_length=512)]
+
+
+class BatchItems(Struct, forbid_unknown_fields=True):
+    """A `BatchRequest` whose items are not looked at yet: a bad one is refused by itself."""
+
+    described_as: ClassVar[type[Struct]] = BatchRequest
+
+    operations: Annotated[list[msgspec.Raw], Meta(max_length=512)]
 
 
 class Receipt(Struct):

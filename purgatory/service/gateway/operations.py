@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec import Raw
+
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import OperationFailed, Refused
 from purgatory.service.gateway.callers import Caller
-from purgatory.service.gateway.endpoint import endpoint
+from purgatory.service.gateway.endpoint import decoded, endpoint
 from purgatory.service.gateway.messages import (
+    BatchItems,
     BatchReply,
-    BatchRequest,
     BatchResult,
     Count,
     Done,
@@ -52,12 +54,16 @@ async def schedule(caller: Caller, data: JobRequest) -> Receipt:
 
 
 @endpoint("POST", "/v1/batch/operations", Submit, "Submit many")
-async def submit_batch(caller: Caller, data: BatchRequest) -> BatchReply:
+async def submit_batch(caller: Caller, data: BatchItems) -> BatchReply:
     """Have operations wait; each is submitted, or refused, by itself."""
     replies = await asyncio.gather(
-        *[_submit(caller, each) for each in data.operations], return_exceptions=True
+        *[_submit_item(caller, each) for each in data.operations], return_exceptions=True
     )
     return BatchReply([_result(reply) for reply in replies])
+
+
+async def _submit_item(caller: Caller, item: Raw) -> Receipt:
+    return await _submit(caller, decoded(item, OperationRequest, "operation"))
 
 
 async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
@@ -75,7 +81,7 @@ async def _submit(caller: Caller, wanted: OperationRequest) -> Receipt:
 def _result(reply: Receipt | BaseException) -> BatchResult:
     if isinstance(reply, Receipt):
         return BatchResult(receipt=reply)
-    if isinstance(reply, (Refused, ValueError, TypeError)):
+    if isinstance(reply, (ApiError, Refused, ValueError, TypeError)):
         return BatchResult(problem=problem_of(reply))
     raise reply
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from purgatory.service.auth.authenticator import is_local
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.application import make_application
 from purgatory.service.gateway.callers import Callers, Connector
+from purgatory.service.gateway.health import Health
 from purgatory.service.http.listening import (
     BoundedProtocol,
     host_and_port,
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 #: Seconds that a request waits for jobs, at most: what is between here and a worker may end others.
 MAX_WAIT_S: Final = 30.0
+#: Seconds that a connection may be idle: longer than a proxy keeps one, as nginx 60 s.
+KEEP_ALIVE_S: Final = 75.0
+_MOST_KEEP_ALIVE_S: Final = 86_400.0
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -49,7 +54,8 @@ class Gateway:
     """Serves at `bind`, "host:port", until it is told to end by a signal.
 
     `connector` connects to the server. `hosts`: names, besides that of `bind`, by which requests
-    may name this machine. `max_wait`: seconds that a request waits for jobs, at most. Beyond
+    may name this machine. `max_wait`: seconds that a request waits for jobs, at most. `keep_alive`:
+    seconds that a connection may be idle between two requests. Beyond
     loopback there must be TLS: anyone could read a token that is sent in plain text. Raises
     ConfigError and ServerError.
     """
@@ -63,6 +69,7 @@ class Gateway:
         tls: TLSFiles,
         hosts: Sequence[str] = (),
         max_wait: float = MAX_WAIT_S,
+        keep_alive: float = KEEP_ALIVE_S,
     ) -> None:
         host, _ = host_and_port(bind)
         if tls.certificate is None and not is_local(bind):
@@ -72,8 +79,9 @@ class Gateway:
             )
         callers = Callers(tokens, connector, max_wait)
         config = server_config(
-            make_application(callers, [host, *hosts]),
+            make_application(callers, Health(connector), [host, *hosts]),
             http=StreamingProtocol,
+            timeout_keep_alive=math.ceil(_checked_keep_alive(keep_alive)),
             ssl_certfile=tls.certificate,
             ssl_keyfile=tls.key,
         )
@@ -93,6 +101,14 @@ class Gateway:
     def stop(self) -> None:
         """Have `run` return; any thread may call it."""
         self._server.should_exit = True
+
+
+def _checked_keep_alive(seconds: float) -> float:
+    if not 1 <= seconds <= _MOST_KEEP_ALIVE_S:
+        raise ConfigError(
+            f"keep_alive is {seconds:g}; expected 1 to {_MOST_KEEP_ALIVE_S:g} seconds"
+        )
+    return seconds
 
 
 class _Server(uvicorn.Server):
@@ -130,6 +146,21 @@ class StreamingProtocol(BoundedProtocol):
     """
 
     max_connections = 1000
+    _is_idle = False  # between two requests; uvicorn ends it after `timeout_keep_alive`
+
+    def on_response_complete(self) -> None:
+        """See `H11Protocol`."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.cycle is not None and self.cycle.keep_alive:
+            self.stop_deadline()
+            self._is_idle = True
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._is_idle:
+            self._is_idle = False
+            self.start_deadline()
+        super().data_received(data)
 
     def handle_events(self) -> None:
         """See `H11Protocol`."""

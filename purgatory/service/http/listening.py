@@ -105,8 +105,12 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_request(self) -> None:
         """Give the connection its time for the next request, however slowly it sends that."""
-        self.stop_deadline()
         self.answered_at = self.loop.time()
+        self.start_deadline()
+
+    def start_deadline(self) -> None:
+        """Give the connection its time for a request and the answer, from now on."""
+        self.stop_deadline()
         self._deadline = self.loop.call_later(REQUEST_S, self.transport.abort)
 
     def stop_deadline(self) -> None:

@@ -1,0 +1,96 @@
+"""Health: whether the gateway's server answers, and what the gateway has answered.
+
+Needs no token, and tells nothing about operations. Used by the gateway's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    generate_latest,
+)
+from starlette.responses import PlainTextResponse, Response
+
+from purgatory.service.client.async_client import AsyncClient
+from purgatory.service.errors import Refused, ServiceError
+from purgatory.service.gateway.callers import Connector
+
+#: Seconds that the server has to answer.
+PATIENCE_S: Final = 2.0
+# The client name of the gateway itself.
+_NAME: Final = "gateway"
+_METHODS: Final = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS")
+
+
+class Health:
+    """Of one gateway: its own connection is made at the first question."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._client: AsyncClient | None = None
+        self._asked: asyncio.Task[str] | None = None  # shared by all that ask meanwhile
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "purgatory_gateway_requests",
+            "Requests that were answered, streams when they begin",
+            ("method", "status"),
+            registry=self._registry,
+        )
+        self._open = Gauge(
+            "purgatory_gateway_open_requests",
+            "Requests and streams that are open",
+            registry=self._registry,
+        )
+
+    def begin(self) -> None:
+        """Count a request as open."""
+        self._open.inc()
+
+    def answered(self, method: str, status: int) -> None:
+        """Count an answer."""
+        self._requests.labels(method if method in _METHODS else "other", status).inc()
+
+    def end(self) -> None:
+        """Count a request as no longer open."""
+        self._open.dec()
+
+    async def readiness(self) -> Response:
+        """Answer whether the server answers: 200, or 503 and why not."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.ensure_future(self._trouble())
+        try:
+            trouble = await asyncio.wait_for(asyncio.shield(self._asked), PATIENCE_S)
+        except TimeoutError:
+            trouble = f"the server does not answer within {PATIENCE_S:g} s"
+        if trouble:
+            return PlainTextResponse(f"{trouble}\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def _trouble(self) -> str:
+        """Ask the server for anything; a refusal is an answer, too."""
+        if self._client is None:
+            self._client = self._connector.client(_NAME)
+        try:
+            await self._client.stats()
+        except Refused:
+            return ""
+        except ServiceError as error:
+            return str(error)
+        return ""
+
+    async def metrics(self) -> Response:
+        """Answer with the metrics, for Prometheus."""
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._asked is not None:
+            self._asked.cancel()
+        if self._client is not None:
+            await self._client.close(0)
