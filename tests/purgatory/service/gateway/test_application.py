@@ -14,13 +14,13 @@ def test_unknown_paths(shop, path):
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/healthz", "GET, OPTIONS"),
-        ("/v1/openapi.json", "GET, OPTIONS"),
+        ("/healthz", "GET, HEAD, OPTIONS"),
+        ("/v1/openapi.json", "GET, HEAD, OPTIONS"),
         ("/v1/operations", "OPTIONS, POST"),
         ("/v1/operations/", "OPTIONS, POST"),
-        ("/v1/operations/a%2Fb", "DELETE, GET, OPTIONS, PATCH"),
+        ("/v1/operations/a%2Fb", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("/v1/keys/k", "OPTIONS, POST"),
-        ("/v1/outcomes", "GET, OPTIONS"),
+        ("/v1/outcomes", "GET, HEAD, OPTIONS"),
     ],
 )
 def test_other_methods(shop, path, methods):
@@ -42,3 +42,23 @@ def test_hosts_and_origins(start):
             "code"
         ] == ("origin")
         assert program.get("/v1/outcomes", headers={"Origin": gateway.url}).is_success
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/v1", "/v1/outcomes", "/v1/operations/a"]
+)
+def test_head(shop, path):
+    """It is answered as GET is, without the content."""
+    shop.post("/v1/operations", json={"keys": ["k"], "op_id": "a"})
+    got, head = shop.get(path), shop.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert shop.head("/v1/operations/none").status_code == 404
+    assert shop.head("/v1/operations").status_code == 405
+
+
+def test_head_of_a_stream(shop):
+    """It ends at once."""
+    answer = shop.head("/v1/outcomes/stream")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")

@@ -2,6 +2,8 @@
 
 import queue
 
+import pytest
+
 from purgatory import Worker
 from tests.testing.purgatory_harness import HANG
 
@@ -91,3 +93,37 @@ def test_limit_and_hold(shop):
     shop.post("/v1/keys/early", json={"value": 1, "hold": "1m"})
     assert shop.post("/v1/operations", json={"keys": ["early"], "op_id": "d"}).status_code == 201
     assert shop.get("/v1/operations/d").json()["result"] == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"keys": []},
+        {"keys": "k"},
+        {"keys": ["k"], "need": 0},
+        {"keys": ["k"], "need": 5},
+        {"keys": ["k"], "timeout": -1},
+        {"keys": ["k"], "timeout": "soon"},
+        {"keys": ["k"], "colour": "red"},
+        {},
+        [],
+        5,
+        None,
+        "text",
+    ],
+)
+def test_a_bad_item_of_a_batch(shop, bad):
+    """It is refused by itself, and says why; those beside it are submitted."""
+    items = [{"keys": ["k"], "op_id": "a"}, bad, {"keys": ["k"], "op_id": "b"}]
+    answer = shop.post("/v1/batch/operations", json={"operations": items})
+    assert answer.status_code == 200
+    first, refused, last = answer.json()["results"]
+    assert (first["receipt"]["op_id"], last["receipt"]["op_id"]) == ("a", "b")
+    assert (refused["receipt"], refused["problem"]["code"]) == (None, "malformed")
+    assert refused["problem"]["message"]
+
+
+def test_a_batch_that_is_none(shop):
+    """What is no list of items is refused as a whole."""
+    for body in ({}, {"operations": 5}, {"operations": [{}] * 513}, {"operations": [], "x": 1}):
+        assert shop.post("/v1/batch/operations", json=body).status_code == 400

@@ -8,6 +8,7 @@ import pytest
 from purgatory.service.errors import ConfigError
 from purgatory.service.gateway.callers import Connector
 from purgatory.service.gateway.server import StreamingProtocol, TLSFiles
+from purgatory.service.http import listening
 from tests.testing.eventually import eventually
 from tests.testing.gateway_outcomes import end, events
 from tests.testing.purgatory_harness import HANG
@@ -58,3 +59,45 @@ def test_many_strangers(gateway, monkeypatch, said):
                 pass
         end(shop, "a")
         assert next(found)["op_id"] == "a"
+
+
+def ask(peer):
+    """Send a request, and take the whole answer."""
+    peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"ok\n"):
+        received = peer.recv(4096)
+        assert received, answer
+        answer += received
+
+
+def test_an_idle_connection(start, monkeypatch):
+    """It is kept as long as it is said, beyond the time that a request has."""
+    monkeypatch.setattr(listening, "REQUEST_S", 0.3)
+    gateway = start(keep_alive=60.0)
+    host, port = gateway.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), HANG) as peer:
+        for _ in range(3):
+            ask(peer)
+            peer.settimeout(0.8)
+            with pytest.raises(TimeoutError):
+                peer.recv(1)  # it is not closed
+            peer.settimeout(HANG)
+        peer.sendall(b"GET /healthz HT")  # and the rest of a request has its time again
+        assert peer.recv(1) == b""
+
+
+def test_it_ends_an_idle_connection(start):
+    """After its time; one that was just made has that of a request."""
+    gateway = start(keep_alive=1.0)
+    host, port = gateway.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), HANG) as peer:
+        ask(peer)
+        assert peer.recv(1) == b""
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
+def test_a_bad_time(start, seconds):
+    """It says what is expected."""
+    with pytest.raises(ConfigError, match=r"keep_alive is .*; expected 1 to"):
+        start(keep_alive=seconds)
