@@ -7,9 +7,7 @@ import os
 import resource
 import signal
 import socket
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -146,30 +144,6 @@ def test_an_abstract_socket(monkeypatch):
         manager.settimeout(HANG)
         notify("READY=1", "STATUS=well")
         assert manager.recv(100) == b"READY=1\nSTATUS=well"
-
-
-FIRST_PROCESS = """
-import signal
-from purgatory.cli.process import heed_sigterm
-heed_sigterm()
-print("ready", flush=True)
-while True:
-    signal.pause()
-"""
-
-
-def test_sigterm_for_the_first_process_of_a_container():
-    """It ends while it still loads: the kernel drops signals that the first process ignores."""
-    command = ["unshare", "--pid", "--fork", "--kill-child"]
-    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no rights for a container")
-    with subprocess.Popen(
-        [*command, sys.executable, "-c", FIRST_PROCESS], stdout=subprocess.PIPE, text=True
-    ) as outer:
-        assert outer.stdout.readline() == "ready\n"
-        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()
-        os.kill(int(children), signal.SIGTERM)
-        assert outer.wait(HANG) == 128 + signal.SIGTERM
 
 
 def test_sigterm_for_other_processes():
