@@ -163,6 +163,7 @@ class Server:
                 most=RECEIVED_FRAMES,
                 message_bytes=self.config.max_message_bytes,
                 max_memory=self.config.max_memory,
+                is_crowded=lambda: not network.gate.is_open,
             )
             looks.append(unfinished.look)
         watchdog = Watchdog(looks)

@@ -103,7 +103,7 @@ class Network:
         self._socket: zmq.Socket[bytes]
         #: What the thread sleeps on: the descriptors of the mailbox and of the socket.
         self.descriptors: tuple[int, int]
-        self._gate: AcceptGate
+        self.gate: AcceptGate
         self._security: SocketSecurity | None = None
         self.connections: Connections
         self.reception: Reception
@@ -155,7 +155,7 @@ class Network:
                 raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
             raise
         self.descriptors = self.mailbox.fileno(), router.FD
-        self._gate = AcceptGate(listener, most_descriptors, self.descriptors[0])
+        self.gate = AcceptGate(listener, most_descriptors, self.descriptors[0])
         return router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def run(self) -> None:
@@ -179,7 +179,7 @@ class Network:
             self.step(_sleep([mailbox, frames] if self._may_read() else [mailbox], timeout))
             if not reception.closing:
                 behind = self._unread or reception.waiting.bytes > 0
-                self._gate.check(reception.hellos, behind=behind)
+                self.gate.check(reception.hellos, behind=behind)
 
     def step(self, ready: list[int]) -> None:
         """Do what there is to do, given the readable descriptors; does not sleep."""
@@ -241,6 +241,8 @@ class Network:
         timeout = RETRY_S if self.connections.blocked else IDLE_CHECK_S
         if self.connections.workers:
             timeout = min(timeout, WORKER_PING_S)
+        if not self.gate.is_open:  # it opens when connections have ended, of which nothing is told
+            timeout = min(timeout, RETRY_S)
         due = self._store.sleep_seconds(self._monotonic(), is_closing=self.reception.closing)
         return self._time_left(min(timeout, due))
 

@@ -1,9 +1,11 @@
-"""UnfinishedMessages: cuts off peers that send a message without an end.
+"""UnfinishedMessages: cuts off peers that send a message without an end, or say nothing at all.
 
 A message of many frames takes memory until its last frame has come, and ZeroMQ shows it to the
 program only then: it has no bound for that. So the kernel is asked how many bytes each connection
 has brought (TCP_INFO), and the network thread counts the bytes of messages that were complete. What
-is left is a message that is not finished, or waits in ZeroMQ's queue. Linux and TCP only.
+is left is a message that is not finished, or waits in ZeroMQ's queue. And while no connection is
+let in, those give way that have not finished their handshake: ZeroMQ waits for one for ten seconds.
+Linux and TCP only.
 
 Used by the watchdog's thread.
 """
@@ -23,6 +25,7 @@ from purgatory.service.server.network.router_socket import end_connection
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
 # Where a struct tcp_info of linux/tcp.h has tcpi_bytes_received, and how long it is up to there.
+_ESTABLISHED: Final = 1  # tcpi_state
 _BYTES_RECEIVED: Final = struct.Struct("=128xQ")
 # The connections are looked at each time the process has grown by so many bytes; and while it takes
 # too many.
@@ -30,6 +33,9 @@ _STEP_BYTES: Final = 8 << 20
 _FULL_STEP_BYTES: Final = 1 << 20
 # What the buffers of the kernel may have of a connection, beside ZeroMQ's queue.
 _KERNEL_BYTES: Final = 16 << 20
+# A handshake has so many bytes at least (64 of a greeting, and a command), and so many seconds.
+_HANDSHAKE_BYTES: Final = 90
+_HANDSHAKE_S: Final = 1.0
 # Of less, a connection is not cut off while memory is short: each takes more by itself.
 _LEAST_BYTES: Final = 4096
 
@@ -39,7 +45,8 @@ class UnfinishedMessages:
 
     Always if that is more than `most` messages of `message_bytes` in ZeroMQ's queue, and, while the
     process takes more than `max_memory` bytes (0: any number), those that have sent most. `handed`
-    has the bytes of complete messages by descriptor, all that ever came there.
+    has the bytes of complete messages by descriptor, all that ever came there. `is_crowded` tells
+    whether no connection is let in.
     """
 
     def __init__(
@@ -50,6 +57,7 @@ class UnfinishedMessages:
         most: int,
         message_bytes: int,
         max_memory: int,
+        is_crowded: Callable[[], bool],
         resident: Callable[[], int] = resident_bytes,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -58,6 +66,10 @@ class UnfinishedMessages:
         self._most_bytes = most * message_bytes + _KERNEL_BYTES
         self._max_memory = max_memory
         self._resident = resident
+        self._is_crowded = is_crowded
+        self._now = now
+        self._next_handshakes = 0.0  # when handshakes are looked at again
+        self._unfinished_handshakes: set[int] = set()  # descriptors
         self._log = RareLog(_CUT_OFF, now)
         self._least_resident = resident()  # since the last look at the connections
         # At that look, by descriptor: bytes received, and those not finished; bytes handed over.
@@ -67,6 +79,8 @@ class UnfinishedMessages:
 
     def look(self) -> None:
         """Look at the memory of the process; if it has grown, at the connections."""
+        if self._is_crowded() and self._now() >= self._next_handshakes:
+            self._look_at_handshakes()
         resident = self._resident()
         if self._has_cut:  # libzmq has freed the messages by now
             self._has_cut = False
@@ -76,6 +90,15 @@ class UnfinishedMessages:
         if resident - self._least_resident >= (_FULL_STEP_BYTES if is_full else _STEP_BYTES):
             self._least_resident = resident
             self._look_at_connections(is_full=is_full)
+
+    def _look_at_handshakes(self) -> None:
+        """End the connections whose handshake was not finished at the last look either."""
+        self._next_handshakes = self._now() + _HANDSHAKE_S
+        found = _received_bytes(self._port)
+        unfinished = {each for each, received in found if received < _HANDSHAKE_BYTES}
+        for descriptor in unfinished & self._unfinished_handshakes:
+            end_connection(descriptor)
+        self._unfinished_handshakes = unfinished - self._unfinished_handshakes
 
     def _look_at_connections(self, *, is_full: bool) -> None:
         before, self._before = self._before, {}
@@ -121,7 +144,7 @@ def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
             try:
                 info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
                 received = _BYTES_RECEIVED.unpack_from(info)[0]
-                if received and borrowed.getsockname()[1] == port:
+                if info[0] == _ESTABLISHED and borrowed.getsockname()[1] == port:
                     yield descriptor, received
             finally:
                 borrowed.detach()  # libzmq closes it

@@ -11,12 +11,12 @@ import zmq
 
 from purgatory.service.encoding import encode
 from purgatory.service.machine_memory import MIN_BYTES
-from purgatory.service.protocol import VERSION, Hello, Submit, Submitted
+from purgatory.service.protocol import VERSION, Bye, Hello, Submit, Submitted
 from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
-from tests.testing.servers import RawPeer
+from tests.testing.servers import HANG_MS, RawPeer
 from tests.testing.step_server import operation
 
 MIB = 1 << 20
@@ -36,8 +36,11 @@ def dealer(port):
     """Return a TCP connection after the handshake of ZMTP with the mechanism NULL."""
     made = socket.create_connection(("127.0.0.1", int(port)), timeout=HANG)
     made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    made.recv(64, socket.MSG_WAITALL)
     ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
     made.sendall(bytes([4, len(ready)]) + ready)
+    _, length = made.recv(2, socket.MSG_WAITALL)
+    made.recv(length, socket.MSG_WAITALL)
     return made
 
 
@@ -64,12 +67,16 @@ class Router:
         self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
         self.received = {}
         self.resident = 100 * MIB
+        self.is_crowded = False
+        self.now = 0.0
         self.unfinished = UnfinishedMessages(
             self.port,
             self.received,
             most=4,
             message_bytes=MESSAGE,
             max_memory=max_memory,
+            is_crowded=lambda: self.is_crowded,
+            now=lambda: self.now,
             resident=lambda: self.resident,
         )
 
@@ -138,12 +145,50 @@ def test_other_connections_of_the_process(router):
         thread = threading.Thread(target=sender.sendall, args=(bytes(MOST + MIB),))
         thread.start()
         taken = 0
-        while taken <= MOST:
+        while taken < MOST + MIB:
             taken += len(taker.recv(1 << 16))
             if taken % (1 << 20) < 1 << 16:
                 made.look()
-        taker.close()
         thread.join()
+
+
+def test_while_no_connection_is_let_in(router):
+    """Those give way whose handshake is unfinished for a second; else they have their time."""
+    made = router()
+    with contextlib.ExitStack() as stack:
+        peers = [socket.create_connection(("127.0.0.1", made.port), HANG) for _ in range(3)]
+        peers.append(dealer(made.port))
+        for peer in peers:
+            stack.enter_context(peer)
+        peers[1].sendall(b"\xff" + bytes(8) + b"\x7f")
+        peers[3].sendall(frame(10, more=False))
+        made.read()
+        for made.is_crowded, seconds, ended in (
+            (False, 5, 0), (True, 0.5, 0), (True, 0.5, 0), (True, 1, 3)
+        ):  # fmt: skip
+            made.now += seconds
+            made.unfinished.look()
+            assert [is_cut_off(each) for each in peers].count(True) == ended
+        assert not is_cut_off(peers[3])
+
+
+def test_a_new_client_beside_many_strangers(tmp_path):
+    """It is let in soon, though connections that say nothing have taken all the room."""
+    context = zmq.Context()
+    with contextlib.ExitStack() as stack:
+        stack.callback(context.destroy, 0)
+        serve = stack.enter_context(ServerProcess(tmp_path / "data", "--max-clients", "50"))
+        port = int(serve.address.rpartition(":")[2])
+        for _ in range(400):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), HANG))
+        end, longest = time.monotonic() + 3, 0.0
+        while (began := time.monotonic()) < end:  # some come before the server has counted
+            peer = RawPeer(context, serve.address)
+            peer.hello()
+            peer.send(Bye(2))
+            peer.socket.close(HANG_MS)
+            longest = max(longest, time.monotonic() - began)
+        assert longest < 6  # where it took 11
 
 
 @pytest.mark.parametrize(
