@@ -23,7 +23,6 @@ autodoc_default_options = {
 }
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 # Some names are imported at first use. autodoc sees those only that are there.
 for lazy in (purgatory, purgatory.service, purgatory.testing):
     for name in lazy.__all__:

@@ -15,6 +15,7 @@ from tests.testing.java import SHORT_LIVED_OPTIONS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DIARY = ROOT / "benchmarks" / "DIARY.md"  # its commands are those of the benchmarks
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 # The pages with commands that no test runs (marked `sh`), and the reasons.
@@ -152,7 +153,7 @@ def test_the_two_commands_are_run_by_ci(command):
     assert re.search(rf"^step .* {command}$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, DIARY], ids=name_of)
 def test_links_lead_somewhere(page):
     """Every relative link of a page names a file."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
