@@ -27,7 +27,7 @@ from timingwheel.clocks.duration import NS_PER_MS, delay_to_ns, to_ms, to_ns
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
-from timingwheel.task import check_callback, check_hooks, lazy_kind, prepare_task
+from timingwheel.task import check_callback, prepare_task
 from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
 from timingwheel.timer_core import (
     TimerCore,
@@ -60,7 +60,6 @@ __all__ = [
     "add_task_at",
     "check_callback",
     "check_count",
-    "check_hooks",
     "check_name",
     "delay_to_ns",
     "enter_section",
@@ -69,7 +68,6 @@ __all__ = [
     "gc_untrack",
     "is_frozen",
     "keep_for_ever",
-    "lazy_kind",
     "leave_section",
     "new_condition",
     "new_hot_condition",

@@ -14,7 +14,7 @@ from contextvars import Context
 from datetime import timedelta
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.mypyc_types import i32, i64, mypyc_attr, u8
@@ -91,7 +91,7 @@ def lazy_kind(callback: Any) -> str:
 def check_hooks(kind: type, names: tuple[str, ...]) -> None:
     """Raise TypeError if a class has methods of these names that do not run when called."""
     for name in names:
-        what = lazy_kind(getattr(kind, name))
+        what = lazy_kind(getattr(kind, name, None))
         if what:
             raise TypeError(
                 f"{kind.__qualname__}.{name} is {what}; expected a method that is not async, "
@@ -164,10 +164,14 @@ class TimerTask(TimerTaskEntry):
 
     __slots__ = ("_tt_call", "delay_ns")
 
+    # The methods that a subclass may override: called, and never awaited.
+    _tt_hooks: ClassVar[tuple[str, ...]] = ("run",)
+
+    # Compiled, only one class may have this method, since `super()` fails in an override of it.
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse methods that would make a coroutine or a generator, and never run."""
         super().__init_subclass__(**options)
-        check_hooks(cls, ("run",))
+        check_hooks(cls, getattr(cls, "_tt_hooks", ("run",)))
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ can work on an operation without importing it. Any thread.
 import enum
 from collections.abc import Hashable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from _purgatory_cpython.fork import FORK_COUNTER
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
@@ -16,7 +16,6 @@ from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
     LOCKED_SECTIONS,
-    check_hooks,
     delay_to_ns,
     enter_section,
     keep_for_ever,
@@ -58,8 +57,8 @@ PROGRESSED: Final = 1  # the key counts now; others are needed
 WON: Final = 2  # its outcome is set, and the caller calls `outcome_race.finalize`
 ENDED: Final = 3
 
-# What a program may override: called, and never awaited.
-_HOOKS: Final = ("try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
+# What a program may override; see `TimerTask`.
+_HOOKS: Final = ("run", "try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
 
 # Bound once: compiled, that saves a look into the module's dict for each operation.
 _shared_lock: Final = shared_lock
@@ -141,10 +140,7 @@ class OperationState(TimerTask):
         "_op_stage",
     )
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse methods that would make a coroutine or a generator, and never run."""
-        super().__init_subclass__(**options)
-        check_hooks(cls, _HOOKS)
+    _tt_hooks: ClassVar[tuple[str, ...]] = _HOOKS
 
     _op_sequence: object  # its place in watch lists of several; see `WatchLists.watch`
 
