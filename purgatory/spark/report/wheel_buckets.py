@@ -78,9 +78,12 @@ class WheelTasks(NamedTuple):
         """Make tasks of columns of ms: submission, deadline and end."""
         submitted, deadline, end = columns
         if wheel.scale > 1:
-            submitted, deadline = (_scaled(column, wheel.scale) for column in (submitted, deadline))
-            never = pc.equal(end, NEVER_MS)
-            end = pc.if_else(never, NEVER_MS, _scaled(end, wheel.scale))
+            wait, stay = (
+                _scaled(pc.subtract(at, submitted), wheel.scale) for at in (deadline, end)
+            )
+            submitted = _scaled(submitted, wheel.scale)
+            deadline = pc.add(submitted, wait)
+            end = pc.if_else(pc.equal(end, NEVER_MS), NEVER_MS, pc.add(submitted, stay))
         deadline = pc.min_element_wise(deadline, pc.add(submitted, MAX_WAIT))
         due = pc.negate(_slot_start(pc.negate(deadline), wheel.tick))
         return cls(submitted, deadline, end, due)

@@ -59,7 +59,7 @@ def wheel_sizes(
     for tick_ms, size in sorted({*product(ticks_ms, sizes)}):
         _check_range("tick_ms", tick_ms, MIN_TICK_MS, MAX_TICK_MS)
         _check_range("wheel_size", size, 2, MAX_WHEEL_SIZE)
-        if Fraction(str(tick_ms)).denominator > _MAX_SCALE:
+        if _MAX_SCALE % Fraction(str(tick_ms)).denominator:
             raise ValueError(f"tick_ms is {tick_ms!r}; expected hundredths of a millisecond")
         wheels.append(WheelSize(int(tick_ms) if tick_ms == int(tick_ms) else tick_ms, size))
     return wheels
