@@ -338,6 +338,19 @@ class WatchLists:
             sum([shard.cancelled for shard in shards]),
         )
 
+    def uncount(self, outcome: Outcome) -> None:
+        """Take back that an operation has ended: its owner keeps nothing of that."""
+        with self._lock:
+            first = self._shards[0]
+            if outcome is COMPLETED:
+                first.completed -= 1
+            elif outcome is EXPIRED:
+                first.expired -= 1
+            elif outcome is CANCELLED:
+                first.cancelled -= 1
+            else:
+                first.failed -= 1
+
     def _check(self) -> None:
         """Verify every invariant; AssertionError says which one is broken."""
         with self._lock:

@@ -138,8 +138,8 @@ MUTANTS = [
     Mutant(
         "a rolled back transaction leaves its submissions",
         SERVER + "transactions/transaction.py",
-        "            operation.cancel()\n            operation.client.count -= 1",
-        "            operation.client.count -= 1\n            continue",
+        "            if operation.cancel():\n                lists.uncount(CANCELLED)\n",
+        "            operation.client.count -= 1\n            continue\n",
     ),
     Mutant(
         "a rolled back transaction does not watch anew what had ended in it",
@@ -195,17 +195,18 @@ MUTANTS = [
     Mutant(
         "requests are sent again under new numbers",
         CLIENT + "session.py",
-        "        return [frame for frame, _ in self._unanswered.values()]\n",
+        "        return self._resending.begin()\n",
         "        groups = [group for _, group in self._unanswered.values()]\n"
-        "        self._unanswered = {next(self._seqs): (b'', group) for group in groups}\n"
-        "        for seq, (_, group) in list(self._unanswered.items()):\n"
+        "        self._unanswered.clear()\n"
+        "        for group in groups:\n"
+        "            seq = next(self._seqs)\n"
         "            self._unanswered[seq] = (group.encode(seq), group)\n"
-        "        return [frame for frame, _ in self._unanswered.values()]\n",
+        "        return self._resending.begin()\n",
     ),
     Mutant(
         "requests are not sent again",
         CLIENT + "session.py",
-        "        return [frame for frame, _ in self._unanswered.values()]\n",
+        "        return self._resending.begin()\n",
         "        return []\n",
     ),
     Mutant(

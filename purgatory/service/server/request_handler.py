@@ -297,7 +297,8 @@ class RequestHandler:
 
     def refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
         """Answer that a request was not done."""
-        self.refused += 1
+        request = command.request
+        self.refused += len(request.operations) if isinstance(request, Submit) else 1
         failure = Failure(command.request.seq, refusal.code, str(refusal))
         transaction.unconditional_replies.append((command.route, failure))
 

@@ -5,10 +5,16 @@ Used by the store thread alone.
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from _purgatory_cpython.mypyc_types import i64
-from purgatory.core.operations.operation_state import CANCELLED, COMPLETED, EXPIRED, Outcome
+from purgatory.core.operations.operation_state import (
+    CANCELLED,
+    COMPLETED,
+    EXPIRED,
+    FAILED,
+    Outcome,
+)
 from purgatory.service.protocol import NOTHING, Submission, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.leases.job_group import DueJob
@@ -319,15 +325,26 @@ class Transaction(OutcomeReceiver):
         for operation, deadline_ns in reversed(self.extended):
             state.set_deadline(operation, deadline_ns)
         new = {operation.number for operation in self.submitted}
-        for operation, _, _, _ in self.outcomes:
+        lists = state.parts.lists
+        for operation, record, _, _ in self.outcomes:
+            lists.uncount(_OUTCOMES[record.outcome])
             if operation.number not in new:
                 state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
         self.events.capture_again()
         for operation in self.submitted:
-            operation.cancel()
+            if operation.cancel():
+                lists.uncount(CANCELLED)
             operation.client.count -= 1
             state.pending_bytes -= operation.bytes
             del state.known[operation.op_id]
+
+
+_OUTCOMES: Final = {
+    "completed": COMPLETED,
+    "expired": EXPIRED,
+    "cancelled": CANCELLED,
+    "failed": FAILED,
+}
 
 
 def _stored(operation: PendingOperation, result: bytes) -> bytearray:

@@ -3,7 +3,16 @@
 import pytest
 
 from purgatory.service.encoding import encode
-from purgatory.service.protocol import Acknowledge, Cancel, Complete, Completion, Raw, Submit
+from purgatory.service.protocol import (
+    Acknowledge,
+    Cancel,
+    Complete,
+    Completion,
+    Fail,
+    KeyFailure,
+    Raw,
+    Submit,
+)
 from tests.testing.step_server import StepServer, operation, result
 
 
@@ -92,3 +101,28 @@ def test_a_repeated_submit_in_the_transaction_of_the_outcome(server):
     assert [known.state for known in submitted.known] == ["completed"]
     assert [(o.number, result(o)) for o in outcomes] == [(1, 5)] * 2
     assert server.state.purgatory.delayed == 0
+
+
+def test_what_is_rolled_back_is_not_counted(step_server):
+    """Submissions that are refused are no cancelled operations, nor has one ended that waits."""
+    lists = step_server.state.parts.lists
+    step_server.submit(*[operation(op_id, op_id, timeout_ms=50) for op_id in "abcd"])
+    step_server.complete("d")
+    before = lists.outcomes()
+    assert before == (1, 0, 0, 0)
+    step_server.faults.fail()
+    refused = step_server.handler.refused
+    step_server.post(Submit, [operation(f"new{n}", "k") for n in range(5)])
+    step_server.post(Submit, [operation("newer", "b")])
+    step_server.post(Complete, [Completion("b")])
+    step_server.post(Fail, [KeyFailure("a", "E")])
+    step_server.post(Cancel, ["c"])
+    step_server.step()
+    assert step_server.handler.refused == refused + 9
+    assert lists.outcomes() == before
+    step_server.pass_time(2000)
+    assert lists.outcomes() == before
+    step_server.faults.clear()
+    step_server.pass_time(2000)
+    assert lists.outcomes() == (1, 0, 3, 0)
+    lists._check()
