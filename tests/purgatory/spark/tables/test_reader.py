@@ -164,6 +164,36 @@ def test_the_same_operations_are_good_as_in_process(spark, tmp_path, name, text)
     assert skipped.count == checked.rejected.count()
 
 
+def test_every_layout_of_texts_is_read_as_in_process(spark, tmp_path):
+    """Views, lists of one size and dictionaries, as other programs write them, a file of each."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts = [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ]
+    lists = [
+        pa.list_(pa.string()),
+        pa.large_list(pa.large_string()),
+        pa.list_view(pa.string_view()),
+        pa.list_(pa.string(), 2),
+    ]
+    for number, (text, keys) in enumerate(zip(texts, lists, strict=True)):
+        columns = {
+            "op_id": pa.array([f"o{number}", "p" * 20]).cast(text),
+            "kind": pa.array(["x", None]).cast(text),
+            "submitted_ms": [number, number],
+            "timeout_ms": [1, 1],
+            "keys": pa.array([["k", "l"], ["m" * 20, "n"]], keys),
+        }
+        parquet.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
+        path = str(tmp_path / f"{number}.parquet")
+        good = read_table(spark, path, OPERATIONS_TABLE).good.orderBy("op_id")
+        found = [(*row[:4], tuple(row.keys), row.need) for row in good.collect()]
+        assert found == [tuple(row) for row in read_operations_in_process(path)]
+
+
 def test_a_rejected_row_is_shown_in_its_original_form(spark, tmp_path):
     """A rejected row is shown as JSON, or as text if it could not be parsed."""
     path = write(tmp_path / "a b+c%20é.jsonl", '{"key":5,"at_ms":[2]}\nnonsense\n')
