@@ -5,7 +5,7 @@ By the mutant's `what`: the words of CHANGELOG.
 
 KNOWN_FAULTS = {
     "acknowledged outcomes are deleted at a clean end": (
-        "a server that was closed forgot the operations whose outcomes were acknowledged"
+        "a closed server forgot operations with acknowledged outcomes"
     ),
     "a client that was away is another one": (
         "an operation that was submitted again was refused as another client's"

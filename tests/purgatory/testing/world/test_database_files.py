@@ -72,9 +72,9 @@ def test_a_disk_that_fails(world, disk):
 
 def test_a_copy(world, disk):
     """It is there with all that the database has, or not at all, and replaces what was there."""
-    store, handles, files = open_store(world, disk)
     target = Path("/a.db.version-1")
     for round_ in range(2):
+        store, handles, files = open_store(world, disk)
         store.set_metadata({"n": round_})
 
         def fail(handles):
@@ -89,8 +89,8 @@ def test_a_copy(world, disk):
         disk.lose_power()
         file = disk.open(str(target), handles, create=False)
         assert file.read(file.size(), 0) == store._connection.content()
-    store.close()
-    files.close()
+        store.close()
+        files.close()
 
 
 def test_a_checkpoint_that_fails(world, disk):
