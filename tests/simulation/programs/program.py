@@ -125,6 +125,10 @@ class Program:
         if isinstance(error, Refused):
             self._oracle.refuse_submission(operation)
             return
+        if isinstance(error, RequestTimeout):  # its outcome comes to the handler
+            silent_since_ns = self._world.now_ns - int(self._client.timeout * NS_PER_S)
+            self._oracle.time_out(operation, silent_since_ns)
+            return
         self._oracle.submitted(operation, "pending")
         self._oracle.told(operation.op_id, *_outcome_of(future, error))
 
