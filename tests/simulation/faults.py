@@ -40,7 +40,7 @@ KINDS: Final = (
 )
 #: Those of worlds with workers.
 WORKER_KINDS: Final = ("worker_stopped", "worker_suspended", "worker_cut_off")
-#: Those of worlds without workers: the schema before had no jobs.
+#: Those of worlds without workers alone, so that worlds with workers stay as they were.
 UPGRADE_KINDS: Final = ("server_upgraded",)
 #: Those that were added when mutants had their seeds: in the others worlds stay as they are.
 LATER_KINDS: Final = ("disk_hangs", "client_clock_drifts", *UPGRADE_KINDS)

@@ -5,18 +5,16 @@ It is the last migration taken back. Worlds with it have nothing that the older 
 
 from typing import Final
 
-from purgatory.service.server.recovery import LEASE_EPOCH
 from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.disk import Handles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.server import DATABASE
 
 #: The version of the schema that the steps lead back to.
-VERSION_BEFORE: Final = 3
-# Version 4 has added jobs.
+VERSION_BEFORE: Final = 4
+# Version 5 has added spreads.
 _STEPS_BACK: Final = (
-    "DROP TABLE jobs",
-    f"DELETE FROM meta WHERE key = '{LEASE_EPOCH}'",
+    "DROP TABLE spreads",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

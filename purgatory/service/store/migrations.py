@@ -75,6 +75,24 @@ CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits f
 );
 """
 
+_SPREADS: Final = """
+CREATE TABLE spreads ( -- events that end many operations
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    last INTEGER NOT NULL, -- number of the last operation that they are for
+    first_seq INTEGER NOT NULL, -- of the first outcome that may refer to the value
+    last_seq INTEGER NOT NULL, -- and of the last one; 0: there will be more
+    ended INTEGER NOT NULL, -- operations
+    session TEXT NOT NULL, -- of the request
+    seq INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    counts BLOB NOT NULL,
+    value BLOB NOT NULL -- MessagePack
+);
+"""
+
 
 def run_statements(connection: sqlite3.Connection, statements: str) -> None:
     """Run SQL statements, each of which ends with a semicolon and the end of a line."""
@@ -103,11 +121,16 @@ def _add_jobs(connection: sqlite3.Connection) -> None:
     run_statements(connection, _JOBS)
 
 
+def _add_spreads(connection: sqlite3.Connection) -> None:
+    run_statements(connection, _SPREADS)
+
+
 #: Version -> the step that leads to it from the version before.
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     2: _pack_operations,
     3: _add_extensions_and_held_events,
     4: _add_jobs,
+    5: _add_spreads,
 }
 
 

@@ -17,7 +17,7 @@ from purgatory.service.store.migrations import migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 OLDEST_VERSION: Final = 1
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
@@ -78,10 +78,7 @@ CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits f
     at_ms INTEGER NOT NULL, -- the next attempt not before; when it was done, or given up
     error TEXT NOT NULL -- of the last attempt
 );
-"""
-# Version 4 came with it, or gets it when it is opened.
-_SPREADS: Final = """
-CREATE TABLE IF NOT EXISTS spreads ( -- events that end many operations
+CREATE TABLE spreads ( -- events that end many operations
     number INTEGER PRIMARY KEY,
     key TEXT NOT NULL,
     at_ms INTEGER NOT NULL,
@@ -107,7 +104,6 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
     """
     version = schema_version(connection)
     if version == SCHEMA_VERSION:
-        run_statements(connection, _SPREADS)
         return
     if version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         _create(connection)
@@ -120,7 +116,6 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
     kept = path.with_name(f"{path.name}.version-{version}")
     files.copy(connection, kept)
     migrate(connection, version)
-    run_statements(connection, _SPREADS)
     log.warning("%s: brought from schema version %d to %d; as it was: %s",
                 path, version, SCHEMA_VERSION, kept)  # fmt: skip
 
@@ -133,7 +128,7 @@ def schema_version(connection: sqlite3.Connection) -> int:
 
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    run_statements(connection, _TABLES + _SPREADS + operation_batches.SCHEMA)
+    run_statements(connection, _TABLES + operation_batches.SCHEMA)
     # Identifies the database that gave a number: each counts for itself.
     connection.execute("INSERT INTO meta VALUES (?, ?)", (DATABASE_ID, secrets.token_hex(8)))
     connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
