@@ -151,7 +151,7 @@ class Server:
             self._cleanup = roll_back.pop_all()
 
     def _watch(self, store: Store, network: Network) -> Watchdog:
-        looks: list[Callable[[], None]] = []
+        looks: list[Callable[[], bool | None]] = []
         if self.config.database is not None:
             files = FileWatch(self.config.database)
             looks.append(partial(self._look_at_files, files, store, network))

@@ -13,12 +13,17 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 LOOK_S: Final = 0.1
+#: The same while a look asks for the next one soon.
+SOON_S: Final = 0.01
 
 
 class Watchdog:
-    """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`."""
+    """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`.
 
-    def __init__(self, looks: Sequence[Callable[[], None]]) -> None:
+    All are called again after SOON_S if one returns True.
+    """
+
+    def __init__(self, looks: Sequence[Callable[[], bool | None]]) -> None:
         self._looks = list(looks)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="service-watchdog", daemon=True)
@@ -28,10 +33,13 @@ class Watchdog:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._closing.wait(LOOK_S):
+        seconds = LOOK_S
+        while not self._closing.wait(seconds):
+            seconds = LOOK_S
             for look in tuple(self._looks):
                 try:
-                    look()
+                    if look():
+                        seconds = SOON_S
                 except Exception:
                     log.exception("the watchdog looks at this no longer: %r", look)
                     self._looks.remove(look)

@@ -73,7 +73,7 @@ def test_durations(toml):
         (
             {"retention": "nan"},
             {},
-            "--retention is nan; expected a duration of at least 0",
+            "--retention is 'nan'; expected a duration",
         ),
         ({}, {"PURGATORY_RETENTION": "-1"}, "_RETENTION is -1.0; expected a duration"),
         ({"retention": "7 days"}, {}, "--retention is '7 days'; expected a duration"),

@@ -71,25 +71,32 @@ class UnfinishedMessages:
         self._next_handshakes = 0.0  # when handshakes are looked at again
         self._unfinished_handshakes: set[int] = set()  # descriptors
         self._log = RareLog(_CUT_OFF, now)
-        self._least_resident = resident()  # since the last look at the connections
+        self._last_resident: int = resident()
+        self._least_resident: int = self._last_resident  # since the last look at the connections
         # At that look, by descriptor: bytes received, and those not finished; bytes handed over.
         self._before: dict[int, tuple[int, int]] = {}
         self._handed_before: dict[int, int] = {}
         self._has_cut = False
 
-    def look(self) -> None:
-        """Look at the memory of the process; if it has grown, at the connections."""
+    def look(self) -> bool:
+        """Look at the memory of the process; if it has grown, at the connections.
+
+        Returns whether it grows so quickly that the next look should come soon.
+        """
         if self._is_crowded() and self._now() >= self._next_handshakes:
             self._look_at_handshakes()
         resident = self._resident()
         if self._has_cut:  # libzmq has freed the messages by now
             self._has_cut = False
             _give_back_memory()
+        grows = resident - self._last_resident >= _FULL_STEP_BYTES
+        self._last_resident = resident
         self._least_resident = min(self._least_resident, resident)
         is_full = 0 < self._max_memory < resident
         if resident - self._least_resident >= (_FULL_STEP_BYTES if is_full else _STEP_BYTES):
             self._least_resident = resident
             self._look_at_connections(is_full=is_full)
+        return grows
 
     def _look_at_handshakes(self) -> None:
         """End the connections whose handshake was not finished at the last look either."""

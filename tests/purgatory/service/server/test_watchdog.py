@@ -2,7 +2,7 @@
 
 import threading
 
-from purgatory.service.server.watchdog import Watchdog
+from purgatory.service.server import watchdog
 from tests.testing.purgatory_harness import HANG
 
 
@@ -13,14 +13,30 @@ def test_a_look_that_fails(caplog):
     def fail():
         raise ValueError("no such file")
 
-    watchdog = Watchdog([fail, looked.release])
-    watchdog.start()
+    looking = watchdog.Watchdog([fail, looked.release])
+    looking.start()
     for _ in range(3):
         assert looked.acquire(timeout=HANG)
-    watchdog.close()
-    watchdog.close()
+    looking.close()
+    looking.close()
     assert [record.getMessage() for record in caplog.records] == [
         f"the watchdog looks at this no longer: {fail!r}"
     ]
     assert "no such file" in caplog.text
     assert "service-watchdog" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_look_that_asks_for_the_next_one(monkeypatch):
+    """That comes without the usual pause."""
+    looked = threading.Semaphore(0)
+
+    def look():
+        monkeypatch.setattr(watchdog, "LOOK_S", 10 * HANG)
+        looked.release()
+        return True
+
+    looking = watchdog.Watchdog([look])
+    looking.start()
+    for _ in range(3):
+        assert looked.acquire(timeout=HANG)
+    looking.close()
