@@ -101,7 +101,7 @@ class ServiceFuture(ReplyFuture[Any]):
         self._exception = None
         self.op_id = op_id
         self.acknowledged = False  # written by the I/O thread
-        self.give_up_at = math.inf  # by the client's clock, while no server answers
+        self.give_up_at: float = math.inf  # by the client's clock, while no server answers
         self._client = client
         self._cancel_requested = False
 

@@ -37,11 +37,13 @@ class HeldJob:
     __slots__ = ("asked_at", "came_at", "is_ending", "kept_at", "leased", "started_at", "token")
 
     def __init__(self, leased: LeasedJob, now: float) -> None:
-        self.leased = leased
-        self.token = leased.token
-        self.kept_at = self.asked_at = self.came_at = now
+        self.leased: LeasedJob = leased
+        self.token: int = leased.token
+        self.kept_at: float = now
+        self.asked_at: float = now
+        self.came_at: float = now
         self.started_at: float | None = None
-        self.is_ending = False
+        self.is_ending: bool = False
 
     @property
     def lease(self) -> Lease:
@@ -60,7 +62,7 @@ class HeldJobs:
         self._clock = clock
         self._lock = threading.Lock()
         self._jobs: dict[int, HeldJob] = {}
-        self.running = 0
+        self.running: int = 0
 
     def __len__(self) -> int:
         """Return how many there are."""

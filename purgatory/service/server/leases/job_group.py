@@ -27,19 +27,19 @@ class WorkerConnection:
     )
 
     def __init__(self, route: bytes, client: str) -> None:
-        self.route = route
-        self.client = client
+        self.route: bytes = route
+        self.client: str = client
         self.held: dict[int, None] = {}  # numbers of jobs
-        self.has_lapsed = False  # a lease has ended by time, and it has sent nothing since
+        self.has_lapsed: bool = False  # a lease has ended by time, and it has sent nothing since
         self.ask({}, 0, 0, detached=False)
 
     def ask(self, kinds: dict[str, int], room: int, lease_ms: int, *, detached: bool) -> None:
         """Note what the worker asks for; what it holds stays."""
-        self.kinds = kinds
-        self.room = room
-        self.lease_ms = lease_ms
-        self.detached = detached
-        self.turns = list(kinds)  # the kind whose turn it is first
+        self.kinds: dict[str, int] = kinds
+        self.room: int = room
+        self.lease_ms: int = lease_ms
+        self.detached: bool = detached
+        self.turns: list[str] = list(kinds)  # the kind whose turn it is first
 
     @property
     def has_room(self) -> bool:
@@ -73,14 +73,14 @@ class DueJob:
     )
 
     def __init__(self, record: "OutcomeRecord", kind: str, attempts: int = 0) -> None:
-        self.record = record
-        self.kind = kind
-        self.attempts = attempts
-        self.max_attempts = 1
-        self.is_dead = False
+        self.record: OutcomeRecord = record
+        self.kind: str = kind
+        self.attempts: int = attempts
+        self.max_attempts: int = 1
+        self.is_dead: bool = False
         self.holder: WorkerConnection | None = None
-        self.token = 0  # of the lease
-        self.until_ms = 0  # when the lease ends
+        self.token: int = 0  # of the lease
+        self.until_ms: int = 0  # when the lease ends
 
 
 class JobGroup:

@@ -30,13 +30,13 @@ class SpreadRequest:
     __slots__ = ("commands", "counts", "failed", "is_new", "seq", "session", "spreads")
 
     def __init__(self, session: str, seq: int, counts: list[int], *, failed: bool) -> None:
-        self.session = session
-        self.seq = seq
-        self.counts = counts
-        self.failed = failed
+        self.session: str = session
+        self.seq: int = seq
+        self.counts: list[int] = counts
+        self.failed: bool = failed
         self.commands: list[ClientRequest] = []
         self.spreads: list[Spread] = []
-        self.is_new = True  # nothing of it is on disk
+        self.is_new: bool = True  # nothing of it is on disk
 
 
 class Spread(EventContext):
@@ -69,19 +69,18 @@ class Spread(EventContext):
         failed: bool,
     ) -> None:
         super().__init__(value, at_ms, [], UNLIMITED, failed)
-        self.number = number
-        self.key = key
-        self.first_seq = first_seq
+        self.number: int = number
+        self.key: str = key
+        self.first_seq: int = first_seq
         self._settle = settle
-        self.request = SpreadRequest(
-            "", 0, [], failed=failed
-        )  # that of the client, when it is known
-        self.place = 0
+        # That of the client, when it is known.
+        self.request: SpreadRequest = SpreadRequest("", 0, [], failed=failed)
+        self.place: int = 0
         self.waiting: deque[PendingOperation] = deque()
-        self.last = 0  # number of an operation: later ones are not captured
-        self.count = 0  # operations that it has ended
-        self.bytes = 0
-        self.is_done = False  # and that is on disk
+        self.last: int = 0  # number of an operation: later ones are not captured
+        self.count: int = 0  # operations that it has ended
+        self.bytes: int = 0
+        self.is_done: bool = False  # and that is on disk
 
     def capture(self, operations: Iterable[PendingOperation]) -> None:
         """Note for which operations it is to count."""
