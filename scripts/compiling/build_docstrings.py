@@ -15,6 +15,8 @@ from pathlib import Path
 STRING = r'"((?:[^"\\\n]|\\.)*)"'
 MODULE = re.compile(r'PyModuleDef (\w+)module = \{\s+PyModuleDef_HEAD_INIT,\s+"([\w.]+)",')
 METHOD = re.compile(rf"\(PyCFunction\)CPyPy_(\w+),\s+[A-Z_| ]+, PyDoc_STR\({STRING}\)")
+# Its signature cannot be told, for it has a default that is no literal.
+UNSIGNED = re.compile(r"\(PyCFunction\)CPyPy_(\w+),\s+[A-Z_| ]+, PyDoc_STR\((NULL)\)")
 CLASS = re.compile(
     rf"PyTypeObject CPyType_(\w+)_template_ = \{{[^{{}}]*?\.tp_doc = PyDoc_STR\({STRING}\)"
 )
@@ -111,6 +113,7 @@ def with_docstrings(code: str, docstrings: dict[str, str]) -> tuple[str, int]:
 
     for pattern in (METHOD, CLASS):  # behind the signature, which is there already
         code = pattern.sub(replacing(lambda old, new: old + new), code)
+    code = UNSIGNED.sub(replacing(lambda _, new: f'"{new}"'), code)
     code = PROPERTY.sub(replacing(lambda _, new: f'PyDoc_STR("{new}")'), code)  # instead of NULL
     return MODULE_HAS_RUN.sub(set_others, code), len(placed)
 

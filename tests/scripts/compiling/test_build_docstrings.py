@@ -36,6 +36,10 @@ def hello():
 
     Twice.
     """
+
+
+def answer(greeting=Greeter):
+    """Answer a greeting."""
 '''
 
 # Shortened, but in the form of mypyc 2.4.
@@ -62,6 +66,7 @@ static PyTypeObject CPyType_hello___Greeter_template_ = {
 };
 static PyMethodDef hellomodule_methods[] = {
     {"hello", (PyCFunction)CPyPy_hello___hello, METH_FASTCALL | METH_KEYWORDS, PyDoc_STR("hello()\n--\n\n") /* docstring */},
+    {"answer", (PyCFunction)CPyPy_hello___answer, METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(NULL) /* docstring */},
 };
     char result = CPyDef_hello_____top_level__();
     if (result == 2)
@@ -86,12 +91,13 @@ def tree(tmp_path, monkeypatch):
 
 def test_each_docstring_finds_its_place(tree):
     """Behind a signature, or instead of NULL; nothing else changes."""
-    assert add_docstrings(["native.c"], ["greetings/hello.py"]) == 6
+    assert add_docstrings(["native.c"], ["greetings/hello.py"]) == 7
     code = (tree / "native.c").read_text()
     assert r'PyDoc_STR("greet($self, name)\n--\n\nGreet one person.")' in code
     assert r'PyDoc_STR("silent($self)\n--\n\n")' in code
     assert r'PyDoc_STR("Greeter()\n--\n\nGreets.")' in code
     assert r'PyDoc_STR("hello()\n--\n\nSay hello.\012\012Twice.") /* docstring */' in code
+    assert 'PyDoc_STR("Answer a greeting.") /* docstring */' in code
     assert 'hello___Greeter_set_count,\n     PyDoc_STR("How many were greeted."), NULL}' in code
     assert "hello___Greeter_set__private,\n     NULL, NULL}" in code
     assert r'PyModule_SetDocString(module, "Say \042hello\042.")' in code

@@ -167,7 +167,7 @@ def test_a_database_of_another_version(tmp_path):
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("CREATE TABLE songs (title)")
     connection.close()
-    with pytest.raises(StoreError, match="schema version is 0; expected 1 to 4"):
+    with pytest.raises(StoreError, match="schema version is 0; expected 1 to 5"):
         again(tmp_path)
 
 
