@@ -142,10 +142,7 @@ def test_messages_are_objects_with_the_columns_of_the_table(spark):
     assert (good.file, good.place, good.reason, good.row) == ("t-000003", 0, None, None)
     assert [row.reason for row in bad] == [
         "column submitted_ms: '1', expected an integer of 64 bits",
-        *(
-            f"{found}, expected one JSON object on the line"
-            for found in ("'[1]'", "'not JSON'", "''")
-        ),
+        *["the row cannot be taken apart"] * 3,
     ]
     assert [row.row for row in bad[1:]] == ["[1]", "not JSON", ""]
 
