@@ -39,6 +39,7 @@ test-spark: $(VENV)/.test
 	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/spark $(SPARK)
 
 test-tools: WORKERS = 2
+test-tools: DIST = loadgroup
 test-tools: $(VENV)/.test
 	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/tools $(TOOLS)
 

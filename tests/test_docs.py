@@ -67,7 +67,9 @@ def test_snippet_runs(snippet, tmp_path):
 
 
 # A year of flights, twice: seconds on an idle machine, minutes on a busy one.
+# In one process: servers of the pages have the ports that are the default.
 @pytest.mark.timeout(900)
+@pytest.mark.xdist_group("default ports")
 @pytest.mark.parametrize("commands", blocks("console"))
 def test_commands_run(commands, tmp_path):
     """Each command of a page succeeds; `scripts/check-core` tests those that install."""

@@ -69,7 +69,7 @@ class Spread(EventContext):
         failed: bool,
     ) -> None:
         super().__init__(value, at_ms, [], UNLIMITED, failed)
-        self.number: int = number
+        self.number = number
         self.key: str = key
         self.first_seq: int = first_seq
         self._settle = settle
