@@ -3,11 +3,13 @@
     python bench_instructions.py [SCENE ...] [--json FILE] [--against FILE]
 
 Counts each scene with N and with 2 N calls in fresh processes; the difference, divided by N, leaves
-start and warm-up out. `--against` compares with a file that `--json` wrote, of another version for
+start and warm-up out. The cycle collector is off, as one full collection more or less would be a
+quarter of a scene. `--against` compares with a file that `--json` wrote, of another version for
 instance. Needs valgrind, and takes a minute a scene.
 """
 
 import argparse
+import gc
 import json
 import os
 import re
@@ -108,6 +110,7 @@ def main() -> None:
     parser.add_argument("--against", type=Path)
     arguments = parser.parse_args()
     if arguments.run:
+        gc.disable()
         SCENES[arguments.scenes[0]](arguments.run)
         return
     before = json.loads(arguments.against.read_text()) if arguments.against else {}

@@ -13,6 +13,9 @@ MAX_COUNT: Final = 2**61
 
 def plain_number(value: object) -> Any:
     """Return exactly a float or an int for one or a subclass; None for anything else."""
+    kind = type(value)
+    if kind is float or kind is int:  # nearly always
+        return value
     if isinstance(value, float):
         return float.__float__(value)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -25,6 +25,8 @@ from tests.simulation.records import CallRecord, EventRecord, ExtensionRecord, O
 
 # For so long an operation is known to the server at least after its outcome was told.
 _KNOWN_NS = 500 * NS_PER_S
+# How long a client waits for an answer, by default.
+_TIMEOUT_NS = 30 * NS_PER_S
 
 
 class HandlerError(Exception):
@@ -126,7 +128,7 @@ class Program:
             self._oracle.refuse_submission(operation)
             return
         if isinstance(error, RequestTimeout):  # its outcome comes to the handler
-            silent_since_ns = self._world.now_ns - int(self._client.timeout * NS_PER_S)
+            silent_since_ns = self._world.now_ns - _TIMEOUT_NS
             self._oracle.time_out(operation, silent_since_ns)
             return
         self._oracle.submitted(operation, "pending")
