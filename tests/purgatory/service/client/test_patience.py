@@ -1,6 +1,7 @@
 """Patience: futures of operations end also while no server answers."""
 
 import asyncio
+import os
 import signal
 import threading
 import time
@@ -106,6 +107,8 @@ def test_a_server_that_goes(process, connect, number, is_acknowledged):
         future = client.defer("k", timeout=0.5)
         client.flush(HANG)
     process.process.send_signal(number)
+    if number == signal.SIGSTOP:  # all of its threads, or it could still answer
+        os.waitid(os.P_PID, process.process.pid, os.WSTOPPED)
     if not is_acknowledged:
         future = client.defer("k", timeout=0.1)
     elif number == signal.SIGSTOP:
