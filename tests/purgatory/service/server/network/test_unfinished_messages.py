@@ -12,8 +12,12 @@ import zmq
 from purgatory.service.encoding import encode
 from purgatory.service.machine_memory import MIN_BYTES
 from purgatory.service.protocol import VERSION, Bye, Hello, Submit, Submitted
-from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
+from purgatory.service.server.network.unfinished_messages import (
+    UnfinishedMessages,
+    _received_bytes,
+)
 from tests.purgatory.service.test_memory import resident_bytes
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 from tests.testing.servers import HANG_MS, RawPeer
@@ -130,6 +134,7 @@ def test_while_memory_is_short_the_largest_go(router):
         large.sendall(frame(MIB))
         busy.sendall(frame(2 * MIB, more=False))
         made.read()
+        eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > 3 * MIB + 5000)
         made.look()
         assert [is_cut_off(each) for each in (small, large, busy)] == [False, True, False]
 
