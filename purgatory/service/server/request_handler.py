@@ -226,8 +226,9 @@ class RequestHandler:
 
     def _check_spread(self, key: str, size: int, left: int) -> int:
         """Return the bytes that are left when an event waits for what it has captured."""
-        if len(self._state.known) > self._state.portion:
-            watchers = self._state.parts.lists.watchers_of(key)
+        lists = self._state.parts.lists
+        if len(self._state.known) > self._state.portion and lists.sole_watcher(key) is None:
+            watchers = lists.watchers_of(key)
             if self._state.is_for_many(len(watchers), b""):
                 left -= spread_bytes(len(watchers), size)
         if left < 0:

@@ -156,7 +156,10 @@ class KeyEvents:
     def _reach(self, key: str, context: EventContext) -> int:
         """Let an event count for all that wait for its key; how many that has ended by now."""
         state = self._state
-        watchers = state.parts.lists.watchers_of(key)
+        lists = state.parts.lists
+        if not state.spreads and (only := lists.sole_watcher(key)) is not None:  # mostly
+            return tell_key(only, key, context)
+        watchers = lists.watchers_of(key)
         if state.is_for_many(len(watchers), context.value):
             waiting: list[PendingOperation] = []
             for operation in watchers:
