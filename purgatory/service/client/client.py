@@ -33,7 +33,7 @@ from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OperationStatus, Submit
-from timingwheel.lowlevel import to_ms
+from timingwheel.lowlevel import plain_number, to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
@@ -303,11 +303,12 @@ class Client(LaterCalls):
 
 
 def _checked_seconds(value: object, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    seconds = plain_number(value)
+    if seconds is None:
         raise TypeError(f"{name} is {value!r}; expected seconds (int or float)")
-    if not _LEAST_S <= value <= _MOST_S:
+    if not _LEAST_S <= seconds <= _MOST_S:
         raise ValueError(f"{name} is {value!r}; expected {_LEAST_S} to {_MOST_S} seconds")
-    return value
+    return float(seconds)
 
 
 def _unique_name(platform: Platform) -> str:

@@ -52,7 +52,7 @@ from purgatory.service.protocol import (
     Unread,
     Work,
 )
-from timingwheel.lowlevel import to_ms
+from timingwheel.lowlevel import check_count, to_ms
 
 _NOTHING: Final = Raw(NOTHING)
 #: The largest number that the protocol has.
@@ -348,12 +348,7 @@ def checked_text(text: str, what: str) -> str:
 
 def checked_number(number: object, what: str, least: int = 0) -> int:
     """Return a number as a plain int. Raises TypeError, and ValueError beyond 64 bits."""
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise TypeError(f"{what} is {number!r}; expected an int")
-    if not least <= number <= MAX_NUMBER:
-        expected = f"at least {least}" if number < least else f"at most {MAX_NUMBER}"
-        raise ValueError(f"{what} is {number}; expected {expected}")
-    return int.__index__(number)
+    return check_count(what, number, least, MAX_NUMBER)
 
 
 def checked_numbers(numbers: Iterable[int]) -> list[int]:

@@ -34,6 +34,7 @@ class KeyEvents:
 
     __slots__ = (
         "_changes",
+        "_place",
         "_state",
         "begun",
         "finished",
@@ -48,6 +49,7 @@ class KeyEvents:
         self._changes = changes
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
         self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
+        self._place = 0  # in its request, of the event that comes
         self.begun: list[Spread] = []
         self.finished: list[Spread] = []
         self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with their counts
@@ -57,20 +59,16 @@ class KeyEvents:
         """Complete keys; returns for each how many operations that completed, but for spreads."""
         counts: list[int] = []
         for completion in completions:
-            begun = len(self.begun)
+            self._place = len(counts)
             counts.append(self.complete(completion))
-            for spread in self.begun[begun:]:
-                spread.place = len(counts) - 1
         return counts
 
     def fail_all(self, failures: list[KeyFailure]) -> list[int]:
         """Fail keys; returns for each how many operations that ended, but for spreads."""
         counts: list[int] = []
         for failure in failures:
-            begun = len(self.begun)
+            self._place = len(counts)
             counts.append(self.fail(failure))
-            for spread in self.begun[begun:]:
-                spread.place = len(counts) - 1
         return counts
 
     def complete(self, completion: Completion) -> int:
@@ -185,6 +183,7 @@ class KeyEvents:
         state.last_spread += 1
         number, value, at_ms = state.last_spread, context.value, context.at_ms
         spread = Spread(number, key, value, at_ms, state.last_seq + 1, state.settle, context.failed)
+        spread.place = self._place
         spread.capture(waiting)
         context.reached = bool(waiting)
         state.spreads.append(spread)
