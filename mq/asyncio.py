@@ -75,7 +75,7 @@ class Poller(blocking_poller.Poller):
 
 
 class _PollOperation:
-    """One call of `Poller.poll`: what it watches, and how to undo that."""
+    """One call of `Poller.poll`: watches sockets in the loop, and ends the watch."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sockets: list[tuple[Any, int]], future: Future

@@ -1,4 +1,4 @@
-"""Options of sockets: which exist, what they hold, what they accept.
+"""Options of sockets: their names, values and ranges.
 
 `Options` is owned by its socket's thread.  What only a network uses is stored and read back and
 otherwise ignored, so that programs which set it run unchanged.

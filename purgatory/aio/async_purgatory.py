@@ -35,11 +35,11 @@ class AsyncPurgatory:
     """Waits for watch keys in an event loop: asyncio's, uvloop's, or what runs on these.
 
     `purgatory`: one to adopt, which threads may use at the same time; it is neither started nor
-    closed here. None: one of its own, whose timer the loop drives. The other arguments are those of
-    `Purgatory`, for one of its own; `clock` is that of `Timer`.
+    closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for a
+    new purgatory: see `Purgatory`, and `Timer` for `clock`.
 
-    It belongs to the loop that first uses it. `async with` closes it at the end. Any other loop,
-    and all threads but for `complete_threadsafe`, get WrongEventLoop.
+    The first loop that uses an AsyncPurgatory owns it. `async with` closes it at the end. Any other
+    loop, and all threads but for `complete_threadsafe`, get WrongEventLoop.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class AsyncPurgatory:
         """Complete a key: what waits for it gets `value`. How many operations this completed.
 
         `limit`: for at most so many operations, the longest waiting first. `hold`: for so many
-        seconds also for those that come later. See `Purgatory.complete`, which says more, and what
-        it raises; besides, WrongEventLoop.
+        seconds also for those that come later. `Purgatory.complete` has the details and the errors;
+        another loop gets WrongEventLoop.
         """
         delivery = self._delivery or self._bind()
         return complete_in_loop(self._parts, delivery, key, value, limit, hold)
