@@ -38,14 +38,24 @@ def frame(size, more=True):
 
 def dealer(port):
     """Return a TCP connection after the handshake of ZMTP with the mechanism NULL."""
-    made = socket.create_connection(("127.0.0.1", int(port)), timeout=HANG)
-    made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-    made.recv(64, socket.MSG_WAITALL)
-    ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
-    made.sendall(bytes([4, len(ready)]) + ready)
-    _, length = made.recv(2, socket.MSG_WAITALL)
-    made.recv(length, socket.MSG_WAITALL)
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(socket.create_connection(("127.0.0.1", int(port)), HANG))
+        made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+        read(made, 64)
+        ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
+        made.sendall(bytes([4, len(ready)]) + ready)
+        _, length = read(made, 2)
+        read(made, length)
+        stack.pop_all()  # it stays open
     return made
+
+
+def read(peer, size):
+    """Return so many bytes; ConnectionError if the other side has ended the connection."""
+    found = peer.recv(size, socket.MSG_WAITALL)
+    if len(found) < size:
+        raise ConnectionResetError("the other side has ended the connection")
+    return found
 
 
 def is_cut_off(peer):
