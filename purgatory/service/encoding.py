@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Raw
 
 from purgatory.service.errors import Malformed
+from purgatory.service.job_messages import Begin, CancelLeases, JobEnds
 from purgatory.service.protocol import (
-    VERBS,
     VERSION,
     Answer,
     Bye,
@@ -29,14 +29,18 @@ from purgatory.service.protocol import (
     Request,
     Welcome,
 )
+from purgatory.service.verbs import VERBS
+
+#: What a server sends without having been asked.
+PUSHES: Final = (Outcomes, Ping, Jobs, JobEnds, CancelLeases)
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(
-    Union[(Hello, Bye, *VERBS)]
+    Union[(Hello, Bye, Begin, *VERBS)]
 )
 #: Decodes a server's message. Raises one of NOT_A_MESSAGE.
 decode_answer: "Final[Callable[[bytes], Answer | Push]]" = msgspec.msgpack.Decoder(
-    Union[(Welcome, Failure, Outcomes, Ping, Jobs, *[verb.answer for verb in VERBS.values()])]
+    Union[(Welcome, Failure, *PUSHES, *{verb.answer for verb in VERBS.values()})]
 ).decode
 #: What decoders raise: msgspec's own errors and that of invalid UTF-8 are ValueErrors, and a deeply
 #: nested array can exhaust the stack.

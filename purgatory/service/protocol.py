@@ -11,11 +11,11 @@ all messages, which nothing is gained by dividing.
 """
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
-VERSION: Final = 2
+VERSION: Final = 3
 #: The oldest version that clients and servers of this one understand.
 OLDEST_VERSION: Final = 1
 
@@ -35,6 +35,8 @@ MAX_INT: Final = (1 << 63) - 1
 # large it may be otherwise, the server's limits say.
 Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]
+#: `SubmissionOptions.unique_ms`: the period that the server's configuration says.
+DEFAULT: Final = -1
 
 
 class Request(Struct, array_like=True):
@@ -69,10 +71,28 @@ class Item(Struct, array_like=True, gc=False):
     """A part of a message."""
 
 
+class SubmissionOptions(Item):
+    """What a submission may say besides.
+
+    `unique_ms`: for how long the id is remembered after the end; DEFAULT: for as long as the
+    server's configuration says. Of jobs: `tags`; `priority`, from -10 to 10; `start_within_ms`; and
+    `due_ms`, the moment when it is due, instead of `timeout_ms`.
+    """
+
+    unique_ms: Int64 = DEFAULT
+    tags: tuple[str, ...] = ()
+    priority: Int64 = 0
+    start_within_ms: Int64 | None = None
+    due_ms: Int64 | None = None
+
+
 class Submission(Item):
     """An operation to submit: waits for `need` of its keys, or expires.
 
-    `need` 0: a job, which is leased to a worker when it expires; any of its keys completes it.
+    `need` 0: a job, which is leased to a worker when it is due; any of its keys cancels it.
+
+    `options`, of version 3, are those of a job, or of an id that the caller has given; None: a
+    client made the id for its own retries, and it is not looked up among those that are remembered.
     """
 
     op_id: str
@@ -81,6 +101,7 @@ class Submission(Item):
     need: Int64 = 1
     kind: str = ""
     payload: Raw = Raw(NOTHING)
+    options: SubmissionOptions | None = None
 
 
 class Completion(Item):
@@ -235,11 +256,15 @@ class Lease(Item):
 
 
 class LeaseEnd(Lease):
-    """The end of a lease. `delay_ms` and `error`: of one that FAILED."""
+    """The end of a lease. `delay_ms` and `error`: of one that FAILED.
+
+    `result`, of version 3: what the handler of one that is DONE has returned.
+    """
 
     how: Int64
     delay_ms: Int64 = 0
     error: str = ""
+    result: Raw = Raw(NOTHING)
 
 
 class Work(Request, tag=12):
@@ -248,12 +273,16 @@ class Work(Request, tag=12):
     `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before. `detached`:
     leases last for their time, also when this connection has ended; any connection of the client
     keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
+    `kind_rooms`, of version 3: kind -> how many jobs of it at a time, for those that are limited.
+    `begins`, of version 3: whether it sends `Begin`; else an attempt begins with its lease.
     """
 
     kinds: dict[str, Int64]
     room: Int64
     lease_ms: Int64
     detached: bool = False
+    kind_rooms: dict[str, Int64] = {}
+    begins: bool = False
 
 
 class Keep(Request, tag=13):
@@ -433,7 +462,12 @@ class Working(Answer, tag=43):
 
 
 class Kept(DoneAnswer, tag=44):
-    """Answer to `Keep`; False: the lease has ended, and the job is another's now."""
+    """Answer to `Keep`; False: the lease has ended, and the job is another's now.
+
+    `cancelled`, of version 3: indices of leases that last, and whose jobs were cancelled.
+    """
+
+    cancelled: list[int] = []
 
 
 class Finished(DoneAnswer, tag=45):
@@ -465,7 +499,10 @@ class DeadEnded(DoneAnswer, tag=47):
 
 
 class LeasedJob(Item):
-    """A job that is leased. `attempt` counts from 1; `token` grows with each lease of any job."""
+    """A job that is leased. `attempt` counts from 1; `token` grows with each lease of any job.
+
+    `tags` are of version 3.
+    """
 
     number: int
     token: int
@@ -475,45 +512,10 @@ class LeasedJob(Item):
     submitted_ms: int
     deadline_ms: int
     payload: Value = Raw(NOTHING)
+    tags: list[str] = []
 
 
 class Jobs(Push, tag=66):
     """Jobs that are leased to this connection from now on, for the `lease_ms` that it asked for."""
 
     jobs: list[LeasedJob]
-
-
-# What belongs to a verb.
-
-
-class Verb(NamedTuple):
-    """What belongs to a request, but for `Hello` and `Bye`: its answer, and which keys may send it.
-
-    `right`: that the client's key needs. `version`: of the protocol, from which on servers know it.
-    `is_batch`: one message makes many calls, each of them an item of its only list.
-    """
-
-    answer: type[Answer]
-    right: str
-    version: int = VERSION
-    is_batch: bool = True
-
-
-#: Every verb of a client, by the type of its request.
-VERBS: Final[dict[type[Request], Verb]] = {
-    Submit: Verb(Submitted, "submit", version=1),
-    Complete: Verb(Completed, "complete", version=1),
-    Cancel: Verb(Cancelled, "submit", version=1),
-    Query: Verb(States, "read", version=1),
-    Acknowledge: Verb(Acknowledged, "submit", is_batch=False),  # in version 1 without an answer
-    Stats: Verb(StatsReply, "read", version=1, is_batch=False),
-    Extend: Verb(Extended, "submit"),
-    Fail: Verb(Failed, "complete"),
-    Unread: Verb(UnreadOutcomes, "read", is_batch=False),
-    Work: Verb(Working, "work", is_batch=False),
-    Keep: Verb(Kept, "work"),
-    Finish: Verb(Finished, "work"),
-    ReadDead: Verb(DeadJobs, "read", is_batch=False),
-    EndDead: Verb(DeadEnded, "work", is_batch=False),
-    ReadOperations: Verb(Operations, "read", is_batch=False),
-}

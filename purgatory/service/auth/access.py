@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from typing import Final, Self
 
 from purgatory.service.errors import KeysError, NotAllowed
-from purgatory.service.protocol import VERBS, Request
+from purgatory.service.job_messages import Begin
+from purgatory.service.protocol import Request
+from purgatory.service.verbs import VERBS
 
 #: The rights in the order of the documentation; `administer` includes the others.
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
@@ -84,11 +86,12 @@ class Access:
 
     def check_request(self, request: Request) -> None:
         """Raise NotAllowed unless the key may send this request."""
-        verb = VERBS.get(type(request))
-        if verb is not None and verb.right not in self._granted:
-            kind = type(request).__name__.lower()
+        kind = type(request)
+        right = "work" if kind is Begin else VERBS[kind].right if kind in VERBS else None
+        if right is not None and right not in self._granted:
+            name = kind.__name__.lower()
             raise NotAllowed(
-                f"{kind} needs the right {verb.right!r}; this key has {', '.join(self.rights)}"
+                f"{name} needs the right {right!r}; this key has {', '.join(self.rights)}"
             )
 
     def __eq__(self, other: object) -> bool:

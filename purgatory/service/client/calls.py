@@ -19,7 +19,6 @@ from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import encode, unpack, unpack_values
 from purgatory.service.errors import ServiceError
 from purgatory.service.protocol import (
-    VERBS,
     Answer,
     DeadJobs,
     EndDead,
@@ -29,6 +28,7 @@ from purgatory.service.protocol import (
     States,
     UnreadOutcomes,
 )
+from purgatory.service.verbs import VERBS
 from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
 
 #: Calls in one message, and in one batch, at most.

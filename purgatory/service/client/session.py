@@ -43,7 +43,6 @@ from purgatory.service.errors import (
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
-    VERBS,
     VERSION,
     Complete,
     Jobs,
@@ -53,6 +52,7 @@ from purgatory.service.protocol import (
     Submit,
     Work,
 )
+from purgatory.service.verbs import VERBS
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from starlette.responses import Response, StreamingResponse
 
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.problems import ApiError
-from purgatory.service.protocol import VERBS, Request
+from purgatory.service.protocol import Request
+from purgatory.service.verbs import VERBS
 
 #: Bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20

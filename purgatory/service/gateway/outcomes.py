@@ -20,7 +20,8 @@ from purgatory.service.gateway.messages import (
     report,
 )
 from purgatory.service.gateway.problems import ApiError
-from purgatory.service.protocol import VERBS, Acknowledge, OutcomeMessage, Unread
+from purgatory.service.protocol import Acknowledge, OutcomeMessage, Unread
+from purgatory.service.verbs import VERBS
 
 # Seconds without an outcome after which a stream says that it is there.
 _QUIET_S: Final = 15.0

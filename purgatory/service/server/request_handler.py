@@ -275,7 +275,7 @@ class RequestHandler:
         outcomes: list[OutcomeRecord] = []
         total = transaction.total
         for index, submission in enumerate(request.operations):
-            values: SubmissionValues = astuple(submission)
+            values: SubmissionValues = astuple(submission)[:6]
             before = all_known.get(values[0])
             # By name: a client that was idle has a new record now.
             if before is not None and before.client.name == client.name:

@@ -8,7 +8,6 @@ from purgatory.service.encoding import decode_answer, decode_request, encode, fo
 from purgatory.service.errors import Malformed
 from purgatory.service.protocol import (
     MAX_INT,
-    VERBS,
     Acknowledge,
     Acknowledged,
     Bye,
@@ -61,6 +60,7 @@ from purgatory.service.protocol import (
     Work,
     Working,
 )
+from purgatory.service.verbs import VERBS
 
 REQUESTS = [
     (Hello(1, 1, "c"), "96010101a163a0c3"),

@@ -176,7 +176,7 @@ class Transaction(OutcomeReceiver):
             self._batch_bytes = 0
             self._batch = batch = OperationBatch(number, client.name, now_ms, [])
             self.changes.operations.append(batch)
-        batch.operations.append(submission)
+        batch.operations.append(values)
         self._batch_bytes += len(payload) + (
             len(keys[0]) if len(keys) == 1 else sum(map(len, keys))
         )

@@ -1,0 +1,346 @@
+"""The messages of protocol 3 about jobs, limits of kinds and repeats; see `protocol`.
+
+A job is an operation that was submitted with `need` 0. Its states are those of JOB_STATES; it is in
+exactly one. Any thread may use these.
+"""
+
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta, Raw
+
+from purgatory.service.protocol import (
+    NOTHING,
+    Answer,
+    Count,
+    CountsAnswer,
+    DoneAnswer,
+    Int64,
+    Item,
+    Lease,
+    Push,
+    Request,
+    Value,
+)
+
+#: What a job is: not due; due, and no handler has begun it; in a handler; waiting for its next
+#: attempt; ended.
+JOB_STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
+#: Those after which nothing happens unless somebody asks for it.
+ENDED_STATES: Final = ("done", "dead", "cancelled")
+#: Orders of `ListJobs`: by the moment when they are due, or the latest submissions first.
+ORDERS: Final = ("due", "newest")
+PRIORITIES: Final = range(-10, 11)
+
+# Where a page of a list ended: the value by which it is ordered, and the job's number.
+Cursor: TypeAlias = tuple[Int64, Int64]
+
+
+class JobState(Item):
+    """What a server knows of a job; its `state` is one of JOB_STATES, or unknown.
+
+    `number` grows with each submission. Moments are Unix milliseconds: `due_ms` of the job, or of
+    its next attempt while it is retrying; `began_ms` of its latest attempt; `ended_ms` of its end.
+    `attempts`: those that have begun. `error`: of the last attempt that failed, or why it was
+    cancelled. `worker`: which connection runs it. `why`: the reason for which a ready job does not
+    run. `result`: of one that is done. `left_out`: see `OperationStatus`.
+    """
+
+    job_id: str
+    state: str
+    number: int = 0
+    kind: str = ""
+    client: str = ""
+    tags: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    priority: int = 0
+    submitted_ms: int = 0
+    due_ms: int = 0
+    began_ms: int | None = None
+    ended_ms: int | None = None
+    attempts: int = 0
+    max_attempts: int | None = None
+    error: str = ""
+    worker: str = ""
+    why: str = ""
+    payload: Value = Raw(NOTHING)
+    result: Value = Raw(NOTHING)
+    left_out: int = 0
+
+
+class JobFilter(Item):
+    """Which jobs are meant: those that match; None matches any."""
+
+    kind: str | None = None
+    state: str | None = None
+    tag: str | None = None
+    client: str | None = None
+
+
+class KindLimit(Item):
+    """What limits the jobs of a kind, at all workers; None: no limit."""
+
+    kind: str
+    paused: bool = False
+    running: Int64 | None = None
+    per_second: float | None = None
+
+
+class Repeat(Item):
+    """A repeat: jobs by the calendar, or one each `every_ms`.
+
+    Exactly one of `cron` and `every_ms` is given. `overlap` is skip or allow, `missed` one, none or
+    all.
+    """
+
+    name: str
+    cron: str | None = None
+    every_ms: Int64 | None = None
+    tz: str = "UTC"
+    kind: str = ""
+    payload: Value = Raw(NOTHING)
+    overlap: str = "skip"
+    missed: str = "one"
+    jitter_ms: Int64 = 0
+
+
+class RepeatState(Item):
+    """A repeat at the server; moments are Unix milliseconds, None: there is none."""
+
+    repeat: Repeat
+    client: str
+    paused: bool = False
+    next_ms: int | None = None
+    last_ms: int | None = None
+    skipped: int = 0
+
+
+# Requests.
+
+
+class ReadJobs(Request, tag=80):
+    """Ask for the state of jobs."""
+
+    job_ids: list[str]
+
+
+class WatchJobs(Request, tag=81):
+    """Ask for the state of jobs; the ends of those that have not ended are sent as `JobEnds`.
+
+    To this connection, until it ends or says `stop`.
+    """
+
+    job_ids: list[str]
+    stop: bool = False
+
+
+class ListJobs(Request, tag=82):
+    """Ask for jobs, in an order; `after`: where the page before has ended."""
+
+    wanted: JobFilter
+    order: str = "due"
+    limit: Count = 100
+    after: Cursor | None = None
+
+
+class CountJobs(Request, tag=83):
+    """Ask how many jobs there are, by kind and state."""
+
+
+class CancelJobs(Request, tag=84):
+    """Cancel jobs."""
+
+    job_ids: list[str]
+
+
+class CancelMatching(Request, tag=85):
+    """Cancel all jobs that match now; at least one filter is given."""
+
+    wanted: JobFilter
+
+
+class Reschedule(Item):
+    """When a job is due instead: in `delay_ms` from now, or at `due_ms`."""
+
+    job_id: str
+    delay_ms: Int64 | None = None
+    due_ms: Int64 | None = None
+
+
+class RescheduleJobs(Request, tag=86):
+    """Have jobs be due at another time: those that are scheduled, ready or retrying."""
+
+    moves: list[Reschedule]
+
+
+class RetryJobs(Request, tag=87):
+    """Have dead jobs tried again, from the first attempt; `drop`: forget them."""
+
+    job_ids: list[str]
+    drop: bool = False
+
+
+class Begin(Request, tag=88):
+    """Say that handlers have begun, by lease; there is no answer.
+
+    A `Finish` says so, too.
+    """
+
+    leases: list[Lease]
+
+
+class SetLimit(Request, tag=89):
+    """Replace what limits a kind; nil fields of it stay as they are.
+
+    `running` and `per_second` 0: no limit any more.
+    """
+
+    kind: str
+    paused: bool | None = None
+    running: Count | None = None
+    per_second: Annotated[float, Meta(ge=0)] | None = None
+
+
+class ReadLimits(Request, tag=90):
+    """Ask for the limits of all kinds that have one."""
+
+
+class SetRepeat(Request, tag=91):
+    """Declare a repeat, or replace the settings of the one that has its name."""
+
+    repeat: Repeat
+
+
+class ChangeRepeat(Request, tag=92):
+    """Do something with a repeat: pause, resume, delete or run."""
+
+    name: str
+    change: str
+
+
+class ReadRepeats(Request, tag=93):
+    """Ask for the repeats with names after `after`, in order of names."""
+
+    after: str = ""
+    limit: Count = 100
+
+
+class TakeLease(Request, tag=94):
+    """Take a named lease for `keep_ms`, or wait `wait_ms` at most until nobody has it.
+
+    `holder`: an id that the caller has made. To send it again, also on another connection, changes
+    nothing, and keeps the place in the queue.
+    """
+
+    name: str
+    holder: str
+    keep_ms: Int64
+    wait_ms: Int64
+
+
+class KeepLease(Request, tag=95):
+    """Have a named lease last for another `keep_ms` from now."""
+
+    name: str
+    holder: str
+    keep_ms: Int64
+
+
+class EndLease(Request, tag=96):
+    """Give a named lease back, or leave its queue."""
+
+    name: str
+    holder: str
+
+
+# Answers.
+
+
+class JobStates(Answer, tag=112):
+    """Answer to `ReadJobs` and to `WatchJobs`."""
+
+    jobs: list[JobState]
+
+
+class JobPage(Answer, tag=113):
+    """Answer to `ListJobs`: to go on, ask beyond `after`; None: there are no more."""
+
+    jobs: list[JobState]
+    after: Cursor | None
+
+
+class JobCounts(Answer, tag=114):
+    """Answer to `CountJobs`: kind, state, and how many."""
+
+    counts: list[tuple[str, str, int]]
+
+
+class JobsCancelled(DoneAnswer, tag=115):
+    """Answer to `CancelJobs`; True: it ends cancelled, or done if its handler succeeds."""
+
+
+class MatchingCancelled(Answer, tag=116):
+    """Answer to `CancelMatching`."""
+
+    count: int
+
+
+class JobsRescheduled(DoneAnswer, tag=117):
+    """Answer to `RescheduleJobs`; False: the job is running, has ended, or is unknown."""
+
+
+class JobsRetried(DoneAnswer, tag=118):
+    """Answer to `RetryJobs`; False: there is no such dead job."""
+
+
+class LimitSet(Answer, tag=119):
+    """Answer to `SetLimit`."""
+
+
+class Limited(Answer, tag=120):
+    """Answer to `ReadLimits`."""
+
+    limits: list[KindLimit]
+
+
+class RepeatSet(Answer, tag=121):
+    """Answer to `SetRepeat`."""
+
+    state: RepeatState
+
+
+class RepeatChanged(CountsAnswer, tag=122):
+    """Answer to `ChangeRepeat`: 1, or 0 if there is no repeat of that name."""
+
+
+class Repeats(Answer, tag=123):
+    """Answer to `ReadRepeats`; `after` None: there are no more."""
+
+    repeats: list[RepeatState]
+    after: str | None
+
+
+class LeaseTaken(Answer, tag=124):
+    """Answer to `TakeLease`; `token` None: another had it for all that time."""
+
+    token: int | None
+
+
+class LeaseKept(Answer, tag=125):
+    """Answer to `KeepLease` and to `EndLease`; False: the holder does not have it any more."""
+
+    done: bool
+
+
+# Messages of the server that answer no request.
+
+
+class JobEnds(Push, tag=67):
+    """Jobs that have ended, of those that the connection watches."""
+
+    jobs: list[JobState]
+
+
+class CancelLeases(Push, tag=68):
+    """Leases whose jobs were cancelled: the handlers are to be told."""
+
+    leases: list[Lease]
