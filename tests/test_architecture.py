@@ -64,7 +64,8 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
-                "purgatory.service.protocol purgatory.service.encoding "
+                "purgatory.service.protocol purgatory.service.job_messages purgatory.service.verbs "
+                "purgatory.service.encoding "
                 "purgatory.service.errors"
             )
         ],

@@ -25,7 +25,7 @@ from purgatory.service.protocol import (
 #: What a job is: not due; due, and no handler has begun it; in a handler; waiting for its next
 #: attempt; ended.
 JOB_STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
-#: Those after which nothing happens unless somebody asks for it.
+#: The last three end a job.
 ENDED_STATES: Final = ("done", "dead", "cancelled")
 #: Orders of `ListJobs`: by the moment when they are due, or the latest submissions first.
 ORDERS: Final = ("due", "newest")
@@ -35,14 +35,14 @@ PRIORITIES: Final = range(-10, 11)
 Cursor: TypeAlias = tuple[Int64, Int64]
 
 
-class JobState(Item):
-    """What a server knows of a job; its `state` is one of JOB_STATES, or unknown.
+class JobStatus(Item):
+    """The status of a job; `state` is one of JOB_STATES, or unknown.
 
     `number` grows with each submission. Moments are Unix milliseconds: `due_ms` of the job, or of
     its next attempt while it is retrying; `began_ms` of its latest attempt; `ended_ms` of its end.
-    `attempts`: those that have begun. `error`: of the last attempt that failed, or why it was
-    cancelled. `worker`: which connection runs it. `why`: the reason for which a ready job does not
-    run. `result`: of one that is done. `left_out`: see `OperationStatus`.
+    `attempts` counts begun attempts. `error`: of the last failed attempt, or the reason for the
+    cancellation. `worker`: the connection that runs the job. `why`: the reason for which a ready
+    job does not run. `result`: of a done job. `left_out`: see `OperationStatus`.
     """
 
     job_id: str
@@ -68,7 +68,7 @@ class JobState(Item):
 
 
 class JobFilter(Item):
-    """Which jobs are meant: those that match; None matches any."""
+    """Select jobs by their fields; None matches any value."""
 
     kind: str | None = None
     state: str | None = None
@@ -77,7 +77,7 @@ class JobFilter(Item):
 
 
 class KindLimit(Item):
-    """What limits the jobs of a kind, at all workers; None: no limit."""
+    """The limits of a kind, for all workers; None: no limit."""
 
     kind: str
     paused: bool = False
@@ -124,9 +124,9 @@ class ReadJobs(Request, tag=80):
 
 
 class WatchJobs(Request, tag=81):
-    """Ask for the state of jobs; the ends of those that have not ended are sent as `JobEnds`.
+    """Ask for the state of jobs, and for `JobEnds` of the pending ones.
 
-    To this connection, until it ends or says `stop`.
+    The connection gets `JobEnds` until it ends; with `stop` it gets none any more.
     """
 
     job_ids: list[str]
@@ -134,7 +134,7 @@ class WatchJobs(Request, tag=81):
 
 
 class ListJobs(Request, tag=82):
-    """Ask for jobs, in an order; `after`: where the page before has ended."""
+    """Ask for a page of jobs, in an order; `after`: the end of the previous page."""
 
     wanted: JobFilter
     order: str = "due"
@@ -153,13 +153,13 @@ class CancelJobs(Request, tag=84):
 
 
 class CancelMatching(Request, tag=85):
-    """Cancel all jobs that match now; at least one filter is given."""
+    """Cancel all jobs that match now; at least one filter is required."""
 
     wanted: JobFilter
 
 
 class Reschedule(Item):
-    """When a job is due instead: in `delay_ms` from now, or at `due_ms`."""
+    """A new time of a job: `delay_ms` from now, or at `due_ms`."""
 
     job_id: str
     delay_ms: Int64 | None = None
@@ -167,7 +167,7 @@ class Reschedule(Item):
 
 
 class RescheduleJobs(Request, tag=86):
-    """Have jobs be due at another time: those that are scheduled, ready or retrying."""
+    """Move scheduled, ready or retrying jobs to another time."""
 
     moves: list[Reschedule]
 
@@ -180,16 +180,16 @@ class RetryJobs(Request, tag=87):
 
 
 class Begin(Request, tag=88):
-    """Say that handlers have begun, by lease; there is no answer.
+    """Tell the server which handlers have begun, by lease; there is no answer.
 
-    A `Finish` says so, too.
+    A `Finish` implies the beginning.
     """
 
     leases: list[Lease]
 
 
 class SetLimit(Request, tag=89):
-    """Replace what limits a kind; nil fields of it stay as they are.
+    """Change the limits of a kind; nil fields stay unchanged.
 
     `running` and `per_second` 0: no limit any more.
     """
@@ -205,13 +205,13 @@ class ReadLimits(Request, tag=90):
 
 
 class SetRepeat(Request, tag=91):
-    """Declare a repeat, or replace the settings of the one that has its name."""
+    """Declare a repeat, or replace the settings of an earlier declaration."""
 
     repeat: Repeat
 
 
 class ChangeRepeat(Request, tag=92):
-    """Do something with a repeat: pause, resume, delete or run."""
+    """Pause, resume, delete or run a repeat; `change` is one of these words."""
 
     name: str
     change: str
@@ -225,9 +225,9 @@ class ReadRepeats(Request, tag=93):
 
 
 class TakeLease(Request, tag=94):
-    """Take a named lease for `keep_ms`, or wait `wait_ms` at most until nobody has it.
+    """Take a named lease for `keep_ms`; wait in its queue for at most `wait_ms`.
 
-    `holder`: an id that the caller has made. To send it again, also on another connection, changes
+    `holder`: an id from the caller. The same request again, also on another connection, changes
     nothing, and keeps the place in the queue.
     """
 
@@ -258,17 +258,17 @@ class EndLease(Request, tag=96):
 class JobStates(Answer, tag=112):
     """Answer to `ReadJobs` and to `WatchJobs`."""
 
-    jobs: list[JobState]
+    jobs: list[JobStatus]
 
 
 class JobPage(Answer, tag=113):
     """Answer to `ListJobs`: to go on, ask beyond `after`; None: there are no more."""
 
-    jobs: list[JobState]
+    jobs: list[JobStatus]
     after: Cursor | None
 
 
-class JobCounts(Answer, tag=114):
+class CountedJobs(Answer, tag=114):
     """Answer to `CountJobs`: kind, state, and how many."""
 
     counts: list[tuple[str, str, int]]
@@ -335,12 +335,12 @@ class LeaseKept(Answer, tag=125):
 
 
 class JobEnds(Push, tag=67):
-    """Jobs that have ended, of those that the connection watches."""
+    """Watched jobs have ended."""
 
-    jobs: list[JobState]
+    jobs: list[JobStatus]
 
 
 class CancelLeases(Push, tag=68):
-    """Leases whose jobs were cancelled: the handlers are to be told."""
+    """Tell the worker which of its running jobs were cancelled."""
 
     leases: list[Lease]

@@ -285,7 +285,7 @@ class RequestHandler:
             if refusal is None:
                 size = operation_bytes(values[0], values[4], values[1])
                 if size <= left:
-                    transaction.submit(client, submission, values, size)
+                    transaction.submit(client, values, size)
                     total += 1
                     left -= size
                     continue

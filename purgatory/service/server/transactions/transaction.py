@@ -15,7 +15,7 @@ from purgatory.core.operations.operation_state import (
     FAILED,
     Outcome,
 )
-from purgatory.service.protocol import NOTHING, Submission, TimeoutExtension
+from purgatory.service.protocol import NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.leases.job_group import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
@@ -134,10 +134,8 @@ class Transaction(OutcomeReceiver):
         if state.held.by_key:
             self.events.release_held(self.clock_ms)
 
-    def submit(
-        self, client: ClientRecord, submission: Submission, values: SubmissionValues, size: int
-    ) -> None:
-        """Have a valid new operation wait; `values` are the fields of `submission`.
+    def submit(self, client: ClientRecord, values: SubmissionValues, size: int) -> None:
+        """Have a valid new operation wait; `values`: its first six fields.
 
         `size`: the bytes that it takes, see `operation_bytes`.
         """
