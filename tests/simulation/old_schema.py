@@ -11,10 +11,10 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.server import DATABASE
 
 #: The version of the schema that the steps lead back to.
-VERSION_BEFORE: Final = 4
-# Version 5 has added spreads.
+VERSION_BEFORE: Final = 5
+# Version 6 has added the tables of the lives of jobs.
 _STEPS_BACK: Final = (
-    "DROP TABLE spreads",
+    "DROP TABLE results",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

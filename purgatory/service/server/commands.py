@@ -34,6 +34,11 @@ class ClientRequest(Struct, frozen=True):
     session: str = ""
     own_only: bool = False
 
+    @property
+    def owner(self) -> str | None:
+        """See `ServerState.find`."""
+        return self.client if self.own_only else None
+
 
 class ClientConnected(Struct, frozen=True):
     """Welcome a client that has said hello, in answer to its request `seq`."""

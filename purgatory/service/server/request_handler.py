@@ -30,15 +30,18 @@ from purgatory.service.protocol import (
     Failed,
     Failure,
     Finish,
+    Keep,
     Known,
     Refusal,
+    Request,
     Submit,
     Submitted,
     Welcome,
+    Work,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
 from purgatory.service.server.leases.job_frames import JobFrames
-from purgatory.service.server.leases.job_requests import IN_MEMORY, JobRequests
+from purgatory.service.server.leases.job_requests import JobRequests
 from purgatory.service.server.memory import (
     held_bytes,
     operation_bytes,
@@ -55,8 +58,10 @@ from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues, shown
 from purgatory.service.store.store import Store
 
-#: Requests whose replies are remembered.
-KeptRequest = Complete | Fail | Cancel | Extend | Finish | EndDead
+#: Carries out a request in the open transaction; returns the answer, which is remembered.
+Change = Callable[[Transaction, ClientRequest], Any]
+#: Carries out a request, on which nothing on disk depends, at a time; returns the answer.
+InMemory = Callable[[ClientRequest, int], Any]
 
 
 class RequestHandler:
@@ -84,6 +89,19 @@ class RequestHandler:
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
+        jobs = self._job_requests
+        self._changes: dict[type[Request], Change] = {
+            Complete: self._complete,
+            Fail: self._fail,
+            Cancel: self._cancel,
+            Extend: self._extend,
+            Finish: jobs.change,
+            EndDead: jobs.change,
+        }
+        self._in_memory: dict[type[Request], InMemory] = {
+            Work: jobs.do_in_memory,
+            Keep: jobs.do_in_memory,
+        }
 
     def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
         """Do what a request changes."""
@@ -103,12 +121,14 @@ class RequestHandler:
         request = command.request
         if isinstance(request, Submit):
             self._reply(transaction, command, self._submit(transaction, command, request))
-        elif isinstance(request, KeptRequest):
-            self._apply_once(transaction, command, request)
+            return
+        kind = type(request)
+        if (change := self._changes.get(kind)) is not None:
+            self._apply_once(transaction, command, change)
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
-        elif isinstance(request, IN_MEMORY):
-            answer = self._job_requests.do_in_memory(command, transaction.clock_ms)
+        elif (do := self._in_memory.get(kind)) is not None:
+            answer = do(command, transaction.clock_ms)
             transaction.unconditional_replies.append((command.route, answer))
         else:
             self.reads.add(command)
@@ -128,13 +148,11 @@ class RequestHandler:
         """Answer a request that changes something, when that is committed."""
         transaction.writes.append((command, reply))
 
-    def _apply_once(
-        self, transaction: Transaction, command: ClientRequest, request: KeptRequest
-    ) -> None:
+    def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
         """Do a request, or if it was done before, repeat the reply."""
-        session, seq = command.session, request.seq
+        session, seq = command.session, command.request.seq
         if not session:
-            reply = self._change(transaction, command, request)
+            reply = change(transaction, command)
             if not self._is_spread(transaction, command, reply):
                 self._reply(transaction, command, reply)
             return
@@ -145,7 +163,7 @@ class RequestHandler:
             return
         frame = self._state.replies.find(session, seq)
         if frame is None:
-            reply = self._change(transaction, command, request)
+            reply = change(transaction, command)
             if self._is_spread(transaction, command, reply):
                 return
             frame = encode(reply)
@@ -192,29 +210,35 @@ class RequestHandler:
         now_ms = self._state.stamp.now_ms
         self._state.replies.add(session, seq, frame, now_ms, transaction.changes)
 
-    def _change(
-        self, transaction: Transaction, command: ClientRequest, request: KeptRequest
-    ) -> Any:
-        if isinstance(request, Finish | EndDead):
-            return self._job_requests.change(transaction, command)
-        owner = command.client if command.own_only else None
-        if isinstance(request, Complete):
-            for completion in request.completions:
-                self._validator.check_completion(completion)
-            self._check_held(request)
-            self._check_memory(request)
-            return Completed(request.seq, transaction.events.complete_all(request.completions))
-        if isinstance(request, Extend):
-            for extension in request.extensions:
-                self._validator.check_timeout(extension.timeout_ms)
-            return Extended(request.seq, transaction.extend(request.extensions, owner))
-        if isinstance(request, Fail):
-            left = self._state.memory_left
-            for failure in request.failures:
-                self._validator.check_failure(failure)
-                left = self._check_spread(failure.key, len(failure.message), left)
-            return Failed(request.seq, transaction.events.fail_all(request.failures))
-        return Cancelled(request.seq, transaction.cancel(request.op_ids, owner))
+    def _complete(self, transaction: Transaction, command: ClientRequest) -> Completed:
+        request = command.request
+        assert isinstance(request, Complete)
+        for completion in request.completions:
+            self._validator.check_completion(completion)
+        self._check_held(request)
+        self._check_memory(request)
+        return Completed(request.seq, transaction.events.complete_all(request.completions))
+
+    def _extend(self, transaction: Transaction, command: ClientRequest) -> Extended:
+        request = command.request
+        assert isinstance(request, Extend)
+        for extension in request.extensions:
+            self._validator.check_timeout(extension.timeout_ms)
+        return Extended(request.seq, transaction.extend(request.extensions, command.owner))
+
+    def _fail(self, transaction: Transaction, command: ClientRequest) -> Failed:
+        request = command.request
+        assert isinstance(request, Fail)
+        left = self._state.memory_left
+        for failure in request.failures:
+            self._validator.check_failure(failure)
+            left = self._check_spread(failure.key, len(failure.message), left)
+        return Failed(request.seq, transaction.events.fail_all(request.failures))
+
+    def _cancel(self, transaction: Transaction, command: ClientRequest) -> Cancelled:
+        request = command.request
+        assert isinstance(request, Cancel)
+        return Cancelled(request.seq, transaction.cancel(request.op_ids, command.owner))
 
     def _check_held(self, request: Complete) -> None:
         """Raise TooManyHeld if there would be too many held events."""

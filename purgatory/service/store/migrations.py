@@ -93,6 +93,13 @@ CREATE TABLE spreads ( -- events that end many operations
 );
 """
 
+_JOB_LIVES: Final = """
+CREATE TABLE results ( -- of jobs that are done
+    seq INTEGER PRIMARY KEY, -- of the outcome
+    result BLOB NOT NULL -- MessagePack
+);
+"""
+
 
 def run_statements(connection: sqlite3.Connection, statements: str) -> None:
     """Run SQL statements, each of which ends with a semicolon and the end of a line."""
@@ -125,12 +132,17 @@ def _add_spreads(connection: sqlite3.Connection) -> None:
     run_statements(connection, _SPREADS)
 
 
+def _add_job_lives(connection: sqlite3.Connection) -> None:
+    run_statements(connection, _JOB_LIVES)
+
+
 #: Version -> the step that leads to it from the version before.
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     2: _pack_operations,
     3: _add_extensions_and_held_events,
     4: _add_jobs,
     5: _add_spreads,
+    6: _add_job_lives,
 }
 
 

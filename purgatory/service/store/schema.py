@@ -17,7 +17,7 @@ from purgatory.service.store.migrations import migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 OLDEST_VERSION: Final = 1
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
@@ -92,6 +92,10 @@ CREATE TABLE spreads ( -- events that end many operations
     place INTEGER NOT NULL,
     counts BLOB NOT NULL,
     value BLOB NOT NULL -- MessagePack
+);
+CREATE TABLE results ( -- of jobs that are done
+    seq INTEGER PRIMARY KEY, -- of the outcome
+    result BLOB NOT NULL -- MessagePack
 );
 """
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transactions.transaction import Transaction
 
-#: Requests about jobs that change nothing on disk.
-IN_MEMORY: Final = (Work, Keep)
-
 #: The shortest lease, and the most leases of a connection, and the most kinds.
 MIN_LEASE_MS: Final = 100
 MAX_ROOM: Final = 4096

@@ -21,6 +21,7 @@ from purgatory.service.protocol import (
     Query,
     ReadDead,
     ReadOperations,
+    Request,
     Stats,
     StatsReply,
     Unread,
@@ -53,6 +54,8 @@ REPEATED = 1 << 18
 
 # Yields None after each portion.
 _Answer = Iterator[NetworkCommand | None]
+#: Yields the frame of the answer to a request last, and None after each portion before.
+Portions = Callable[[ClientRequest], Iterator[bytes | None]]
 
 
 class PendingReads:
@@ -83,6 +86,13 @@ class PendingReads:
         #: Whether anything waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
+        self._answers: dict[type[Request], Portions] = {
+            Query: self._query,
+            Unread: self._unread,
+            ReadOperations: self._list,
+            ReadDead: self._dead,
+            Stats: self._answer_stats,
+        }
 
     def add(self, request: ClientRequest) -> None:
         """Queue a query or a request for statistics. Raises TooManyReads if too many wait."""
@@ -156,29 +166,36 @@ class PendingReads:
         return self._answer(command)
 
     def _answer(self, command: ClientRequest) -> _Answer:
-        for frame in self._portions(command):
+        for frame in self._answers[type(command.request)](command):
             yield None if frame is None else TransactionReplies([(command.route, frame)], [], 0)
 
-    def _portions(self, command: ClientRequest) -> Iterator[bytes | None]:
+    def _query(self, command: ClientRequest) -> Iterator[bytes | None]:
+        request, owner = command.request, command.owner
+        assert isinstance(request, Query)
+        return answer_query(
+            request, lambda op_id: self._state.find(op_id, owner), self._store, self._max_bytes
+        )
+
+    def _unread(self, command: ClientRequest) -> Iterator[bytes | None]:
         request = command.request
-        if isinstance(request, Query):
-            owner = command.client if command.own_only else None
-            yield from answer_query(
-                request, lambda op_id: self._state.find(op_id, owner), self._store, self._max_bytes
-            )
-        elif isinstance(request, Unread):
-            outcomes = self._next_outcomes(command.client, request.after)
-            yield encode(UnreadOutcomes(request.seq, outcomes))
-        elif isinstance(request, ReadOperations):
-            owner = command.client if command.own_only else None
-            yield from answer_list(request, owner, self._state, self._store)
-        elif isinstance(request, ReadDead):
-            yield self._job_frames.dead(request.seq, command.client, request.after)
-        else:
-            assert isinstance(request, Stats)
-            if self._stats is None:
-                self._stats = self._make_stats()
-            yield encode(StatsReply(request.seq, self._stats))
+        assert isinstance(request, Unread)
+        outcomes = self._next_outcomes(command.client, request.after)
+        yield encode(UnreadOutcomes(request.seq, outcomes))
+
+    def _list(self, command: ClientRequest) -> Iterator[bytes | None]:
+        request = command.request
+        assert isinstance(request, ReadOperations)
+        return answer_list(request, command.owner, self._state, self._store)
+
+    def _dead(self, command: ClientRequest) -> Iterator[bytes | None]:
+        request = command.request
+        assert isinstance(request, ReadDead)
+        yield self._job_frames.dead(request.seq, command.client, request.after)
+
+    def _answer_stats(self, command: ClientRequest) -> Iterator[bytes | None]:
+        if self._stats is None:
+            self._stats = self._make_stats()
+        yield encode(StatsReply(command.request.seq, self._stats))
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
         """Read a frame of a client's outcomes beyond those that a connection has."""
