@@ -37,6 +37,8 @@ Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]
 #: `SubmissionOptions.unique_ms`: the period that the server's configuration says.
 DEFAULT: Final = -1
+#: `SubmissionOptions.unique_ms`: a client made the id; it is remembered as without options.
+MADE_UP: Final = -2
 
 
 class Request(Struct, array_like=True):
@@ -75,8 +77,9 @@ class SubmissionOptions(Item):
     """What a submission may say besides.
 
     `unique_ms`: for how long the id is remembered after the end; DEFAULT: for as long as the
-    server's configuration says. Of jobs: `tags`; `priority`, from -10 to 10; `start_within_ms`; and
-    `due_ms`, the moment when it is due, instead of `timeout_ms`.
+    server's configuration says; MADE_UP: the id is not the caller's. Of jobs: `tags`; `priority`,
+    from -10 to 10; `start_within_ms`; and `due_ms`, the moment when it is due, instead of
+    `timeout_ms`.
     """
 
     unique_ms: Int64 = DEFAULT

@@ -26,6 +26,7 @@ from purgatory.service.client.calls import (
     resolve,
 )
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
+from purgatory.service.client.older_servers import lacks, missing
 from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, ReceivedOutcomes
 from purgatory.service.client.resending import MAX_SENDINGS, Resending
 from purgatory.service.client.trace_context import OperationTracer
@@ -44,7 +45,6 @@ from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
-    Complete,
     Jobs,
     LeasedJob,
     Outcomes,
@@ -202,7 +202,7 @@ class Session:
         """Take the first calls that fit into a message; None if the first one alone does not."""
         batch = self._unsent.popleft()
         if self._version < VERSION:
-            self._fail_unknown(batch)
+            batch = self._without_unknown(batch)
             if not batch.calls:
                 return None
         seq = next(self._seqs)
@@ -237,13 +237,17 @@ class Session:
             batch = CallBatch(batch.request, batch.calls[:count])
         return batch
 
-    def _fail_unknown(self, batch: CallBatch) -> None:
-        """Fail the calls that a server of version 1 does not know; the others stay."""
-        unknown = [call for call in batch.calls if not _is_of_version_1(batch.request, call)]
-        batch.calls = [call for call in batch.calls if _is_of_version_1(batch.request, call)]
-        self._count_finished(len(unknown))
-        message = "the server speaks version 1 of the protocol, which does not have that"
-        fail_calls(unknown, WrongVersion(message))
+    def _without_unknown(self, batch: CallBatch) -> CallBatch:
+        """Fail the calls that an older server does not know; return the others."""
+        known = []
+        for call in batch.calls:
+            name = missing(self._version, batch.request, call[0])
+            if name:
+                self._count_finished(1)
+                self._fail_batch(CallBatch(batch.request, [call]), lacks(self._version, name))
+            else:
+                known.append(call)
+        return CallBatch(batch.request, known)
 
     def _count_finished(self, count: int) -> None:
         self.unsent_calls -= count
@@ -295,12 +299,12 @@ class Session:
         return self._resending.begin()
 
     def _fail_unanswered_unknown(self) -> None:
-        """Fail messages to a server that was replaced by one of version 1, which knows less."""
+        """Fail messages to a server that was replaced by an older one, which knows less."""
         for seq, (_, batch) in list(self._unanswered.items()):
-            if not all(_is_of_version_1(batch.request, call) for call in batch.calls):
+            names = [missing(self._version, batch.request, item) for item, _ in batch.calls]
+            if any(names):
                 del self._unanswered[seq]
-                message = "the server was replaced by one that speaks version 1 of the protocol"
-                self._fail_batch(batch, WrongVersion(message))
+                self._fail_batch(batch, lacks(self._version, max(names)))
 
     def _on_reply(self, message: Any) -> None:
         _, batch = self._unanswered.get(message.seq, (b"", None))
@@ -332,7 +336,7 @@ class Session:
             self.connection_lost = True
         elif message.seq == self._hello_seq:
             if isinstance(error, WrongVersion) and self._version > OLDEST_VERSION:
-                return [self._hello(OLDEST_VERSION)]
+                return [self._hello(self._version - 1)]
             self.fail(error)
         elif message.seq in self._unanswered:
             self._on_refused(self._unanswered.pop(message.seq)[1], error)
@@ -383,11 +387,3 @@ class Session:
             encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
             for start in range(0, len(done), self._max_items)
         ]
-
-
-def _is_of_version_1(request: RequestType, call: Call) -> bool:
-    """Tell whether a server of version 1 of the protocol knows a call."""
-    if request is Complete:
-        completion = call[0]
-        return completion.limit is None and not completion.hold_ms
-    return VERBS[request].version == 1

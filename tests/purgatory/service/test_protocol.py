@@ -1,4 +1,4 @@
-"""The bytes of every message are those that versions 1 and 2 of the protocol have recorded."""
+"""The bytes of every message are those that the versions of the protocol have recorded."""
 
 import msgspec
 import pytest
@@ -6,6 +6,28 @@ from msgspec import Raw
 
 from purgatory.service.encoding import decode_answer, decode_request, encode, for_futures_only
 from purgatory.service.errors import Malformed
+from purgatory.service.job_messages import (
+    Begin,
+    CancelJobs,
+    CancelMatching,
+    ChangeRepeat,
+    CountJobs,
+    EndLease,
+    JobFilter,
+    KeepLease,
+    ListJobs,
+    ReadJobs,
+    ReadLimits,
+    ReadRepeats,
+    Repeat,
+    Reschedule,
+    RescheduleJobs,
+    RetryJobs,
+    SetLimit,
+    SetRepeat,
+    TakeLease,
+    WatchJobs,
+)
 from purgatory.service.protocol import (
     MAX_INT,
     Acknowledge,
@@ -51,6 +73,7 @@ from purgatory.service.protocol import (
     Stats,
     StatsReply,
     Submission,
+    SubmissionOptions,
     Submit,
     Submitted,
     TimeoutExtension,
@@ -67,9 +90,15 @@ REQUESTS = [
     (Hello(1, 2, "c", "s", takes=False), "96010102a163a173c2"),
     (
         Submit(2, [Submission("a", ("k", "l"), 1500, 2, "pay", Raw(b"\x07"))]),
-        "9302029196a16192a16ba16ccd05dc02a370617907",
+        "9302029197a16192a16ba16ccd05dc02a370617907c0",
     ),
-    (Submit(2, [Submission("a", ("k",), 0)]), "9302029196a16191a16b0001a0c0"),
+    (Submit(2, [Submission("a", ("k",), 0)]), "9302029197a16191a16b0001a0c0c0"),
+    (
+        Submit(
+            2, [Submission("a", ("k",), 0, 0, options=SubmissionOptions(60, ("t",), -3, 1500, 20))]
+        ),
+        "9302029197a16191a16b0000a0c0953c91a174fdcd05dc14",
+    ),
     (
         Complete(3, [Completion("k", Raw(b"\x07")), Completion("l")]),
         "9303039294a16b07c00094a16cc0c000",
@@ -84,13 +113,18 @@ REQUESTS = [
     (Extend(9, [TimeoutExtension("a", 1500)]), "9309099192a161cd05dc"),
     (Fail(10, [KeyFailure("k", "E", "w")]), "930a0a9193a16ba145a177"),
     (Unread(11, 300), "930b0bcd012c"),
-    (Work(12, {"mail": 5}, 8, 60000), "960c0c81a46d61696c0508cdea60c2"),
-    (Work(12, {"mail": 5}, 8, 60000, detached=True), "960c0c81a46d61696c0508cdea60c3"),
+    (Work(12, {"mail": 5}, 8, 60000), "980c0c81a46d61696c0508cdea60c280c2"),
+    (Work(12, {"mail": 5}, 8, 60000, detached=True), "980c0c81a46d61696c0508cdea60c380c2"),
+    (
+        Work(12, {"mail": 5}, 8, 60000, kind_rooms={"mail": 2}, begins=True),
+        "980c0c81a46d61696c0508cdea60c281a46d61696c02c3",
+    ),
     (Keep(13, [Lease(7, 300)]), "930d0d919207cd012c"),
     (
         Finish(14, [LeaseEnd(7, 300, How.FAILED, 1000, "E: w")]),
-        "930e0e919507cd012c01cd03e8a4453a2077",
+        "930e0e919607cd012c01cd03e8a4453a2077c0",
     ),
+    (Finish(14, [LeaseEnd(7, 300, How.DONE, result=Raw(b"\x07"))]), "930e0e919607cd012c0000a007"),
     (ReadDead(15, 7), "930f0f07"),
     (EndDead(16, [7], drop=True), "9410109107c3"),
     (
@@ -153,7 +187,8 @@ ANSWERS = [
     ),
     (Acknowledged(6, 2), "932a0602"),
     (Working(12), "922b0c"),
-    (Kept(13, [True, False]), "932c0d92c3c2"),
+    (Kept(13, [True, False]), "942c0d92c3c290"),
+    (Kept(13, [True], [0]), "942c0d91c39100"),
     (Finished(14, [True]), "932d0e91c3"),
     (
         DeadJobs(15, [DeadJob(7, "a", "mail", 5, 20, "E: w")]),
@@ -162,8 +197,12 @@ ANSWERS = [
     (DeadEnded(16, [True]), "932f1091c3"),
     (Operations(17, [], 9), "9430119009"),
     (
+        Jobs([LeasedJob(7, 300, "a", "mail", 1, 10, 20, Raw(b"\x08"), ["t"])]),
+        "9242919907cd012ca161a46d61696c010a140891a174",
+    ),
+    (
         Jobs([LeasedJob(7, 300, "a", "mail", 1, 10, 20, Raw(b"\x08"))]),
-        "9242919807cd012ca161a46d61696c010a1408",
+        "9242919907cd012ca161a46d61696c010a140890",
     ),
 ]
 
@@ -189,16 +228,41 @@ VERSION_1 = [
     (Acknowledge(6, [1, 300]), "9306069201cd012c"),
     (Work(12, {"mail": 5}, 8, 60000), "950c0c81a46d61696c0508cdea60"),  # before `detached`
 ]
+# What a client of version 2 sends, and a server of version 2 answers, likewise.
+VERSION_2 = [
+    (
+        Submit(2, [Submission("a", ("k", "l"), 1500, 2, "pay", Raw(b"\x07"))]),
+        "9302029196a16192a16ba16ccd05dc02a370617907",
+    ),
+    (Work(12, {"mail": 5}, 8, 60000, detached=True), "960c0c81a46d61696c0508cdea60c3"),
+    (
+        Finish(14, [LeaseEnd(7, 300, How.FAILED, 1000, "E: w")]),
+        "930e0e919507cd012c01cd03e8a4453a2077",
+    ),
+]
+ANSWERS_2 = [
+    (Kept(13, [True, False]), "932c0d92c3c2"),
+    (
+        Jobs([LeasedJob(7, 300, "a", "mail", 1, 10, 20, Raw(b"\x08"))]),
+        "9242919807cd012ca161a46d61696c010a1408",
+    ),
+]
 # Of version 2, before there was `take`.
 OUTCOMES_2 = "9240919a02a162a76578706972656414c0c0a00000c0"
 STATES_1 = "932405919ba161a7756e6b6e6f776ea0a090010000c0c090"
 WELCOME_1 = "95200101ab7075726761746f727920319701020304050607"
 
 
-@pytest.mark.parametrize(("message", "recorded"), VERSION_1)
-def test_requests_of_version_1(message, recorded):
+@pytest.mark.parametrize(("message", "recorded"), VERSION_1 + VERSION_2)
+def test_requests_of_earlier_versions(message, recorded):
     """They are read as before."""
     assert decode_request(bytes.fromhex(recorded)) == message
+
+
+@pytest.mark.parametrize(("message", "recorded"), ANSWERS_2)
+def test_answers_of_version_2(message, recorded):
+    """They are read as before."""
+    assert decode_answer(bytes.fromhex(recorded)) == message
 
 
 def test_outcomes_of_an_earlier_version_2():
@@ -225,7 +289,7 @@ def test_the_welcome_of_version_1():
     assert decode_answer(bytes.fromhex(WELCOME_1)).limits == Limits(1, 2, 3, 4, 5, 6, 7)
 
 
-REQUESTS = [Hello, Bye, *VERBS]
+REQUESTS = [Hello, Bye, Begin, *VERBS]
 
 
 def numbers_in(kind):
@@ -262,7 +326,7 @@ def with_numbers(value, number):
 
 LARGE_NUMBERS = [
     Hello(1, 2, "c"),
-    Submit(1, [Submission("a", ("k",), 1)]),
+    Submit(1, [Submission("a", ("k",), 1, options=SubmissionOptions(1, (), 1, 1, 1))]),
     Complete(1, [Completion("k", limit=1)]),
     Cancel(1, ["a"]),
     Query(1, ["a"]),
@@ -272,12 +336,29 @@ LARGE_NUMBERS = [
     Extend(1, [TimeoutExtension("a", 1)]),
     Fail(1, [KeyFailure("k", "E")]),
     Unread(1, 1),
-    Work(1, {"": 1}, 1, 1),
+    Work(1, {"": 1}, 1, 1, kind_rooms={"": 1}),
     Keep(1, [Lease(1, 1)]),
     Finish(1, [LeaseEnd(1, 1, 1, 1)]),
     ReadDead(1, 1),
     EndDead(1, [1]),
     ReadOperations(1, 1, 1),
+    ReadJobs(1, ["a"]),
+    WatchJobs(1, ["a"]),
+    ListJobs(1, JobFilter(), limit=1, after=(1, 1)),
+    CountJobs(1),
+    CancelJobs(1, ["a"]),
+    CancelMatching(1, JobFilter()),
+    RescheduleJobs(1, [Reschedule("a", 1, 1)]),
+    RetryJobs(1, ["a"]),
+    Begin(1, [Lease(1, 1)]),
+    SetLimit(1, "mail", running=1, per_second=0.5),
+    ReadLimits(1),
+    SetRepeat(1, Repeat("r", every_ms=1, jitter_ms=1)),
+    ChangeRepeat(1, "r", "run"),
+    ReadRepeats(1, limit=1),
+    TakeLease(1, "l", "h", 1, 1),
+    KeepLease(1, "l", "h", 1),
+    EndLease(1, "l", "h"),
 ]
 
 

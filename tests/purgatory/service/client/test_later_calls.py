@@ -157,7 +157,7 @@ def test_an_old_server(serve, connect, monkeypatch):
         lambda: client.complete("k", limit=1),
         lambda: client.complete("k", hold=1),
     ):
-        with pytest.raises(WrongVersion, match="the server speaks version 1"):
+        with pytest.raises(WrongVersion, match=r"the server speaks version 1 .* lacks"):
             call()
     assert client.complete("k", 5) == 1
     assert future.result(HANG) == 5

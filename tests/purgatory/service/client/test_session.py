@@ -21,6 +21,7 @@ from purgatory.service.client.session import (
     Session,
 )
 from purgatory.service.encoding import decode_answer, decode_request, encode
+from purgatory.service.job_messages import JobFilter, ListJobs
 from purgatory.service.protocol import (
     NOTHING,
     VERSION,
@@ -47,6 +48,7 @@ from purgatory.service.protocol import (
     Stats,
     StatsReply,
     Submission,
+    SubmissionOptions,
     Submit,
     Submitted,
     TimeoutExtension,
@@ -283,8 +285,10 @@ def test_a_server_of_another_version_fails_everything():
     talk = Talk()
     a = talk.defer("a")
     hello = decode_request(talk.session.on_connected())
-    [hello] = talk.deliver(Failure(hello.seq, "version", "version is 2; expected 3"))
-    talk.deliver(Failure(hello.seq, "version", "version is 1; expected 3"))
+    for version in (3, 2):
+        words = f"version is {version}; expected 9"
+        [hello] = talk.deliver(Failure(hello.seq, "version", words))
+    talk.deliver(Failure(hello.seq, "version", "version is 1; expected 9"))
     assert type(a.exception(0)) is WrongVersion
     assert type(talk.defer("b").exception(0)) is WrongVersion
 
@@ -377,18 +381,19 @@ def test_every_hello_names_the_session():
     assert hellos[0].session not in ("", decode_request(Talk().session.on_connected()).session)
 
 
-def refuse_version(talk):
-    """Answer a hello as a server of version 1 does; returns the second hello."""
+def refuse_version(talk, version=1):
+    """Answer hellos as a server of a version does; returns the hello that it accepts."""
     hello = decode_request(talk.session.on_connected())
-    assert hello.version == 2
-    refusal = Failure(hello.seq, "version", "version is 2; expected 1")
-    [again] = talk.deliver(refusal)
-    assert (again.version, again.client) == (1, "me")
-    return again
+    for offered in range(VERSION, version, -1):
+        assert hello.version == offered
+        refusal = Failure(hello.seq, "version", f"version is {offered}; expected {version}")
+        [hello] = talk.deliver(refusal)
+    assert (hello.version, hello.client) == (version, "me")
+    return hello
 
 
 def test_a_server_of_version_1():
-    """What it knows works; the new verbs fail with a clear error, and nothing else does."""
+    """What it knows works; the new verbs fail, naming what is missing, and nothing else does."""
     talk = Talk()
     hello = refuse_version(talk)
     assert talk.deliver(Welcome(hello.seq, 1, "old", talk.limits)) == []
@@ -404,15 +409,46 @@ def test_a_server_of_version_1():
     assert len(sent[0].completions) == 1
     talk.deliver(Completed(sent[0].seq, [1]))
     assert plain.result(0) == 1
-    for future in (limited, held, extended, failed, unread, acknowledged):
-        with pytest.raises(WrongVersion, match="version 1"):
+    lacking = {
+        "limit": limited,
+        "hold": held,
+        "extend": extended,
+        "fail": failed,
+        "unread": unread,
+        "acknowledge": acknowledged,
+    }
+    for name, future in lacking.items():
+        with pytest.raises(WrongVersion, match=f"version 1 of the protocol, which lacks {name}$"):
             future.result(0)
     assert talk.session.finished_calls == 8
     talk.deliver(Submitted(sent[1].seq))
     assert not talk.session.busy
 
 
-def test_a_server_that_speaks_neither_version():
+def test_a_server_of_version_2():
+    """Options that it does not know fail, and the others of the message go on."""
+    talk = Talk()
+    hello = refuse_version(talk, 2)
+    assert talk.deliver(Welcome(hello.seq, 2, "old", talk.limits)) == []
+    plain = talk.defer("plain")
+    tagged = talk.futures["tagged"] = ServiceFuture(None, "tagged")
+    submission = Submission("tagged", ("k",), 1000, options=SubmissionOptions(tags=("t",)))
+    talk.session.add(Submit, [(submission, tagged)])
+    listed = talk.ask(ListJobs, (JobFilter(),))
+    extended = talk.ask(Extend, TimeoutExtension("o", 5))
+    sent = talk.sent()
+    assert [type(message) for message in sent] == [Submit, Extend]
+    assert [each.op_id for each in sent[0].operations] == ["plain"]
+    for name, future in {"tags": tagged, "list jobs": listed}.items():
+        with pytest.raises(WrongVersion, match=f"version 2 of the protocol, which lacks {name}$"):
+            future.result(0)
+    assert list(talk.futures) == ["plain"]
+    assert not plain.done()
+    assert not extended.done()
+    assert talk.session.finished_calls == 4
+
+
+def test_a_server_that_speaks_no_version():
     """Its refusal is the error of all calls."""
     talk = Talk()
     future = talk.ask(Complete, Completion("k"))
@@ -431,7 +467,7 @@ def test_a_server_that_is_replaced_by_an_older_one(talk):
     [again] = talk.deliver(Welcome(hello.seq, 1, "old", talk.limits))
     assert isinstance(again, Complete)
     assert not plain.done()
-    with pytest.raises(WrongVersion, match="replaced"):
+    with pytest.raises(WrongVersion, match="lacks extend"):
         extended.result(0)
 
 
