@@ -112,6 +112,10 @@ class TooManyHeld(Refused, code="too-many-held"):
     """The server holds as many events as it accepts. Can be temporary."""
 
 
+class TooManySessions(Refused, code="too-many-sessions"):
+    """The server remembers as many sessions of the client as it accepts. Temporary."""
+
+
 class TooManyClients(Refused, code="too-many-clients"):
     """The server has as many connections as it accepts. Can be temporary."""
 

@@ -14,7 +14,7 @@ from purgatory.service.store.store import Store
 # The process before its first operation: the interpreter, the libraries, the database's cache, and
 # what is on its way between the threads.
 PROCESS_BYTES: Final = 224 << 20
-#: Remembered replies take no more than that share of the memory: then the oldest are forgotten.
+#: Remembered replies take no more than that share of the memory: then more are refused.
 REPLIES_SHARE: Final = 8
 #: A job that is due takes as many, beside its outcome.
 JOB_BYTES: Final = 500

@@ -156,15 +156,18 @@ class RequestHandler:
             if not self._is_spread(transaction, command, reply):
                 self._reply(transaction, command, reply)
             return
+        replies = self._state.replies
+        session = replies.key(command.client, session)
         if (spread := self._state.spread_requests.get((session, seq))) is not None:
             spread.commands.append(command)
             if spread.is_new:
                 self._reply(transaction, command, None)
             return
-        frame = self._state.replies.find(session, seq)
+        frame = replies.find(session, seq)
         if frame is None:
+            replies.check_room(command.client, session)
             reply = change(transaction, command)
-            if self._is_spread(transaction, command, reply):
+            if self._is_spread(transaction, command, reply, session):
                 return
             frame = encode(reply)
             self._remember(transaction, session, seq, frame)
@@ -173,19 +176,21 @@ class RequestHandler:
             return
         self._reply(transaction, command, Raw(frame))
 
-    def _is_spread(self, transaction: Transaction, command: ClientRequest, reply: Any) -> bool:
+    def _is_spread(
+        self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
+    ) -> bool:
         """Whether a request has begun spreads: it is answered when these have ended."""
         begun = [spread for spread in transaction.events.begun if not spread.request.spreads]
         if not begun:
             return False
         failed = isinstance(reply, Failed)
-        request = SpreadRequest(command.session, reply.seq, reply.counts, failed=failed)
+        request = SpreadRequest(session, reply.seq, reply.counts, failed=failed)
         request.commands.append(command)
         for spread in begun:
             spread.request = request
             request.spreads.append(spread)
-        if command.session:
-            self._state.spread_requests[command.session, reply.seq] = request
+        if session:
+            self._state.spread_requests[session, reply.seq] = request
         self._reply(transaction, command, None)
         return True
 

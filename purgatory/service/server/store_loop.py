@@ -238,7 +238,7 @@ class StoreLoop:
         if self.requests.length or self._reads.waiting or (state.spreads and not self._retry_ms):
             return 0.0
         wakes_ms: list[int | None] = []
-        wake_ns = self._maintenance.next_ms * NS_PER_MS
+        wake_ns = self._maintenance.wake_ms * NS_PER_MS
         if self._retry_ms:
             wakes_ms.append(self._retry_ms)
         else:

@@ -3,96 +3,177 @@
 A client that has lost its connection sends the requests again that were not answered. Completing
 with a limit twice, or extending twice, would not be the same as once; so the server repeats its
 reply instead. Used by the store thread alone; changed by the open transaction alone.
+
+A session belongs to a client name: sessions of different clients are apart. Nothing is forgotten
+before its time, for its client may still ask again. So the number of sessions of a client and
+their bytes are bounded: the server refuses requests of further sessions, of that client only.
 """
 
 from collections import deque
+from typing import Final
 
+from purgatory.service.errors import TooManySessions
 from purgatory.service.server.memory import reply_bytes, session_bytes
+from purgatory.service.server.validation import shown
 from purgatory.service.store.changes import Changes
 
 #: Replies remembered of a session: as many as a client may have unanswered requests.
 REPLIES_PER_SESSION = 32
-#: Sessions remembered, the latest, and for how long after their last request.
-MAX_SESSIONS = 10_000
+#: Sessions remembered of a client, and for how long after their last request.
+SESSIONS_PER_CLIENT = 10_000
 SESSION_MS = 600_000
+#: Sessions forgotten in one transaction.
+FORGET_AT_ONCE: Final = 100
+
+
+def session_key(client: str, session: str) -> str:
+    """Return the name by which the server knows a client's session, also on disk."""
+    return f"{len(client)}:{client}{session}"
+
+
+def owner_of(key: str) -> str:
+    """Return the client of a session; empty for one that has the name of an older server."""
+    length, colon, rest = key.partition(":")
+    return rest[: int(length)] if colon and length.isdecimal() else ""
 
 
 class RememberedReplies:
     """Frames of replies, by session and sequence number of the request.
 
-    `max_bytes`: if they take more, the oldest sessions are forgotten; 0: there is no such limit.
+    `max_bytes`: bound of the bytes that they take; 0: there is none. Half of it is for the clients
+    that come first; if that is used up, each client may take an equal part of the other half.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
         self.bytes: int = 0  # that they take
-        self._max_bytes = max_bytes
+        self._half = max_bytes // 2
         self._sessions: dict[str, _Session] = {}  # the one with the latest request is the last
+        self._clients: dict[str, _ClientShare] = {}
 
     def load(self, rows: list[tuple[str, int, int, bytes]]) -> None:
         """Remember what the store has."""
-        for name, seq, at_ms, frame in rows:
-            self._session(name, at_ms).add(seq, frame)
-            self.bytes += reply_bytes(len(frame))
+        for key, seq, at_ms, frame in rows:
+            session = self._session(key, at_ms)
+            session.add(seq, frame)
+            self._count(session.owner, reply_bytes(len(frame)))
 
-    def find(self, session: str, seq: int) -> bytes | None:
+    def key(self, client: str, session: str) -> str:
+        """Return the name of a client's session; the name of an older server is kept."""
+        known = self._sessions.get(session)
+        if known is not None and not known.owner.name:
+            return session
+        return session_key(client, session)
+
+    def find(self, key: str, seq: int) -> bytes | None:
         """Return the reply to a request; None if it is not remembered."""
-        found = self._sessions.get(session)
+        found = self._sessions.get(key)
         return None if found is None else found.frames.get(seq)
 
-    def add(self, session: str, seq: int, frame: bytes, at_ms: int, changes: Changes) -> None:
-        """Remember a reply, and forget the oldest of its session, or the oldest session."""
-        entry = self._session(session, at_ms)
-        self.bytes += reply_bytes(len(frame))
+    def check_room(self, client: str, key: str) -> None:
+        """Raise TooManySessions if one more reply is more than a client may have remembered."""
+        found = self._sessions.get(key)
+        if found is not None and len(found.seqs) >= REPLIES_PER_SESSION:
+            return  # the new reply takes the place of the oldest one
+        share = self._clients.get(client, _NOBODY)
+        if found is None and share.sessions >= SESSIONS_PER_CLIENT:
+            raise _too_many(client, f"expected at most {SESSIONS_PER_CLIENT}", share)
+        if self._half and self.bytes >= self._half:
+            most = self._half // max(1, len(self._clients))
+            if share.bytes >= most:
+                raise _too_many(client, f"expected at most {most} bytes", share)
+
+    def add(self, key: str, seq: int, frame: bytes, at_ms: int, changes: Changes) -> None:
+        """Remember a reply, and forget the oldest of its session."""
+        entry = self._session(key, at_ms)
+        self._count(entry.owner, reply_bytes(len(frame)))
         entry.add(seq, frame)
-        changes.replies += (session, seq, at_ms, bytearray(frame))
+        changes.replies += (key, seq, at_ms, bytearray(frame))
         while len(entry.seqs) > REPLIES_PER_SESSION:
-            self.bytes -= reply_bytes(len(entry.frames[entry.seqs[0]]))
-            changes.delete_replies.append((session, entry.pop()))
-        while self._are_too_many():
-            self._forget(next(iter(self._sessions)), changes)
+            self._count(entry.owner, -reply_bytes(len(entry.frames[entry.seqs[0]])))
+            changes.delete_replies.append((key, entry.pop()))
 
-    def _are_too_many(self) -> bool:
-        sessions = len(self._sessions)
-        return sessions > MAX_SESSIONS or (sessions > 1 and 0 < self._max_bytes < self.bytes)
-
-    def take_back(self, session: str, seq: int) -> None:
+    def take_back(self, key: str, seq: int) -> None:
         """Forget a reply that was not committed."""
-        entry = self._sessions.get(session)
+        entry = self._sessions.get(key)
         if entry is not None and seq in entry.frames:
             entry.seqs.remove(seq)
-            self.bytes -= reply_bytes(len(entry.frames.pop(seq)))
+            self._count(entry.owner, -reply_bytes(len(entry.frames.pop(seq))))
+            if not entry.seqs:
+                self._drop(key)
 
-    def forget_old(self, now_ms: int, changes: Changes) -> None:
-        """Forget the sessions whose last request is long ago."""
-        while self._sessions:
-            name = next(iter(self._sessions))
-            if self._sessions[name].at_ms > now_ms - SESSION_MS:
-                return
-            self._forget(name, changes)
+    def forget_old(self, now_ms: int, changes: Changes) -> bool:
+        """Forget some of the sessions whose last request is long ago; returns whether any is left.
 
-    def _forget(self, name: str, changes: Changes) -> None:
-        entry = self._sessions.pop(name)
-        self.bytes -= session_bytes(name) + sum(
-            reply_bytes(len(frame)) for frame in entry.frames.values()
-        )
-        changes.delete_replies += [(name, seq) for seq in entry.seqs]
+        Sessions by the hundred thousand end in portions, so that no transaction takes long.
+        """
+        for _ in range(FORGET_AT_ONCE):
+            key = next(iter(self._sessions), None)
+            if key is None or self._sessions[key].at_ms > now_ms - SESSION_MS:
+                return False
+            changes.delete_replies += [(key, seq) for seq in self._sessions[key].seqs]
+            self._drop(key)
+        return True
 
-    def _session(self, name: str, at_ms: int) -> "_Session":
-        entry = self._sessions.pop(name, None)
+    def _drop(self, key: str) -> None:
+        """Forget a session with its replies."""
+        entry = self._sessions.pop(key)
+        owner = entry.owner
+        owner.sessions -= 1
+        size = sum(reply_bytes(len(frame)) for frame in entry.frames.values())
+        self._count(owner, -size - session_bytes(key))
+        if not owner.sessions:
+            del self._clients[owner.name]
+
+    def _session(self, key: str, at_ms: int) -> "_Session":
+        """Return a session, a new one if there is none; it has the latest request now."""
+        entry = self._sessions.pop(key, None)
         if entry is None:
-            entry = _Session()
-            self.bytes += session_bytes(name)
+            name = owner_of(key)
+            owner = self._clients.get(name)
+            if owner is None:
+                owner = self._clients[name] = _ClientShare(name)
+            owner.sessions += 1
+            entry = _Session(owner)
+            self._count(owner, session_bytes(key))
         entry.at_ms = at_ms
-        self._sessions[name] = entry
+        self._sessions[key] = entry
         return entry
+
+    def _count(self, owner: "_ClientShare", size: int) -> None:
+        """Note that a client's replies take so many bytes more."""
+        owner.bytes += size
+        self.bytes += size
+
+
+def _too_many(client: str, expected: str, share: "_ClientShare") -> TooManySessions:
+    return TooManySessions(
+        f"the server remembers {share.sessions} sessions of client {shown(client)}, "
+        f"{share.bytes} bytes; {expected}; a session is forgotten "
+        f"{SESSION_MS // 60_000} minutes after its last request"
+    )
+
+
+class _ClientShare:
+    """How many sessions of a client are remembered, and the bytes that they take."""
+
+    __slots__ = ("bytes", "name", "sessions")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sessions = 0
+        self.bytes = 0
+
+
+_NOBODY: Final = _ClientShare("")
 
 
 class _Session:
     """The replies of one session; `at_ms` is the time of the last one."""
 
-    __slots__ = ("at_ms", "frames", "seqs")
+    __slots__ = ("at_ms", "frames", "owner", "seqs")
 
-    def __init__(self) -> None:
+    def __init__(self, owner: _ClientShare) -> None:
+        self.owner = owner
         self.at_ms = 0
         self.frames: dict[int, bytes] = {}  # by sequence number
         self.seqs: deque[int] = deque()  # oldest first

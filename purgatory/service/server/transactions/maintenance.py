@@ -17,6 +17,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: Time between two runs of what is not urgent.
 MAINTENANCE_MS: Final = 60_000
+#: Time between two transactions that forget old replies.
+FORGETTING_MS: Final = 10
 # The clock's drift is written when it has changed by as much.
 _DRIFT_MS: Final = 1000
 
@@ -40,6 +42,7 @@ class Maintenance:
         self._drift_ms: int = clock.metadata()["drift_ms"]  # as the store has it
         #: When what is not urgent is due.
         self.next_ms: int = clock.now_ms()
+        self._next_forgetting_ms = self.next_ms
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
         """Do what is due. Nothing is deleted before `retry_ms`: the last commit has failed."""
@@ -57,8 +60,26 @@ class Maintenance:
         if now_ms >= self.next_ms:
             self.next_ms = now_ms + MAINTENANCE_MS
             state.retention.expire_unacknowledged(now_ms - self._retention_ms, now_ms)
-            state.replies.forget_old(now_ms, transaction.changes)
             self._record_clock_drift()
+        if now_ms >= self._next_forgetting_ms:
+            self._forget_replies(transaction, retry_ms)
+
+    @property
+    def wake_ms(self) -> int:
+        """When anything is due."""
+        return min(self.next_ms, self._next_forgetting_ms)
+
+    def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
+        """Forget old replies, some in each transaction until none is left.
+
+        `retry_ms`: see `run`.
+        """
+        now_ms = transaction.clock_ms
+        if retry_ms:  # the last commit has failed: this one may fail, too
+            self._next_forgetting_ms = max(now_ms, retry_ms) + FORGETTING_MS
+            return
+        more = self._state.replies.forget_old(now_ms, transaction.changes)
+        self._next_forgetting_ms = now_ms + (FORGETTING_MS if more else MAINTENANCE_MS)
 
     def _record_clock_drift(self) -> None:
         """Note for the next start how far the wall clock has been set."""

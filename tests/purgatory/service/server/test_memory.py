@@ -6,9 +6,11 @@ import pytest
 
 from purgatory.service import ServerError
 from purgatory.service.encoding import encode
+from purgatory.service.errors import TooManySessions
 from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw
 from purgatory.service.server.memory import PROCESS_BYTES, operation_bytes, text_bytes
 from purgatory.service.server.records import retention
+from purgatory.service.server.records.remembered_replies import RememberedReplies, session_key
 from tests.testing.naive_memory import naive_memory
 from tests.testing.step_server import StepServer, operation
 
@@ -136,16 +138,18 @@ def test_events_that_leave_something_behind_are_refused_when_there_is_no_room(fu
     assert server.complete("y", 1).counts == [10]
 
 
-def test_replies_are_forgotten_when_they_take_too_much(tmp_path, monkeypatch):
-    """Those of the sessions that were silent the longest."""
+def test_replies_are_refused_when_they_take_too_much(tmp_path):
+    """Those that are remembered are charged, and stay, also at the next start."""
     server = StepServer(tmp_path / "a.db", max_memory=8 * PROCESS_BYTES)
-    monkeypatch.setattr(server.state.replies, "_max_bytes", 30_000)
-    for n in range(100):
-        server.ask(Complete, [Completion("k")], session=f"s{n}", seq=1)
+    server.state.replies = RememberedReplies(60_000)
+    before = server.state.memory_bytes
+    complete = Complete, [Completion("k")]
+    answers = [server.ask(*complete, session=f"s{n}", seq=1) for n in range(100)]
     replies = server.state.replies
-    assert replies.bytes <= 30_000
-    assert replies.find("s99", 1)
-    assert not replies.find("s0", 1)
+    assert server.state.memory_bytes - before == replies.bytes <= 30_000 + 2000
+    assert answers[0].counts == [0]
+    assert answers[99].code == TooManySessions.code
+    assert replies.find(session_key("c", "s0"), 1)
     server.crash()
     assert server.state.replies.bytes == replies.bytes
     server.store.close()
