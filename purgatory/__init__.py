@@ -9,6 +9,7 @@ The front door: all public names are here. Inside, each room imports only from t
     aio                 a purgatory on an event loop
     journal             how operations ended, written down
     trace               files of operations and events
+    cron                times of cron expressions in time zones
     core                watch lists, submission, completion, and `Purgatory` itself
     core.operations     an operation: its state, how it ends, its callbacks, its future
     bus                 the loop of a purgatory, its commands and its worker threads
@@ -23,7 +24,7 @@ the callbacks.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import timingwheel  # noqa: F401 - first: in a subinterpreter it refuses to be loaded, if compiled
 from purgatory.core.operations.future import DeferredFuture
@@ -48,6 +49,7 @@ from purgatory.registry import PurgatoryStats
 
 if TYPE_CHECKING:
     from purgatory import metrics
+    from purgatory.cron.preview import next_times
     from purgatory.service import AsyncClient, Client, Worker
 
 __all__ = [
@@ -74,7 +76,16 @@ __all__ = [
     "Worker",
     "WrongEventLoop",
     "metrics",
+    "next_times",
 ]
+
+# Where the names are that need an extra.
+_SERVICE: Final = {
+    "AsyncClient": "purgatory.service",
+    "Client": "purgatory.service",
+    "Worker": "purgatory.service",
+    "next_times": "purgatory.cron.preview",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -82,9 +93,9 @@ def __getattr__(name: str) -> object:
     # time of an import and of the objects that a collection visits. The others need an extra.
     if name == "metrics":
         return importlib.import_module("purgatory.metrics")
-    if name in ("AsyncClient", "Client", "Worker"):
+    if name in _SERVICE:
         try:
-            return getattr(importlib.import_module("purgatory.service"), name)
+            return getattr(importlib.import_module(_SERVICE[name]), name)
         except ModuleNotFoundError as error:
             raise ImportError(
                 f"purgatory.{name} needs {error.name}: pip install 'timer-purgatory[service]'"

@@ -40,7 +40,7 @@ FLOORS = {
         ["purgatory"],
         ["purgatory.spark.*", "purgatory.service.*", "purgatory.replay.*", "purgatory.aio.*"],
         ["purgatory.journal.*"],
-        ["purgatory.trace.*", "purgatory.core.*"],
+        ["purgatory.trace.*", "purgatory.core.*", "purgatory.cron.*"],
         ["purgatory.bus.*", "purgatory.metrics"],
         [
             (

@@ -42,6 +42,7 @@ ROOMS = {
     "purgatory/bus": 23,
     "purgatory/cli": 9,
     "purgatory/core": 23,
+    "purgatory/cron": 12,
     "purgatory/journal": 17,
     "purgatory/replay": 11,
     "purgatory/service": 15,
