@@ -242,11 +242,15 @@ class StepServer:
         """Ask for outcomes as the network does for a new connection."""
         return self.send(FetchOutcomes(b"r", client, after))
 
-    def post(self, request, *args, client="c", session="", seq=None, size=1):
-        """Put a request of so many bytes into the next transaction."""
+    def post(self, request, *args, client="c", session="", seq=None, size=1, route=b"", key=""):
+        """Put a request of so many bytes into the next transaction.
+
+        `route`: that of the client's connection, by default one of its own.
+        """
         self.seq += 1
+        route = route or (b"r" if client == "c" else client.encode())
         message = request(self.seq if seq is None else seq, *args)
-        self.store_loop.mailbox.send(ClientRequest(b"r", client, message, size, session))
+        self.store_loop.mailbox.send(ClientRequest(route, client, message, size, session, key=key))
 
     def ask(self, request, *args, **others):
         """Run a transaction of one request; returns its reply."""

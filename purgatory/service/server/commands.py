@@ -24,7 +24,7 @@ class ClientRequest(Struct, frozen=True):
     """Handle a client's request; `size` is the size of its frame in bytes.
 
     `session`: the name of the requests with the same count; empty for none. `own_only`: the sender
-    may see and change the operations of `client` only.
+    may see and change the operations of `client` only. `key`: the public key of the connection.
     """
 
     route: bytes
@@ -33,6 +33,7 @@ class ClientRequest(Struct, frozen=True):
     size: int
     session: str = ""
     own_only: bool = False
+    key: str = ""
 
     @property
     def owner(self) -> str | None:
@@ -41,12 +42,16 @@ class ClientRequest(Struct, frozen=True):
 
 
 class ClientConnected(Struct, frozen=True):
-    """Welcome a client that has said hello, in answer to its request `seq`."""
+    """Welcome a client that has said hello, in answer to its request `seq`.
+
+    `key`: see `ClientRequest`.
+    """
 
     route: bytes
     client: str
     seq: int
     version: int = VERSION
+    key: str = ""
 
 
 class ClientDisconnected(Struct, frozen=True):
@@ -59,13 +64,15 @@ class ClientDisconnected(Struct, frozen=True):
 class FetchOutcomes(Struct, frozen=True):
     """Read the client's outcomes beyond `after`, for a connection that can take them.
 
-    `repeated`: read those that the connection asked for by submitting again.
+    `repeated`: read those that the connection asked for by submitting again. `key`: see
+    `ClientRequest`.
     """
 
     route: bytes
     client: str
     after: int
     repeated: bool = False
+    key: str = ""
 
 
 class JournalConfirmed(Struct, frozen=True):

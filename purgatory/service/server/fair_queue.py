@@ -1,10 +1,14 @@
-"""FairQueue: what waits for a thread, first come first served within each client.
+"""FairQueue: what waits for a thread, first come first served within each sender.
 
-The clients take turns, so one that asks for much does not keep the others waiting: nor does one
+The senders take turns, so one that asks for much does not keep the others waiting: nor does one
 whose requests are large. Each turn brings a credit, and an item that costs more waits until its
-client has had enough turns (deficit round robin; Shreedhar and Varghese, 1995). What one client
-sends stays in order, over all its connections: requests that it sends again on a new one come
-behind those that it sent on the old one. Each is used by one thread.
+sender has had enough turns (deficit round robin; Shreedhar and Varghese, 1995).
+
+A *sender* is a client or a connection: all connections of one client are one sender, and so are all
+clients of one connection, which may say a new name with each request. What a client sends stays in
+order, over all its connections: requests that it sends again on a new one come behind those that it
+sent on the old one. Keys take turns, too, each with its senders: a key for many names has no more
+turns than another one. Each queue is used by one thread.
 """
 
 import time
@@ -27,55 +31,92 @@ HANDLE_S: Final = 0.008
 
 
 class FairQueue(Generic[T]):
-    """Items, each of a client."""
+    """Items, each of a client, with the connection and the public key that it came by.
+
+    `route`: that of the connection; empty: none. `key`: empty where the server asks for none.
+    """
 
     def __init__(self) -> None:
-        self._by_client: dict[str, _ClientQueue[T]] = {}  # of those that have items
-        self._turns: deque[_ClientQueue[T]] = deque()  # the same, the next one first
+        # Of those that have items.
+        self._by_client: dict[str, _SenderQueue[T]] = {}
+        self._by_route: dict[bytes, _SenderQueue[T]] = {}
+        self._keys: dict[str, _KeyTurns[T]] = {}
+        self._turns: deque[_KeyTurns[T]] = deque()  # of `_keys`, the next one first
         #: How many items there are.
         self.length: int = 0
 
-    def count(self, client: str) -> int:
-        """Return how many items of a client there are."""
-        queue = self._by_client.get(client)
+    def count(self, client: str, route: bytes = b"") -> int:
+        """Return how many items of a client's, or a connection's, sender there are."""
+        queue = self._by_client.get(client) or self._by_route.get(route)
         return 0 if queue is None else len(queue.items)
 
-    def append(self, client: str, item: T, cost: int = 0) -> None:
+    def append(
+        self, client: str, item: T, cost: int = 0, *, route: bytes = b"", key: str = ""
+    ) -> None:
         """Add an item, behind the others of its client."""
         self.length += 1
-        queue = self._by_client.get(client)
+        queue = self._by_client.get(client) or self._by_route.get(route)
         if queue is None:
-            queue = self._by_client[client] = _ClientQueue(client)
-            self._turns.append(queue)
-        queue.items.append((item, cost))
+            queue = self._add_sender(key)
+        # The client may have come by another connection, or the connection with another client.
+        queue.add(_Item(item, cost, client, route))
+        self._by_client[client] = queue
+        if route:
+            self._by_route.setdefault(route, queue)
+
+    def _add_sender(self, key: str) -> "_SenderQueue[T]":
+        turns = self._keys.get(key)
+        if turns is None:
+            turns = self._keys[key] = _KeyTurns(key)
+            self._turns.append(turns)
+        queue = _SenderQueue(turns)
+        turns.senders.append(queue)
+        return queue
 
     def popleft(self) -> T:
-        """Remove the next item, of the client whose turn it is. Raises IndexError if none is."""
+        """Remove the next item, of the sender whose turn it is. Raises IndexError if none is."""
         return self._pop(self._next())
 
-    def _pop(self, queue: "_ClientQueue[T]") -> T:
-        """Remove the item of the client whose turn it is."""
+    def _pop(self, queue: "_SenderQueue[T]") -> T:
+        """Remove the item of the sender whose turn it is."""
+        turns = queue.turns
         self._turns.popleft()
+        turns.senders.popleft()
         self.length -= 1
-        item, cost = queue.items.popleft()
+        item = queue.items.popleft()
         if queue.items:
-            queue.credit = min(queue.credit - cost + CREDIT, CREDIT)
-            self._turns.append(queue)
+            queue.credit = min(queue.credit - item.cost + CREDIT, CREDIT)
+            turns.senders.append(queue)
+        self._forget(queue, item)
+        if turns.senders:
+            turns.credit = min(turns.credit - item.cost + CREDIT, CREDIT)
+            self._turns.append(turns)
         else:
-            del self._by_client[queue.client]
-        return item
+            del self._keys[turns.key]
+        return item.content
 
-    def _next(self) -> "_ClientQueue[T]":
-        """Return the first client that can afford its next item; the others lose their turn."""
+    def _forget(self, queue: "_SenderQueue[T]", item: "_Item[T]") -> None:
+        """Note that an item of a client and a connection has gone."""
+        if queue.remove(item.client):
+            del self._by_client[item.client]
+        if item.route and queue.remove(item.route) and self._by_route.get(item.route) is queue:
+            del self._by_route[item.route]
+
+    def _next(self) -> "_SenderQueue[T]":
+        """Return the first sender that can afford its next item; the others lose their turn."""
         turns = self._turns
-        while (queue := turns[0]).items[0][1] > queue.credit:
-            queue.credit += CREDIT
+        while True:
+            queue = turns[0].next()
+            if len(turns) == 1 or queue.items[0].cost <= turns[0].credit:
+                return queue
+            turns[0].credit += CREDIT
             turns.rotate(-1)
-        return queue
 
     def clear(self) -> None:
         """Remove all items."""
         self._by_client.clear()
+        self._by_route.clear()
+        self._keys.clear()
         self._turns.clear()
         self.length = 0
 
@@ -115,7 +156,7 @@ class RequestQueue(FairQueue[T]):
         if not self.length:
             return None
         queue = self._next()
-        size = queue.items[0][1]
+        size = queue.items[0].cost
         if self._frames and (
             self._frames >= MAX_FRAMES
             or self.bytes + size > self._most_bytes
@@ -124,7 +165,7 @@ class RequestQueue(FairQueue[T]):
             return None
         self._frames += 1
         self.bytes += size
-        client = queue.client
+        client = queue.items[0].client
         if client != self._last_client:
             self._shared_until_ms = now_ms + SHARED_MS if self._last_client else 0
             self._last_client = client
@@ -133,12 +174,64 @@ class RequestQueue(FairQueue[T]):
         return self._pop(queue)
 
 
-class _ClientQueue(Generic[T]):
-    """The items of a client, with what they cost, and what it may spend on the next one."""
+class _Item(Generic[T]):
+    """What a client has sent by a connection, and what it costs."""
 
-    __slots__ = ("client", "credit", "items")
+    __slots__ = ("client", "content", "cost", "route")
 
-    def __init__(self, client: str) -> None:
+    def __init__(self, content: T, cost: int, client: str, route: bytes) -> None:
+        self.content = content
+        self.cost = cost
         self.client = client
-        self.items: deque[tuple[T, int]] = deque()
+        self.route = route
+
+
+class _SenderQueue(Generic[T]):
+    """The items of a sender, and what it may spend on the next one.
+
+    `turns`: of its key. `counts`: how many items there are of each client and each connection.
+    """
+
+    __slots__ = ("counts", "credit", "items", "turns")
+
+    def __init__(self, turns: "_KeyTurns[T]") -> None:
+        self.turns = turns
+        self.items: deque[_Item[T]] = deque()
+        self.counts: dict[str | bytes, int] = {}
         self.credit = CREDIT
+
+    def add(self, item: _Item[T]) -> None:
+        """Add an item behind the others."""
+        self.items.append(item)
+        counts = self.counts
+        counts[item.client] = counts.get(item.client, 0) + 1
+        if item.route:
+            counts[item.route] = counts.get(item.route, 0) + 1
+
+    def remove(self, name: str | bytes) -> bool:
+        """Note that an item has gone; returns whether it was the last of a client or connection."""
+        left = self.counts[name] - 1
+        if left:
+            self.counts[name] = left
+        else:
+            del self.counts[name]
+        return not left
+
+
+class _KeyTurns(Generic[T]):
+    """The senders of a key that have items, the next one first, and what they may spend."""
+
+    __slots__ = ("credit", "key", "senders")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.senders: deque[_SenderQueue[T]] = deque()
+        self.credit = CREDIT
+
+    def next(self) -> _SenderQueue[T]:
+        """Return the first sender that can afford its next item; the others lose their turn."""
+        senders = self.senders
+        while (queue := senders[0]).items[0].cost > queue.credit:
+            queue.credit += CREDIT
+            senders.rotate(-1)
+        return queue

@@ -338,7 +338,7 @@ class RequestHandler:
         `size`: the bytes of its requests. Raises StoreError.
         """
         for command, records in transaction.repeated_outcomes:
-            self.reads.repeat(command.client, command.route, records)
+            self.reads.repeat(command, records)
         replies = [(one.route, reply) for one, reply in transaction.writes if reply is not None]
         replies += transaction.late_replies
         frames = _encoded(replies + transaction.unconditional_replies)
@@ -380,7 +380,7 @@ class RequestHandler:
         reply = Submitted(request.seq, refused, known)
         transaction.unconditional_replies.append((command.route, reply))
         if outcomes:
-            self.reads.repeat(command.client, command.route, outcomes)
+            self.reads.repeat(command, outcomes)
         return True
 
 

@@ -188,9 +188,13 @@ class StoreLoop:
     def _take(self, command: StoreLoopCommand) -> None:
         """Queue a command for the next transactions."""
         if isinstance(command, ClientRequest):
-            self.requests.append(command.client, command, command.size)
-        elif isinstance(command, ClientConnected | ClientDisconnected):
-            self.requests.append(command.client, command)
+            self.requests.append(
+                command.client, command, command.size, route=command.route, key=command.key
+            )
+        elif isinstance(command, ClientConnected):
+            self.requests.append(command.client, command, route=command.route, key=command.key)
+        elif isinstance(command, ClientDisconnected):
+            self.requests.append(command.client, command, route=command.route)
         elif isinstance(command, FetchOutcomes):
             self._reads.fetch(command)
         else:

@@ -286,13 +286,14 @@ class Connections:
 
     def _fetch_repeated(self, connection: Connection) -> None:
         connection.wants_repeated = False
-        self._post(FetchOutcomes(connection.route, connection.client, 0, repeated=True))
+        route, client, key = connection.route, connection.client, connection.user
+        self._post(FetchOutcomes(route, client, 0, repeated=True, key=key))
 
     def fetch_outcomes(self, connection: Connection) -> None:
         """Ask the store loop for outcomes beyond those that the connection has, if it may."""
         if connection.access.gets_outcomes:
-            after = connection.resume_after
-            self._post(FetchOutcomes(connection.route, connection.client, after))
+            route, client, key = connection.route, connection.client, connection.user
+            self._post(FetchOutcomes(route, client, connection.resume_after, key=key))
 
     def retry_blocked(self) -> None:
         """Send what blocked connections could not take before, if it is time for that."""

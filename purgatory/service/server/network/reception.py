@@ -102,7 +102,7 @@ class Reception:
             if (
                 connection is not None
                 and (waiting.is_shared or waiting.bytes)
-                and waiting.is_for(connection.client, len(content))
+                and waiting.is_for(connection, len(content))
             ):
                 waiting.append(connection, frame)
             else:
@@ -180,7 +180,13 @@ class Reception:
             size = max(len(content), MIN_REQUEST_BYTES)
             self._post(
                 ClientRequest(
-                    route, connection.client, request, size, connection.session, access.own_only
+                    route,
+                    connection.client,
+                    request,
+                    size,
+                    connection.session,
+                    access.own_only,
+                    user,
                 )
             )
 
@@ -198,7 +204,7 @@ class Reception:
         connection = Connection(route, hello.client, now, user, hello.session, access, hello.takes)
         self._connections.add(connection)
         self._strangers.pop(route, None)
-        self._post(ClientConnected(route, hello.client, hello.seq, hello.version))
+        self._post(ClientConnected(route, hello.client, hello.seq, hello.version, user))
         self._connections.fetch_outcomes(connection)
 
     def _check_hello(

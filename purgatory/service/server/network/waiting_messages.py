@@ -3,9 +3,9 @@
 The larger a message is, the longer it takes to decode it and to do what it asks for, and what is
 read after it has to wait. So while several clients ask for something, little of each goes ahead at
 a time. What is more, or large, is set aside when it is read, undecoded, and with it all that its
-client sends after it: the requests of a client stay in order. Clients take turns here as they do in
-the store loop (see `FairQueue`). A connection of which much waits is left unread (see `ReadGate`).
-Used by the network thread alone.
+client sends after it: the requests of a client stay in order. Clients, connections and keys take
+turns here as they do in the store loop (see `FairQueue`). A connection of which much waits is left
+unread (see `ReadGate`). Used by the network thread alone.
 """
 
 import contextlib
@@ -37,24 +37,31 @@ class WaitingMessages:
     def __init__(self) -> None:
         self._queue: FairQueue[tuple[Connection, bytes]] = FairQueue()
         self._gates: dict[Connection, ReadGate] = {}  # of connections that have messages here
-        self._ahead: dict[str, int] = {}  # by client, how many bytes went ahead this time
+        # How many bytes went ahead this time, by client and by route of the connection.
+        self._ahead: dict[str | bytes, int] = {}
         self.bytes: int = 0
         #: Whether several clients ask for something.
         self.is_shared: bool = False
 
     def begin(self, *, is_shared: bool) -> None:
-        """Let the messages go ahead that come now, a little of each client."""
+        """Let the messages go ahead that come now, a little of each client and connection."""
         self.is_shared = is_shared
         self._ahead.clear()
 
-    def is_for(self, client: str, size: int) -> bool:
+    def is_for(self, connection: Connection, size: int) -> bool:
         """Tell whether a message of so many bytes has to wait; else note that it goes ahead."""
-        if self.bytes > 0 and self._queue.count(client) > 0:
+        client, route = connection.client, connection.route
+        if self.bytes > 0 and self._queue.count(client, route) > 0:
             return True
         if not self.is_shared:
             return False
-        ahead = self._ahead[client] = self._ahead.get(client, 0) + size + MESSAGE_BYTES
-        return ahead > AHEAD_BYTES
+        size += MESSAGE_BYTES
+        return max(self._add_ahead(client, size), self._add_ahead(route, size)) > AHEAD_BYTES
+
+    def _add_ahead(self, name: str | bytes, size: int) -> int:
+        """Return how many bytes of a client or connection have gone ahead, with these."""
+        ahead = self._ahead[name] = self._ahead.get(name, 0) + size
+        return ahead
 
     def append(self, connection: Connection, frame: "zmq.Frame") -> None:
         """Add a message, behind the others of its client."""
@@ -65,7 +72,8 @@ class WaitingMessages:
             gate = self._gates[connection] = ReadGate(descriptor_of(frame))
         gate.add(size)
         self.bytes += size
-        self._queue.append(connection.client, (connection, message), size)
+        route, key = connection.route, connection.user
+        self._queue.append(connection.client, (connection, message), size, route=route, key=key)
 
     def popleft(self) -> tuple[Connection, bytes]:
         """Remove the next message. Raises IndexError if there is none."""

@@ -96,7 +96,7 @@ class PendingReads:
 
     def add(self, request: ClientRequest) -> None:
         """Queue a query or a request for statistics. Raises TooManyReads if too many wait."""
-        waiting = self._queue.count(request.client)
+        waiting = self._queue.count(request.client, request.route)
         if waiting >= READS_PER_CLIENT or (waiting and self._bytes >= READ_BYTES):
             raise TooManyReads(
                 f"{waiting} queries of {request.client!r} wait; expected at most {READS_PER_CLIENT}"
@@ -111,13 +111,14 @@ class PendingReads:
             self._append(command)
 
     def _append(self, command: ClientRequest | FetchOutcomes) -> None:
-        self._queue.append(command.client, command)
+        self._queue.append(command.client, command, route=command.route, key=command.key)
         self.waiting = True
 
-    def repeat(self, client: str, route: bytes, records: list[OutcomeRecord]) -> None:
-        """Have outcomes sent again to a connection, a frame at a time."""
+    def repeat(self, asked: ClientRequest, records: list[OutcomeRecord]) -> None:
+        """Have outcomes sent again to the connection that asks for them, a frame at a time."""
+        route = asked.route
         if self.repeated.add(route, records):
-            self.fetch(FetchOutcomes(route, client, 0, repeated=True))
+            self.fetch(FetchOutcomes(route, asked.client, 0, repeated=True, key=asked.key))
 
     def close(self) -> None:
         """Drop what waits, and take no more: the server closes."""

@@ -16,9 +16,9 @@ from purgatory.service.server.network.waiting_messages import (
 SMALL, LARGE = b"s" * 10, b"l" * AHEAD_BYTES
 
 
-def connection(client, route=b"r"):
-    """Return a connection of a client."""
-    return Connection(route, client, 0.0, "")
+def connection(client, route=b"", user=""):
+    """Return a connection of a client; its route is the client's name unless another is given."""
+    return Connection(route or client.encode(), client, 0.0, user)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def waiting():
 
 def offer(waiting, sender, message):
     """Tell whether a message has to wait, and if so add it."""
-    waits = waiting.is_for(sender.client, len(message))
+    waits = waiting.is_for(sender, len(message))
     if waits:
         waiting.append(sender, zmq.Frame(message, copy=True))
     return waits
@@ -68,6 +68,17 @@ def test_many_small_messages_are_as_a_large_one(waiting):
     while waiting.bytes:
         waiting.popleft()
     assert not offer(waiting, many, SMALL)
+
+
+def test_new_names_on_one_connection_are_as_one(waiting):
+    """Its messages wait once some of them went ahead, and then have the turns of one client."""
+    small = AHEAD_BYTES // (len(SMALL) + MESSAGE_BYTES)
+    names = [connection(f"name {n}", b"hostile") for n in range(small + 20)]
+    assert [offer(waiting, name, SMALL) for name in names] == [False] * small + [True] * 20
+    other = connection("other")
+    assert not offer(waiting, other, SMALL)
+    assert [offer(waiting, other, LARGE) for _ in range(2)] == [True, True]
+    assert [waiting.popleft()[0].client for _ in range(4)][1::2] == ["other", "other"]
 
 
 def test_what_a_client_sends_stays_in_order(waiting):
