@@ -150,8 +150,8 @@ $(COMPILED)/.test $(COMPILED)/.bench: $(COMPILED)/.wheel
 REQUIRED = import sys, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	extras = project['optional-dependencies']; \
 	print(*project['dependencies'], *(line for name in sys.argv[1:] for line in extras[name]), sep='\n')
-$(COMPILED)/.trace: EXTRAS = trace
-$(COMPILED)/.demo-requirements: EXTRAS = trace service spark
+$(COMPILED)/.trace: EXTRAS = demo
+$(COMPILED)/.demo-requirements: EXTRAS = demo service spark
 $(COMPILED)/.trace $(COMPILED)/.demo-requirements: pyproject.toml | $(COMPILED)/bin/python
 	@echo "Installing what the demo needs ($(EXTRAS)) ..."
 	@$(COMPILED)/bin/python -c "$(REQUIRED)" $(EXTRAS) | $(COMPILED)/bin/python $(PIP) install -r /dev/stdin

