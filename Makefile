@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/timer-purgatory
 
 .PHONY: test test-interpreted test-spark test-compiled test-tools test-quick wheels demo check lint types imports core docs \
-	test-all simulate simulate-mutants bench clean
+	test-all simulate simulate-mutants bench release-check clean
 
 # The wheel is built while the tests of the plain source wait for their threads.
 test:                          ## set everything up and run the tests, in both modes
@@ -104,6 +104,9 @@ core: $(COMPILED)/.wheel       ## the wheel for other machines, installed withou
 	rm -rf $(COMPILED)/manylinux
 	PYTHON=$(COMPILED)/bin/python scripts/manylinux $(COMPILED)/wheel/*.whl $(COMPILED)/manylinux
 	PYTHON=$(abspath $(COMPILED))/bin/python scripts/check-core $(COMPILED)/manylinux/*.whl
+
+release-check:                 ## what a release publishes, tried as a user would
+	PYTHON=$(PYTHON) scripts/release-check
 
 test-all:                      ## the suite on every supported Python, each in its own environment
 	scripts/test-all

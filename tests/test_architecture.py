@@ -44,8 +44,8 @@ FLOORS = {
         ["purgatory.bus.*", "purgatory.metrics"],
         [
             (
-                "purgatory.registry purgatory.foreign_packages purgatory.errors purgatory.durations "
-                "purgatory.durable_files purgatory.printable purgatory.version"
+                "purgatory.registry purgatory.foreign_packages purgatory.errors "
+                "purgatory.durations purgatory.durable_files purgatory.printable purgatory.version"
             )
         ],
     ],

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.mutants.__main__ import ROOT, find
-from tests.mutants.known_faults import KNOWN_FAULTS
 from tests.mutants.mutants import MUTANTS
 from tests.mutants.thread_mutants import THREAD_MUTANTS
 
@@ -17,14 +16,6 @@ def test_a_mutant_has_its_place(mutant):
 def test_each_is_another():
     """There are enough, and no two are the same."""
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) >= 30
-
-
-@pytest.mark.parametrize("what", KNOWN_FAULTS)
-def test_a_fault_of_before_comes_back(what):
-    """Each is a mutant, and CHANGELOG has it."""
-    assert what in {mutant.what for mutant in MUTANTS + THREAD_MUTANTS}
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert KNOWN_FAULTS[what] in " ".join(changelog.split())
 
 
 def test_a_mutant_is_found_in_its_copy():
