@@ -341,6 +341,10 @@ class JobEnds(Push, tag=67):
 
 
 class CancelLeases(Push, tag=68):
-    """Tell the worker which of its running jobs were cancelled."""
+    """Tell the worker which of its jobs were cancelled.
+
+    The worker gives back those that no handler has begun. `recall`: handlers that have begun go on.
+    """
 
     leases: list[Lease]
+    recall: bool = False

@@ -304,8 +304,8 @@ MUTANTS = [
     Mutant(
         "a lease is given twice",
         LEASES + "job_leases.py",
-        "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n",
-        "        workers[route].ask(kinds, room, lease_ms, detached=detached)\n"
+        "            workers[route] = WorkerConnection(route, client)\n",
+        "            workers[route] = WorkerConnection(route, client)\n"
         "        for number in workers[route].held:\n"
         "            group.put(self.by_number[number])\n",
     ),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.service.encoding import decode_answer, encode, unpack
+from purgatory.service.job_messages import Begin, CancelLeases
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -17,6 +18,7 @@ from purgatory.service.protocol import (
     How,
     Jobs,
     KeyFailure,
+    Lease,
     LeaseEnd,
     Limits,
     Outcomes,
@@ -40,6 +42,7 @@ from purgatory.service.server.commands import (
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.rows import JournalPosition
 from purgatory.service.store.store import Store
@@ -206,6 +209,7 @@ class StepServer:
                 break
             self.advance()
         replies, outcomes = [], []
+        self.told = []  # routes, and what workers are told of their leases
         self.leased = []  # jobs, with the connections that have them in `routes`
         self.routes = {}
         for route, frame in [pair for command in self.sent for pair in frames_of(command)]:
@@ -215,6 +219,8 @@ class StepServer:
             elif isinstance(message, Jobs):
                 self.leased += message.jobs
                 self.routes |= dict.fromkeys([job.token for job in message.jobs], route)
+            elif isinstance(message, CancelLeases):
+                self.told.append((route, message))
             else:
                 replies.append(message)
         return replies, outcomes
@@ -293,14 +299,39 @@ class StepServer:
         lease_ms=60_000,
         attempts=3,
         detached=False,
+        kind_rooms=None,
+        begins=False,
     ):
         """Have jobs leased to a connection; returns those that it is given."""
         self.seq += 1
         wanted = dict.fromkeys(kinds or ("",), attempts)
-        message = Work(self.seq, wanted, room, lease_ms, detached)
+        message = Work(self.seq, wanted, room, lease_ms, detached, kind_rooms or {}, begins)
         self.store_loop.mailbox.send(ClientRequest(route, client, message, 1))
         self.step()
         return self.leased
+
+    def begin(self, *jobs, client="c"):
+        """Tell the server that the handlers of jobs have begun; there is no answer."""
+        self.post(Begin, [Lease(job.number, job.token) for job in jobs], client=client)
+        assert self.step()[0] == []
+
+    def due_job(self, op_id):
+        """Return a job that is due, as the server has it in memory."""
+        jobs = self.state.leases.by_number.values()
+        return next(job for job in jobs if job.record.op_id == op_id)
+
+    def change_jobs(self, change):
+        """Call `change` with the `LeaseEnds` of a transaction, and commit that; returns its result.
+
+        As a request does whose handler is not here.
+        """
+        transaction = Transaction(self.state, self.store_loop.clock.now_ns())
+        found = change(transaction.lease_ends)
+        transaction.prepare()
+        self.store.commit(transaction.changes)
+        transaction.publish()
+        self.step()
+        return found
 
     def post_finish(self, job, how=How.DONE, delay_ms=0):
         """Put the end of a lease into the next transaction."""

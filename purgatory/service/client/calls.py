@@ -10,6 +10,7 @@ the thread that has its `Turn`.
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import IntEnum
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -22,6 +23,7 @@ from purgatory.service.protocol import (
     Answer,
     DeadJobs,
     EndDead,
+    Kept,
     Operations,
     OutcomeMessage,
     Request,
@@ -55,6 +57,14 @@ def in_messages(items: Iterable[_I]) -> Iterator[list[_I]]:
     rest = iter(items)
     while portion := list(islice(rest, CALLS_PER_MESSAGE)):
         yield portion
+
+
+class Keeping(IntEnum):
+    """What the server says to a worker that keeps a lease."""
+
+    LOST = 0
+    KEPT = 1
+    CANCELLED = 2  # the lease lasts, and no other attempt follows
 
 
 class CallBatcher:
@@ -159,11 +169,19 @@ class CallBatch:
 
     def resolve(self, answer: Answer) -> None:
         """Give each call what the answer says to it; all answers but that to submissions."""
-        result = _result(answer)
+        result = _keepings(answer) if isinstance(answer, Kept) else _result(answer)
         if not VERBS[self.request].is_batch:
             result = [sum(result) if self.request is EndDead else result]
         for (_, future), one in zip(self.calls, result, strict=True):
             resolve(future, one)
+
+
+def _keepings(answer: Kept) -> list[Keeping]:
+    """Return what an answer says to each lease."""
+    found = [Keeping.KEPT if kept else Keeping.LOST for kept in answer.done]
+    for index in answer.cancelled:
+        found[index] = Keeping.CANCELLED
+    return found
 
 
 def _result(answer: Answer) -> Any:

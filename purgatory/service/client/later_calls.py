@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast, get_args
 from msgspec import Raw
 
 from purgatory.core.keys import check_need, distinct_keys
-from purgatory.service.client.calls import RequestType
+from purgatory.service.client.calls import Keeping, RequestType
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.patience import Patience
@@ -312,8 +312,8 @@ class JobCalls:
         self._session.worker = link
         return self._call(Work, link.asks)
 
-    def keep(self, lease: Lease) -> ReplyFuture[bool]:
-        """Have a lease last longer; False: it has ended."""
+    def keep(self, lease: Lease) -> ReplyFuture[Keeping]:
+        """Have a lease last longer."""
         return self._call(Keep, lease)
 
     def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:

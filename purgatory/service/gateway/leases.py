@@ -13,6 +13,7 @@ from typing import Final
 from starlette.requests import Request
 
 from purgatory.service.client.backoff import backoff_s
+from purgatory.service.client.calls import Keeping
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.gateway.callers import Caller
@@ -65,7 +66,8 @@ async def keep(caller: Caller, data: LeaseList) -> LeaseResults:
     """Have leases last as long again as when they were taken, from now on."""
     calls = caller.client.calls.job_calls
     replies = [calls.keep(Lease(*_numbers(name)[:2])) for name in data.leases]
-    return LeaseResults(await asyncio.gather(*map(caller.client.result_of, replies)))
+    answers = await asyncio.gather(*map(caller.client.result_of, replies))
+    return LeaseResults([answer is not Keeping.LOST for answer in answers])
 
 
 @endpoint("POST", "/v1/leases/acknowledge", Finish, "Acknowledge jobs")

@@ -17,7 +17,7 @@ PROCESS_BYTES: Final = 224 << 20
 #: Remembered replies take no more than that share of the memory: then more are refused.
 REPLIES_SHARE: Final = 8
 #: A job that is due takes as many, beside its outcome.
-JOB_BYTES: Final = 500
+JOB_BYTES: Final = 600
 _OPERATION_BYTES: Final = 950  # with its timer, and its entries by id and by number
 _KEY_BYTES: Final = 200  # with its entry in the watch lists
 _VALUE_BYTES: Final = 200

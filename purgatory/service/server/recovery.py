@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from purgatory.errors import StoreError
 from purgatory.service.server.clock import NS_PER_MS, ClockSources, ServiceClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
-from purgatory.service.server.leases.job_group import DueJob
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
@@ -296,7 +296,7 @@ def load_jobs(state: "ServerState", store: Store, due: list[tuple[OutcomeRecord,
             done.append((record.ended_ms, record))
         elif known is None:
             state.leases.add(DueJob(record, kind))
-        elif known.state == JobState.DONE:
+        elif known.state in (JobState.DONE, JobState.CANCELLED, JobState.CANCELLING):
             done.append((known.at_ms, record))
         elif known.state == JobState.DEAD:
             state.leases.add_dead(DueJob(record, kind, known.attempts))

@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
+from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -101,6 +102,7 @@ class RequestHandler:
         self._in_memory: dict[type[Request], InMemory] = {
             Work: jobs.do_in_memory,
             Keep: jobs.do_in_memory,
+            Begin: jobs.do_in_memory,
         }
 
     def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
@@ -129,7 +131,8 @@ class RequestHandler:
             self._acknowledge(transaction, command, request)
         elif (do := self._in_memory.get(kind)) is not None:
             answer = do(command, transaction.clock_ms)
-            transaction.unconditional_replies.append((command.route, answer))
+            if answer is not None:
+                transaction.unconditional_replies.append((command.route, answer))
         else:
             self.reads.add(command)
 
@@ -344,7 +347,7 @@ class RequestHandler:
         frames = _encoded(replies + transaction.unconditional_replies)
         outcomes = transaction.outcomes
         pushes = outcome_pushes(self._store, outcomes) if outcomes else []
-        if self._state.leases.by_number:
+        if self._state.leases.by_number or self._state.leases.notices:
             frames += self._job_frames.assign(transaction.clock_ms)
         return TransactionReplies(frames, pushes, size)
 

@@ -91,6 +91,8 @@ class JobState(IntEnum):
     WAITING = 0  # for its next attempt
     DONE = 1
     DEAD = 2  # given up
+    CANCELLING = 3  # its handler runs, and no other attempt will; a restart makes it cancelled
+    CANCELLED = 4
 
 
 class StoredJob(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.session import WorkerLink
@@ -37,7 +38,7 @@ class WatchedCalls(JobCalls):
 
         return self._calls.ask(replace(link, on_jobs=on_jobs))
 
-    def keep(self, lease: Lease) -> ReplyFuture[bool]:
+    def keep(self, lease: Lease) -> ReplyFuture[Keeping]:
         """See `JobCalls`."""
         reply = self._calls.keep(lease)
         note = self._oracle.keeps(self._job_ids[lease.number], lease.token)
@@ -53,7 +54,7 @@ class WatchedCalls(JobCalls):
         self._when_answered(reply, note)
         return reply
 
-    def _when_answered(self, reply: ReplyFuture[bool], note: Callable[[bool | None], None]) -> None:
+    def _when_answered(self, reply: ReplyFuture[Any], note: Callable[[bool | None], None]) -> None:
         """Note an answer, None for a refusal, unless it comes to a process that is gone."""
 
         def answered(future: Any) -> None:

@@ -11,8 +11,9 @@ from msgspec import Raw
 from purgatory.service.encoding import encode
 from purgatory.service.errors import refusal_of
 from purgatory.service.protocol import NOTHING, DeadJob, DeadJobs, Jobs, LeasedJob
-from purgatory.service.server.leases.job_group import DueJob, WorkerConnection
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames
 from purgatory.service.store.rows import StoredOperation
 from purgatory.service.store.store import Store
@@ -36,7 +37,11 @@ class JobFrames:
         self._store = store
 
     def assign(self, now_ms: int) -> list[tuple[bytes, bytes]]:
-        """Lease jobs to the workers that have room; returns routes and frames."""
+        """Lease jobs to the workers that have room; returns routes and frames.
+
+        Before them what workers are to be told of earlier leases.
+        """
+        notices = [(route, encode(message)) for route, message in self._leases.notices.take()]
         given = self._leases.assign(now_ms)
         by_worker: dict[bytes, list[LeasedJob]] = {}
         for start in range(0, len(given), PORTION):
@@ -48,7 +53,7 @@ class JobFrames:
                 log.exception("%d jobs cannot be read", len(portion))
                 for _, job in portion:
                     self._leases.put_back(job, counts=False, at_ms=now_ms + RETRY_MS)
-        return [
+        return notices + [
             (route, encode(Jobs(jobs)))
             for route, messages in by_worker.items()
             for jobs in in_frames(messages, _size)

@@ -1,9 +1,12 @@
 """JobLeases: the jobs that are due, and which worker has which of them.
 
-    due ──> ready ──> leased ──> done
+    due ──> ready ──> leased, and running from the beginning of its handler on ──> done
               ^         │
               ├─ later <┤ failed, or lost: the lease has ended, or the connection
               └─ dead <─┘ after the last attempt, until it is sent again or dropped
+
+An attempt begins with its handler. If a lease is lost before, none has ended, and the job is ready
+again, in its place. A worker that does not tell which handlers have begun begins with the lease.
 
 What is on disk is that a job is due (its outcome), how many attempts have ended, that it is done,
 and that it is dead; see `LeaseEnds`, which changes what is here when that is committed. A lease is
@@ -17,13 +20,28 @@ Used by the store thread alone; `counts` may be read by any.
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-from purgatory.service.server.leases.job_group import DueJob, JobGroup, WorkerConnection
+from purgatory.service.server.leases.due_job import (
+    ANY_TIME,
+    CANCELLED,
+    DEAD,
+    DONE,
+    READY,
+    RETRYING,
+    RUNNING,
+    SCHEDULED,
+    DueJob,
+    JobObserver,
+)
+from purgatory.service.server.leases.job_group import JobGroup
+from purgatory.service.server.leases.job_times import JobTimes
+from purgatory.service.server.leases.lease_notices import LeaseNotices
+from purgatory.service.server.leases.worker_connection import WorkerConnection
 
 #: Jobs that are given out after one transaction, at most.
 MAX_ASSIGNED: Final = 512
 #: A server that looks so much later for the ends of leases than it had planned was absent.
 LATE_MS: Final = 200
-# The heap of ends may have so many stale entries, and as many as there are leases.
+# A heap may have so many stale entries, and as many as it has others.
 _STALE_ENTRIES: Final = 1024
 # A token is the epoch of the run and, in so many bits, a count: JSON can hold it for 100 years.
 _COUNT_BITS: Final = 22
@@ -44,7 +62,7 @@ class JobLeases:
         #: All of them, by number: without any there is nothing to do.
         self.by_number: dict[int, DueJob] = {}
         self._groups: dict[str, JobGroup] = {}
-        self._later: list[tuple[int, int]] = []  # a heap: when, and number of a job
+        self.times: JobTimes = JobTimes(self.by_number)
         # A heap: when a lease ends, token, number. An entry is stale if the token is another's.
         self._ends: list[tuple[int, int, int]] = []
         self._staffed: dict[str, JobGroup] = {}  # those that have workers
@@ -54,6 +72,10 @@ class JobLeases:
         self._looked_ms = 0  # when leases were given, or looked at for their ends
         #: By route: connections that have let a lease lapse and sent nothing since.
         self.lapsed: dict[bytes, WorkerConnection] = {}
+        #: Hears of every job that moves from one state to another.
+        self.observer: JobObserver | None = None
+        #: What workers are to be told.
+        self.notices: LeaseNotices = LeaseNotices()
 
     @property
     def counts(self) -> JobCounts:
@@ -80,16 +102,23 @@ class JobLeases:
         lease_ms: int,
         *,
         detached: bool = False,
+        kind_rooms: dict[str, int] | None = None,
+        begins: bool = False,
     ) -> None:
-        """Note what a connection asks for."""
+        """Note what a connection asks for; see `WorkerConnection`."""
         group = self._staffed[client] = self._group(client)
         workers = group.workers
         if route not in workers:
             workers[route] = WorkerConnection(route, client)
-        workers[route].ask(kinds, room, lease_ms, detached=detached)
+        workers[route].ask(
+            kinds, room, lease_ms, detached=detached, kind_rooms=kind_rooms, begins=begins
+        )
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
-        """Forget a connection that has gone; returns the jobs whose leases end with it."""
+        """Forget a connection that has gone; returns the jobs whose leases end with it.
+
+        The last one first: each that is put back comes before those that wait.
+        """
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
         self.lapsed.pop(route, None)
@@ -98,15 +127,35 @@ class JobLeases:
         if not group.workers:
             del self._staffed[client]
             self._drop_if_empty(client)
-        return [self.by_number[number] for number in worker.held]
+        return [self.by_number[number] for number in reversed(worker.held)]
+
+    def _move(self, job: DueJob, state: str, at_ms: int = 0) -> None:
+        """Have a job be in another state; each change of a state is made here."""
+        job.state = state
+        job.at_ms = at_ms
+        if self.observer is not None:
+            self.observer.moved(job)
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
         """Have a job that is due wait for a worker, from `at_ms` on."""
         self.by_number[job.record.seq] = job
         if at_ms:
-            heappush(self._later, (at_ms, job.record.seq))
+            self._wait_until(job, at_ms)
         else:
-            self._group(job.record.client.name).put(job)
+            self._wait(job, job.record.ended_ms)
+        self.times.watch_start(job)
+
+    def _wait(self, job: DueJob, ready_ms: int, *, first: bool = False) -> None:
+        """Have a job wait for a worker."""
+        job.ready_ms = ready_ms
+        self._group(job.record.client.name).put(job, first=first)
+        if job.state != READY:
+            self._move(job, READY)
+
+    def _wait_until(self, job: DueJob, at_ms: int) -> None:
+        """Have a job wait for a time."""
+        self.times.wait(job, at_ms)
+        self._move(job, RETRYING if job.attempts else SCHEDULED, at_ms)
 
     def add_dead(self, job: DueJob) -> None:
         """Add a job that was given up."""
@@ -120,13 +169,38 @@ class JobLeases:
             return None
         return job if job.record.client.name == client else None
 
-    def keep(self, client: str, number: int, token: int, now_ms: int) -> bool:
-        """Have a lease last as long again, from now; False if it has ended."""
+    def keep(self, client: str, number: int, token: int, now_ms: int) -> DueJob | None:
+        """Have a lease last as long again, from now; returns its job, None if it has ended."""
         job = self.held(client, number, token)
         if job is None or job.holder is None:
-            return False
+            return None
         job.until_ms = now_ms + job.holder.lease_ms
-        return True
+        return job
+
+    def begin(self, client: str, number: int, token: int, now_ms: int) -> None:
+        """Note that the handler of a lease has begun; nothing if the lease has ended."""
+        job = self.held(client, number, token)
+        if job is not None and not job.has_begun:
+            self._begin(job, now_ms)
+
+    def _begin(self, job: DueJob, now_ms: int) -> None:
+        job.has_begun = True
+        job.begun_ms = now_ms
+        job.start_within_ms = ANY_TIME
+        job.is_recalled = False
+        self._move(job, RUNNING)
+
+    def recall(self, job: DueJob) -> None:
+        """Have a worker give a job back, if no handler has begun it."""
+        if not job.is_recalled:
+            job.is_recalled = True
+            self.notices.add(job, recall=True)
+
+    def cancel(self, job: DueJob, reason: str) -> None:
+        """Have the attempt that has begun be the last one, and tell the worker."""
+        job.is_cancelled = True
+        job.cancel_reason = reason
+        self.notices.add(job, recall=False)
 
     def ended(self, now_ms: int, grace_ms: int = 0) -> list[DueJob]:
         """Return the jobs whose leases have ended by time; each once, the caller ends the lease.
@@ -194,20 +268,37 @@ class JobLeases:
 
     # What follows takes effect when the change is on disk.
 
-    def finish(self, job: DueJob) -> None:
-        """Forget a job: it is done, or dropped."""
+    def finish(self, job: DueJob, state: str = DONE) -> None:
+        """Forget a job: it is done, or cancelled, or dropped."""
         self._release(job)
         del self.by_number[job.record.seq]
         self._drop_if_empty(job.record.client.name)
+        self._move(job, state)
+
+    def withdraw(self, job: DueJob) -> None:
+        """Forget a job that no handler runs: it is cancelled. A worker that holds it is told."""
+        self.notices.add(job, recall=False)
+        self.finish(job, CANCELLED)
+
+    def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
+        """Have a job that no handler runs be due at `at_ms`; 0: now."""
+        self.notices.add(job, recall=True)
+        self._release(job)
+        job.due_ms = at_ms or now_ms
+        if at_ms > now_ms:
+            self._wait_until(job, at_ms)
+        else:
+            self._wait(job, now_ms)
+        self.times.watch_start(job)
 
     def put_back(self, job: DueJob, *, counts: bool, at_ms: int = 0) -> None:
         """Have a job wait again, from `at_ms` on; `counts`: an attempt has ended."""
         self._release(job)
         job.attempts += counts
         if at_ms:
-            heappush(self._later, (at_ms, job.record.seq))
+            self._wait_until(job, at_ms)
         else:
-            self._group(job.record.client.name).put(job, first=True)
+            self._wait(job, self._looked_ms if counts else job.ready_ms, first=True)
 
     def give_up(self, job: DueJob) -> None:
         """Note that the last attempt has ended."""
@@ -216,38 +307,43 @@ class JobLeases:
         self._bury(job)
 
     def revive(self, job: DueJob) -> None:
-        """Have a job that was given up wait for its first attempt."""
+        """Have a job that was given up wait for its first attempt, at any time."""
         self._release(job)
         job.attempts = 0
-        self._group(job.record.client.name).put(job)
+        job.start_within_ms = ANY_TIME
+        self._wait(job, self._looked_ms)
 
     def _bury(self, job: DueJob) -> None:
-        job.is_dead = True
         self._dead += 1
         self._group(job.record.client.name).dead[job.record.seq] = job
+        self._move(job, DEAD)
 
     def _release(self, job: DueJob) -> None:
-        """End the lease of a job, or take it from the dead."""
+        """Take a job from its worker, or from where it waits, or from the dead."""
+        number = job.record.seq
         if job.holder is not None:
-            job.holder.held.pop(job.record.seq, None)
+            job.holder.release(number)
             job.holder = None
+            job.has_begun = False
+            job.is_recalled = False
             self._leased -= 1
-        if job.is_dead:
-            job.is_dead = False
+        elif job.is_waiting:
+            self._group(job.record.client.name).remove(job)
+        elif job.state == DEAD:
             self._dead -= 1
-            del self._group(job.record.client.name).dead[job.record.seq]
+            del self._group(job.record.client.name).dead[number]
+        elif job.state in (SCHEDULED, RETRYING):
+            self.times.waiting -= 1
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Lease jobs to workers that have room, up to MAX_ASSIGNED; returns which to which."""
         self._looked_ms = max(self._looked_ms, now_ms)
-        while self._later and self._later[0][0] <= now_ms:
-            job = self.by_number.get(heappop(self._later)[1])
-            if job is not None:
-                self._group(job.record.client.name).put(job)
+        for job in self.times.take_ready(now_ms):
+            self._wait(job, job.at_ms)
         given: list[tuple[WorkerConnection, DueJob]] = []
         for group in self._staffed.values():
             if group.ready:
-                given += group.assign(MAX_ASSIGNED - len(given))
+                given += group.assign(MAX_ASSIGNED - len(given), now_ms)
         for worker, job in given:
             self._lease(worker, job, now_ms)
         return given
@@ -259,6 +355,8 @@ class JobLeases:
         job.holder = worker
         job.max_attempts = worker.kinds[job.kind]
         job.until_ms = now_ms + worker.lease_ms
+        if not worker.begins:
+            self._begin(job, now_ms)
         heappush(self._ends, (job.until_ms, job.token, job.record.seq))
         if len(self._ends) > 2 * self._leased + _STALE_ENTRIES:
             self._ends = [entry for entry in self._ends if self._leased_job(*entry) is not None]
@@ -275,5 +373,7 @@ class JobLeases:
             return now_ms
         while self._ends and self._leased_job(*self._ends[0]) is None:
             heappop(self._ends)
-        times = [heap[0][0] for heap in (self._later, self._ends) if heap]
+        times = [self._ends[0][0]] if self._ends else []
+        if (next_ms := self.times.next_ms()) is not None:
+            times.append(next_ms)
         return min(times) if times else None

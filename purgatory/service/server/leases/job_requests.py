@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.service.errors import Malformed, TooLarge, TooManyItems
+from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import (
     DeadEnded,
     EndDead,
@@ -38,20 +39,33 @@ class JobRequests:
         self._validator = validator
 
     def do_in_memory(self, command: "ClientRequest", now_ms: int) -> Any:
-        """Carry out a request that nothing on disk depends on; returns its answer."""
+        """Carry out a request that nothing on disk depends on; returns its answer, or None."""
         request = command.request
         if isinstance(request, Keep):
-            leases, client = self._leases, command.client
-            return Kept(
-                request.seq,
-                [leases.keep(client, one.number, one.token, now_ms) for one in request.leases],
-            )
+            return self._keep(command.client, request, now_ms)
+        if isinstance(request, Begin):
+            for lease in request.leases:
+                self._leases.begin(command.client, lease.number, lease.token, now_ms)
+            return None
         assert isinstance(request, Work)
         self._check_work(request)
-        route, client = command.route, command.client
-        kinds, room, lease_ms = request.kinds, request.room, request.lease_ms
-        self._leases.ask(route, client, kinds, room, lease_ms, detached=request.detached)
+        self._leases.ask(
+            command.route,
+            command.client,
+            request.kinds,
+            request.room,
+            request.lease_ms,
+            detached=request.detached,
+            kind_rooms=request.kind_rooms,
+            begins=request.begins and not request.detached,
+        )
         return Working(request.seq)
+
+    def _keep(self, client: str, request: Keep, now_ms: int) -> Kept:
+        leases = self._leases
+        jobs = [leases.keep(client, one.number, one.token, now_ms) for one in request.leases]
+        cancelled = [at for at, job in enumerate(jobs) if job is not None and job.is_cancelled]
+        return Kept(request.seq, [job is not None for job in jobs], cancelled)
 
     def change(self, transaction: "Transaction", command: "ClientRequest") -> Any:
         """Carry out a request in a transaction; returns its answer."""
@@ -78,6 +92,10 @@ class JobRequests:
             self._validator.check_text(kind, empty=True)
             if not 1 <= attempts <= _MAX_ATTEMPTS:
                 raise Malformed(f"attempts of {kind!r} are {attempts}; expected 1 or more")
+        for kind, room in request.kind_rooms.items():
+            if kind not in request.kinds or not 0 <= room <= MAX_ROOM:
+                raise Malformed(f"the room for {kind!r} is {room}; expected 0 to {MAX_ROOM}, "
+                                "for a kind that the worker asks for")  # fmt: skip
 
     def _check_end(self, end: LeaseEnd) -> None:
         if end.how not in _HOWS:

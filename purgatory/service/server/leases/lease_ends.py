@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.protocol import How, LeaseEnd
-from purgatory.service.server.leases.job_group import DueJob
+from purgatory.service.server.leases.due_job import CANCELLED, DONE, DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.server_health import RecentFailure, RecentFailures
@@ -18,10 +18,15 @@ from purgatory.service.store.rows import JobState
 
 LEASE_ENDED: Final = "LeaseEnded: the worker did not keep its lease"
 WORKER_GONE: Final = "WorkerGone: the connection of the worker has ended"
+NOT_BEGUN: Final = "not begun in time"
 
 
 class LeaseEnds:
-    """The ends of leases, and of dead jobs, in a transaction at `now_ms` that writes `changes`."""
+    """What becomes of due jobs in a transaction at `now_ms` that writes `changes`.
+
+    Each job ends once in a transaction, or its attempt does; an attempt that is to be followed by
+    another one may be cancelled in the same transaction.
+    """
 
     def __init__(
         self,
@@ -37,32 +42,103 @@ class LeaseEnds:
         self._changes = changes
         self._now_ms = now_ms
         self._jobs: dict[int, DueJob] = {}  # by number: each changes once
+        self._waits: dict[int, int] = {}  # numbers of those that wait then, with their attempts
+        self._cancelled: dict[int, str] = {}  # attempts that go on, and are the last ones; why
+        self._not_begun: list[DueJob] = []
         self._effects: list[Callable[[], None]] = []
 
     def expire(self, grace_ms: int) -> None:
-        """End the leases whose time is over; `grace_ms`: see `JobLeases.ended`."""
-        for job in self._leases.ended(self._now_ms, grace_ms):
+        """End the leases whose time is over; `grace_ms`: see `JobLeases.ended`.
+
+        And the jobs that were to begin before now.
+        """
+        for job in reversed(self._leases.ended(self._now_ms, grace_ms)):
             if self._begin(job):
                 self._effects.append(partial(self._leases.lapse, job))
-                self._fail(job, 0, LEASE_ENDED)
+                self._lose(job, LEASE_ENDED)
+        self._not_begun = self._leases.times.take_not_begun(self._now_ms)
+        for job in self._not_begun:
+            if job.holder is not None:  # whether its handler has begun, the worker knows
+                self._leases.recall(job)
+            else:
+                self.cancel(job, NOT_BEGUN)
 
     def lose(self, job: DueJob, error: str) -> None:
-        """End a lease that the worker has lost: the attempt has failed."""
+        """End a lease that the worker has lost: an attempt that has begun has failed."""
         if self._begin(job):
+            self._lose(job, error)
+
+    def _lose(self, job: DueJob, error: str) -> None:
+        if job.has_begun:
             self._fail(job, 0, error)
+        else:
+            self._return(job)
+
+    def _return(self, job: DueJob) -> None:
+        """Have a job wait again: no attempt has ended."""
+        if job.is_recalled:
+            self._end_cancelled(job, job.attempts, NOT_BEGUN)
+        elif job.record.seq in self._cancelled or job.is_cancelled:
+            self._end_cancelled(job, job.attempts, self._reason(job))
+        else:
+            self._waits[job.record.seq] = job.attempts
+            self._effects.append(partial(self._leases.put_back, job, counts=False))
 
     def finish(self, client: str, end: LeaseEnd) -> bool:
         """End a lease as its worker says; False if it has ended before."""
         job = self._leases.held(client, end.number, end.token)
         if job is None or not self._begin(job):
             return False
+        if end.how == How.RETURNED:
+            self._return(job)
+            return True
+        if not job.has_begun:  # the end is the first that is heard of the beginning
+            job.begun_ms = self._now_ms
         if end.how == How.DONE:
             self._write(job, JobState.DONE, job.attempts + 1, self._now_ms, "")
             self._effects.append(partial(self._forget, job))
-        elif end.how == How.RETURNED:
-            self._effects.append(partial(self._leases.put_back, job, counts=False))
         else:
             self._fail(job, end.delay_ms, end.error)
+        return True
+
+    def cancel(self, job: DueJob, reason: str) -> bool:
+        """Cancel a job; False if it has ended, or is dead.
+
+        The job ends at once if no handler runs it. Else the attempt is the last one, and the job
+        ends done if the handler succeeds. `reason` is told as the job's error.
+        """
+        number = job.record.seq
+        if number not in self._leases.by_number or job.is_dead:
+            return False
+        if number in self._jobs and number not in self._waits:
+            return False  # it ends in this transaction
+        if job.has_begun and number not in self._jobs:
+            self._cancel_running(job, reason)
+            return True
+        self._jobs[number] = job
+        attempts = self._waits.pop(number, job.attempts)
+        self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)
+        self._effects.append(partial(self._withdraw, job))
+        return True
+
+    def _cancel_running(self, job: DueJob, reason: str) -> None:
+        if job.is_cancelled or job.record.seq in self._cancelled:
+            return
+        self._cancelled[job.record.seq] = reason
+        self._write(job, JobState.CANCELLING, job.attempts, self._now_ms, reason)
+        self._effects.append(partial(self._leases.cancel, job, reason))
+
+    def move(self, job: DueJob, at_ms: int) -> bool:
+        """Have a job be due at another time; 0: now. False if it runs, or has ended."""
+        number = job.record.seq
+        is_here = number in self._leases.by_number and not job.is_dead
+        if not is_here or job.has_begun or number in self._jobs:
+            return False
+        self._jobs[number] = job
+        self._waits[number] = job.attempts
+        at_ms = max(at_ms, self._now_ms)
+        self._write(job, JobState.WAITING, job.attempts, at_ms, "")
+        self._effects.append(partial(self._leases.move, job, at_ms, self._now_ms))
         return True
 
     def end_dead(self, client: str, number: int, *, drop: bool) -> bool:
@@ -86,18 +162,30 @@ class LeaseEnds:
         self._jobs[number] = job
         return True
 
+    def _reason(self, job: DueJob) -> str:
+        return self._cancelled.get(job.record.seq, job.cancel_reason)
+
     def _fail(self, job: DueJob, delay_ms: int, error: str) -> None:
         """End an attempt that has failed; the last one was the last."""
         attempts = job.attempts + 1
-        is_dead = attempts >= job.max_attempts
+        is_cancelled = job.is_cancelled or job.record.seq in self._cancelled
+        is_dead = attempts >= job.max_attempts and not is_cancelled
         self._effects.append(partial(self._note_failure, job, error, attempts, is_dead=is_dead))
+        if is_cancelled:
+            self._end_cancelled(job, attempts, self._reason(job))
+            return
         if is_dead:
             self._write(job, JobState.DEAD, attempts, self._now_ms, error)
             self._effects.append(partial(self._leases.give_up, job))
             return
         at_ms = self._now_ms + delay_ms if delay_ms else 0
         self._write(job, JobState.WAITING, attempts, at_ms, error)
+        self._waits[job.record.seq] = attempts
         self._effects.append(partial(self._leases.put_back, job, counts=True, at_ms=at_ms))
+
+    def _end_cancelled(self, job: DueJob, attempts: int, reason: str) -> None:
+        self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)
+        self._effects.append(partial(self._forget, job, CANCELLED))
 
     def _note_failure(self, job: DueJob, error: str, attempt: int, *, is_dead: bool) -> None:
         record = job.record
@@ -105,8 +193,12 @@ class LeaseEnds:
         failure = (self._now_ms, record.op_id, job.kind, name, error, attempt, is_dead)
         self._failures.add(RecentFailure(*failure))
 
-    def _forget(self, job: DueJob) -> None:
-        self._leases.finish(job)
+    def _forget(self, job: DueJob, state: str = DONE) -> None:
+        self._leases.finish(job, state)
+        self._retention.end_job(job.record, self._now_ms)
+
+    def _withdraw(self, job: DueJob) -> None:
+        self._leases.withdraw(job)
         self._retention.end_job(job.record, self._now_ms)
 
     def _write(self, job: DueJob, state: JobState, attempts: int, at_ms: int, error: str) -> None:
@@ -122,3 +214,5 @@ class LeaseEnds:
         for job in self._jobs.values():
             if job.holder is not None:
                 self._leases.watch_again(job)
+        for job in self._not_begun:
+            self._leases.times.watch_start(job)

@@ -17,7 +17,7 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.service.protocol import NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
-from purgatory.service.server.leases.job_group import DueJob
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord

@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
-from purgatory.service.client.calls import CALLS_PER_MESSAGE, CallBatcher
-from purgatory.service.protocol import Cancel, Submit
+from purgatory.service.client.calls import CALLS_PER_MESSAGE, CallBatch, CallBatcher, Keeping
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.protocol import Cancel, Keep, Kept, Lease, Submit
 from tests.testing.purgatory_harness import HANG
 
 BACKLOG = 10
@@ -149,3 +150,13 @@ def test_a_blocked_caller_is_woken_by_the_end(posted, blocked):
     assert blocked.woken == [True]
     with pytest.raises(ConnectionError):
         posted.batcher.add(Submit, 0, None)
+
+
+def test_what_a_worker_is_told_of_its_leases():
+    """Each lease has ended, or lasts, or lasts and is the last one."""
+    replies = [ReplyFuture() for _ in range(3)]
+    batch = CallBatch(Keep, [(Lease(n, n), reply) for n, reply in enumerate(replies)])
+    batch.resolve(Kept(1, [True, False, True], [2]))
+    found = [reply.result() for reply in replies]
+    assert found == [Keeping.KEPT, Keeping.LOST, Keeping.CANCELLED]
+    assert [bool(one) for one in found] == [True, False, True]

@@ -2,7 +2,9 @@
 
 import pytest
 
-from purgatory.service.server.leases.job_group import DueJob, JobGroup, WorkerConnection
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_group import JobGroup
+from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 
 
@@ -32,8 +34,8 @@ def test_workers_take_turns(group):
         add_worker(group, route, "mail")
     for number in range(1, 6):
         group.put(due_job(number))
-    assert numbers(group.assign(3)) == [(b"1", 1), (b"2", 2), (b"1", 3)]
-    assert numbers(group.assign(9)) == [(b"2", 4), (b"1", 5)]
+    assert numbers(group.assign(3, 0)) == [(b"1", 1), (b"2", 2), (b"1", 3)]
+    assert numbers(group.assign(9, 0)) == [(b"2", 4), (b"1", 5)]
     assert not group.ready
 
 
@@ -42,7 +44,7 @@ def test_kinds_take_turns(group):
     worker = add_worker(group, b"1", "mail", "bill")
     for number, kind in enumerate(["mail", "mail", "bill", "other"], 1):
         group.put(due_job(number, kind))
-    found = [group.pop_for(worker) for _ in range(4)]
+    found = [group.pop_for(worker, 0) for _ in range(4)]
     assert [job and job.record.seq for job in found] == [1, 3, 2, None]
     assert list(group.ready) == ["other"]
 
@@ -52,7 +54,7 @@ def test_a_job_put_first(group):
     worker = add_worker(group, b"1", "mail")
     group.put(due_job(1))
     group.put(due_job(2), first=True)
-    assert group.pop_for(worker).record.seq == 2
+    assert group.pop_for(worker, 0).record.seq == 2
 
 
 @pytest.mark.parametrize("detached", [False, True])
@@ -62,7 +64,7 @@ def test_room(group, detached):
     group.put(due_job(1))
     group.put(due_job(2))
     assert group.has_work
-    assert numbers(group.assign(9)) == [(b"1", 1)]
+    assert numbers(group.assign(9, 0)) == [(b"1", 1)]
     assert not group.has_work
     assert list(worker.held) == ([] if detached else [1])
     assert worker.room == (0 if detached else 1)

@@ -28,3 +28,11 @@ def test_bad_requests(step_server):
         answer = step_server.ask(request, *args)
         assert isinstance(answer, Failure), request
         assert "expected" in answer.message
+
+
+def test_rooms_of_kinds(step_server):
+    """Each is of a kind that the worker asks for, and no larger than a worker's."""
+    for rooms in ({"": -1}, {"": job_requests.MAX_ROOM + 1}, {"other": 1}):
+        answer = step_server.ask(Work, {"": 1}, 1, 1000, False, rooms)
+        assert isinstance(answer, Failure)
+        assert "expected" in answer.message

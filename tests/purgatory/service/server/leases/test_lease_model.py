@@ -31,11 +31,19 @@ class ModelJob:
         self.lease = None
         self.until_ms = 0
         self.state = "waiting"
+        self.begun = False
+        self.cancelled = False
 
     def lose(self, now_ms, delay_ms=0):
-        """End an attempt."""
+        """End a lease: an attempt has ended if it had begun."""
         self.route = None
-        self.attempts += 1
+        self.attempts += self.begun
+        if self.cancelled:
+            self.state = "cancelled"
+            return
+        if not self.begun:
+            self.state, self.ready_ms = "waiting", now_ms
+            return
         self.state = "dead" if self.attempts >= ATTEMPTS else "waiting"
         self.ready_ms = now_ms + delay_ms
 
@@ -74,10 +82,11 @@ class LeaseMachine(RuleBasedStateMachine):
             assert leased.attempt == one.attempts + 1
             assert leased.token > self.highest
             self.highest = leased.token
-            kinds, room = self.workers[route]
+            kinds, room, begins = self.workers[route]
             assert one.kind in kinds
             one.state, one.route, one.lease = "leased", route, Lease(leased.number, leased.token)
             one.until_ms = self.now + LEASE_MS
+            one.begun = not begins
             assert sum(other.route == route for other in self.leased()) <= room or room == 0
 
     def send(self, step):
@@ -100,14 +109,46 @@ class LeaseMachine(RuleBasedStateMachine):
         route=st.sampled_from(ROUTES),
         kinds=st.sets(st.sampled_from(KINDS)),
         room=st.integers(0, 3),
+        begins=st.booleans(),
     )
-    def work(self, route, kinds, room):
-        self.workers[route] = (kinds, room)
+    def work(self, route, kinds, room, begins):
+        self.workers[route] = (kinds, room, begins)
         self.send(
             lambda: self.server.work(
-                *(kinds or ["none"]), route=route, room=room, lease_ms=LEASE_MS, attempts=ATTEMPTS
+                *(kinds or ["none"]),
+                route=route,
+                room=room,
+                lease_ms=LEASE_MS,
+                attempts=ATTEMPTS,
+                begins=begins,
             )
         )
+
+    @rule(data=st.data())
+    def begin(self, data):
+        held = self.leased()
+        if held:
+            one = data.draw(st.sampled_from(sorted(held, key=lambda one: one.op_id)))
+            one.begun = True
+            self.send(lambda: self.server.begin(one.lease))
+
+    @rule(data=st.data())
+    def cancel(self, data):
+        """A running job has no other attempt; one that waits has ended."""
+        jobs = [one for one in self.jobs.values() if one.state in ("waiting", "leased")]
+        known = {job.record.op_id: job for job in self.server.state.leases.by_number.values()}
+        jobs = [one for one in jobs if one.op_id in known]
+        if not jobs:
+            return
+        one = data.draw(st.sampled_from(sorted(jobs, key=lambda one: one.op_id)))
+        if one.state == "leased" and one.begun:
+            one.cancelled = True
+        else:
+            if one.state == "leased":
+                self.past.append(one.lease)
+            one.state, one.route = "cancelled", None
+        cancel = lambda ends: ends.cancel(known[one.op_id], "why")  # noqa: E731
+        assert self.send(lambda: self.server.change_jobs(cancel))
 
     @rule(
         data=st.data(),
@@ -132,9 +173,12 @@ class LeaseMachine(RuleBasedStateMachine):
         self.past.append(lease)
         if how == How.DONE:
             one.state, one.route = "done", None
+        elif how == How.RETURNED and one.cancelled:
+            one.state, one.route = "cancelled", None
         elif how == How.RETURNED:
             one.state, one.route, one.ready_ms = "waiting", None, self.now
         else:
+            one.begun = True
             one.lose(self.now, delay_ms)
         done = self.send(lambda: self.server.finish(lease, how=how, delay_ms=delay_ms))
         assert done == [True]
@@ -176,6 +220,8 @@ class LeaseMachine(RuleBasedStateMachine):
         for one in self.leased():
             self.past.append(one.lease)
             one.state, one.route, one.ready_ms = "waiting", None, self.now
+            if one.cancelled:
+                one.state = "cancelled"
 
     @rule(drop=st.booleans())
     def end_the_dead(self, drop):
@@ -203,7 +249,7 @@ class LeaseMachine(RuleBasedStateMachine):
         for route in ROUTES:
             self.disconnect(route)
         self.end_the_dead(drop=False)
-        self.workers[b"last"] = (set(KINDS), 100)
+        self.workers[b"last"] = (set(KINDS), 100, False)
         self.send(
             lambda: self.server.work(*KINDS, route=b"last", room=100, lease_ms=LEASE_MS, attempts=3)
         )
@@ -212,7 +258,7 @@ class LeaseMachine(RuleBasedStateMachine):
                 one.state, one.route = "done", None
                 assert self.send(lambda one=one: self.server.finish(one.lease)) == [True]
             self.send(lambda: self.server.pass_time(100))
-        assert {one.state for one in self.jobs.values()} <= {"done"}
+        assert {one.state for one in self.jobs.values()} <= {"done", "cancelled"}
         assert self.server.state.unacknowledged == 0
         self.server.store.close()
         self.directory.cleanup()

@@ -1,0 +1,108 @@
+"""DueJob: a job that is due, at the server. Used by the store thread alone."""
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from purgatory.service.server.leases.worker_connection import WorkerConnection
+    from purgatory.service.server.records.clients import OutcomeRecord
+
+#: The states of a job that has been due; SCHEDULED: it was moved to a later time.
+SCHEDULED: Final = "scheduled"
+READY: Final = "ready"
+RUNNING: Final = "running"
+RETRYING: Final = "retrying"
+DEAD: Final = "dead"
+DONE: Final = "done"
+CANCELLED: Final = "cancelled"
+#: `start_within_ms` of a job that may begin at any time.
+ANY_TIME: Final = -1
+
+
+class DueJob:
+    """A job that is due: `record` is its outcome, `attempts` counts those that have ended.
+
+    `state` is one of the states above. A worker may hold the job (`holder`, until `until_ms` at the
+    latest) before the handler begins: the job is ready until it `has_begun`. `begun_ms` is of the
+    latest attempt. `max_attempts` is from the worker that held the job last. `at_ms`: when a
+    scheduled or retrying job is ready again. A first attempt begins within `start_within_ms` of
+    `due_ms`, or never.
+    """
+
+    __slots__ = (
+        "at_ms",
+        "attempts",
+        "begun_ms",
+        "cancel_reason",
+        "due_ms",
+        "has_begun",
+        "holder",
+        "is_cancelled",
+        "is_recalled",
+        "is_waiting",
+        "kind",
+        "max_attempts",
+        "priority",
+        "ready_ms",
+        "record",
+        "start_within_ms",
+        "state",
+        "token",
+        "until_ms",
+    )
+
+    def __init__(
+        self,
+        record: "OutcomeRecord",
+        kind: str,
+        attempts: int = 0,
+        *,
+        due_ms: int = 0,
+        priority: int = 0,
+        start_within_ms: int = ANY_TIME,
+    ) -> None:
+        self.record: OutcomeRecord = record
+        self.kind: str = kind
+        self.attempts: int = attempts
+        self.due_ms: int = due_ms or record.ended_ms
+        self.priority: int = priority
+        self.start_within_ms: int = start_within_ms
+        self.state: str = ""
+        self.at_ms: int = 0
+        self.ready_ms: int = 0  # since when it is ready
+        self.is_waiting: bool = False  # in the queue of its group
+        self.max_attempts: int = 1
+        self.holder: WorkerConnection | None = None
+        self.token: int = 0  # of the lease
+        self.until_ms: int = 0  # when the lease ends
+        self.has_begun: bool = False  # the handler of this lease
+        self.begun_ms: int = 0
+        self.is_cancelled: bool = False  # its attempt is the last one
+        self.cancel_reason: str = ""
+        self.is_recalled: bool = False  # its worker is to give it back, unless a handler has begun
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it was given up."""
+        return self.state == DEAD
+
+    @property
+    def begun_attempts(self) -> int:
+        """How many attempts have begun."""
+        return self.attempts + self.has_begun
+
+    @property
+    def start_by_ms(self) -> int:
+        """The last moment at which the first attempt may begin; 0: any moment."""
+        if self.start_within_ms == ANY_TIME or self.attempts:
+            return 0
+        return self.due_ms + self.start_within_ms
+
+
+class JobObserver:
+    """Hears of each job whose state has changed."""
+
+    __slots__ = ()
+
+    def moved(self, job: DueJob) -> None:
+        """Note that `state` or `at_ms` of a job has changed, on disk too where that is kept."""
+        raise NotImplementedError

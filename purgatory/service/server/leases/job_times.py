@@ -1,0 +1,78 @@
+"""JobTimes: when jobs are ready again, and until when their first attempt may begin.
+
+Used by the store thread alone.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from purgatory.service.server.leases.due_job import DEAD, RETRYING, SCHEDULED, DueJob
+
+# The heap may have so many stale entries, and as many as jobs wait.
+_STALE_ENTRIES: Final = 1024
+
+
+class JobTimes:
+    """The times of the jobs of `by_number`. An entry is stale if the job has another time."""
+
+    def __init__(self, by_number: dict[int, DueJob]) -> None:
+        self._by_number = by_number
+        self._later: list[tuple[int, int]] = []  # a heap: when a job is ready, and its number
+        self._starts: list[tuple[int, int]] = []  # a heap: until when it may begin, and its number
+        #: How many jobs wait for a time.
+        self.waiting: int = 0
+
+    def wait(self, job: DueJob, at_ms: int) -> None:
+        """Have `take_ready` find a job at a time; the caller sets the job's `at_ms`."""
+        self.waiting += 1
+        heappush(self._later, (at_ms, job.record.seq))
+        if len(self._later) > 2 * self.waiting + _STALE_ENTRIES:
+            self._later = [entry for entry in self._later if self._waiting_job(entry) is not None]
+            heapify(self._later)
+
+    def _waiting_job(self, entry: tuple[int, int]) -> DueJob | None:
+        """Return the job of an entry of `_later`; None if it is stale."""
+        job = self._by_number.get(entry[1])
+        if job is None or job.at_ms != entry[0] or job.state not in (SCHEDULED, RETRYING):
+            return None
+        return job
+
+    def take_ready(self, now_ms: int) -> list[DueJob]:
+        """Return the jobs whose time has come, in order; the caller changes their states."""
+        found: list[DueJob] = []
+        while self._later and self._later[0][0] <= now_ms:
+            job = self._waiting_job(heappop(self._later))
+            if job is not None:
+                self.waiting -= 1
+                found.append(job)
+        return found
+
+    def watch_start(self, job: DueJob) -> None:
+        """Have `take_not_begun` find a job that is to begin within a time."""
+        if job.start_by_ms:
+            heappush(self._starts, (job.start_by_ms, job.record.seq))
+
+    def _starting_job(self, entry: tuple[int, int]) -> DueJob | None:
+        """Return the job of an entry of `_starts`; None if it is stale."""
+        job = self._by_number.get(entry[1])
+        if job is None or job.start_by_ms != entry[0] or job.state == DEAD:
+            return None
+        return job
+
+    def take_not_begun(self, now_ms: int) -> list[DueJob]:
+        """Return the jobs that were to begin before `now_ms`; each once."""
+        found: list[DueJob] = []
+        while self._starts and self._starts[0][0] < now_ms:
+            job = self._starting_job(heappop(self._starts))
+            if job is not None:
+                found.append(job)
+        return found
+
+    def next_ms(self) -> int | None:
+        """Return when there is something to take; None: never."""
+        while self._starts and self._starting_job(self._starts[0]) is None:
+            heappop(self._starts)
+        times = [self._later[0][0]] if self._later else []
+        if self._starts:
+            times.append(self._starts[0][0] + 1)
+        return min(times) if times else None

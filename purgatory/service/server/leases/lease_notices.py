@@ -1,0 +1,27 @@
+"""LeaseNotices: what the server is about to tell workers of their leases. Store thread alone."""
+
+from purgatory.service.job_messages import CancelLeases
+from purgatory.service.protocol import Lease
+from purgatory.service.server.leases.due_job import DueJob
+
+
+class LeaseNotices:
+    """Leases whose jobs were cancelled or moved, by connection."""
+
+    def __init__(self) -> None:
+        self._leases: dict[tuple[bytes, bool], list[Lease]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._leases)
+
+    def add(self, job: DueJob, *, recall: bool) -> None:
+        """Tell the worker that holds a job, if one does; see `CancelLeases`."""
+        worker = job.holder
+        if worker is not None and worker.begins and not worker.detached:
+            lease = Lease(job.record.seq, job.token)
+            self._leases.setdefault((worker.route, recall), []).append(lease)
+
+    def take(self) -> list[tuple[bytes, CancelLeases]]:
+        """Return the messages for workers, with their routes."""
+        taken, self._leases = self._leases, {}
+        return [(key[0], CancelLeases(leases, key[1])) for key, leases in taken.items()]

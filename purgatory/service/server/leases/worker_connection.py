@@ -1,0 +1,84 @@
+"""WorkerConnection: what a worker's connection asks for and holds. Used by the store thread."""
+
+
+class WorkerConnection:
+    """A connection by its `route`; `client` names the group of workers.
+
+    `kinds`: kind -> how many attempts a job has. It holds at most `room` leases, of `lease_ms`, and
+    of the kinds of `kind_rooms` at most so many. A `detached` one holds none: it is given `room`
+    jobs more, whose leases end by time alone. `begins`: it tells which handlers have begun.
+    """
+
+    __slots__ = (
+        "_held_of",
+        "begins",
+        "client",
+        "detached",
+        "has_lapsed",
+        "held",
+        "kind_rooms",
+        "kinds",
+        "lease_ms",
+        "room",
+        "route",
+        "turns",
+    )
+
+    def __init__(self, route: bytes, client: str) -> None:
+        self.route: bytes = route
+        self.client: str = client
+        self.held: dict[int, str] = {}  # numbers of jobs, with their kinds
+        self.has_lapsed: bool = False  # a lease has ended by time, and it has sent nothing since
+        self.ask({}, 0, 0, detached=False)
+
+    def ask(
+        self,
+        kinds: dict[str, int],
+        room: int,
+        lease_ms: int,
+        *,
+        detached: bool,
+        kind_rooms: dict[str, int] | None = None,
+        begins: bool = False,
+    ) -> None:
+        """Note what the worker asks for; what it holds stays."""
+        self.kinds: dict[str, int] = kinds
+        self.room: int = room
+        self.lease_ms: int = lease_ms
+        self.detached: bool = detached
+        self.begins: bool = begins
+        self.turns: list[str] = list(kinds)  # the kind whose turn it is first
+        self.kind_rooms: dict[str, int] = kind_rooms or {}
+        self._held_of: dict[str, int] = {}  # how many jobs it holds of the kinds of `kind_rooms`
+        if self.kind_rooms:
+            for kind in self.held.values():
+                self._count(kind, 1)
+
+    def _count(self, kind: str, more: int) -> None:
+        if kind in self.kind_rooms:
+            self._held_of[kind] = self._held_of.get(kind, 0) + more
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it takes another job."""
+        return self.room > (0 if self.detached else len(self.held)) and not self.has_lapsed
+
+    def has_room_for(self, kind: str) -> bool:
+        """Whether it takes another job of a kind, if it `has_room`."""
+        most = self.kind_rooms.get(kind)
+        return most is None or self._held_of.get(kind, 0) < most
+
+    def take(self, number: int, kind: str) -> None:
+        """Note that a job is leased to it."""
+        if self.detached:
+            self.room -= 1
+            return
+        self.held[number] = kind
+        if self.kind_rooms:
+            self._count(kind, 1)
+
+    def release(self, number: int) -> None:
+        """Note that it does not hold a job any more."""
+        kind = self.held.pop(number, None)
+        if kind is not None and self.kind_rooms:
+            self._count(kind, -1)

@@ -1,0 +1,89 @@
+"""Jobs that are to begin within a time."""
+
+import pytest
+
+from purgatory.service.protocol import How
+from purgatory.service.server.leases.due_job import DueJob
+from tests.testing.step_server import job, step_server
+
+__all__ = ["step_server"]
+
+
+def due(server, *op_ids, within_ms=1000):
+    """Have jobs be due now, each of which is to begin within a time; returns what is leased."""
+    server.submit(*[job(op_id, timeout_ms=0) for op_id in op_ids])
+    server.time.ms += 1
+    add = server.state.leases.add
+
+    def add_with_limit(due_job, at_ms=0):
+        record = due_job.record
+        add(DueJob(record, "", due_ms=server.time.ms, start_within_ms=within_ms), at_ms)
+
+    server.state.leases.add = add_with_limit
+    server.step()
+    return server.leased
+
+
+def states(server):
+    return [(row.state, row.attempts) for row in server.store.jobs()]
+
+
+def test_one_that_no_worker_takes(step_server):
+    """It is cancelled after the time, not before, on disk."""
+    due(step_server, "a")
+    step_server.pass_time(1000)
+    assert step_server.due_job("a").state == "ready"
+    assert step_server.store_loop.max_sleep() <= 0.001
+    step_server.pass_time(1)
+    assert states(step_server) == [(4, 0)]
+    assert step_server.work() == []
+
+
+def test_retries_are_not_concerned(step_server):
+    """A job whose first attempt has begun in time goes on."""
+    step_server.work(begins=True)
+    [leased] = due(step_server, "a")
+    step_server.finish(leased, how=How.FAILED, delay_ms=5000)
+    assert [one.attempt for one in step_server.let_pass(6000)] == [2]
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_one_that_was_taken_ahead(step_server, begins):
+    """Its worker is told to give it back; a handler that has begun goes on."""
+    step_server.work(begins=True)
+    [leased] = due(step_server, "a")
+    step_server.pass_time(1001)
+    [(_, told)] = step_server.told
+    assert told.recall
+    assert [one.token for one in told.leases] == [leased.token]
+    if begins:  # before it was told
+        step_server.begin(leased)
+        assert step_server.finish(leased) == [True]
+        assert states(step_server) == [(1, 1)]
+    else:
+        assert step_server.finish(leased, how=How.RETURNED) == [True]
+        assert states(step_server) == [(4, 0)]
+    assert step_server.leased == []
+
+
+def test_a_job_that_was_given_back_after_its_beginning(step_server):
+    """It had begun in time."""
+    step_server.work(begins=True, room=1)
+    [leased] = due(step_server, "a")
+    step_server.begin(leased)
+    step_server.pass_time(5000)
+    step_server.finish(leased, how=How.RETURNED)
+    assert [one.attempt for one in step_server.leased] == [1]
+    step_server.pass_time(5000)
+    assert step_server.told == []
+
+
+def test_a_commit_that_fails(step_server):
+    """It is cancelled by the next one."""
+    due(step_server, "a")
+    step_server.faults.fail()
+    step_server.pass_time(1001)
+    assert step_server.due_job("a").state == "ready"
+    step_server.faults.clear()
+    step_server.let_pass(2000)
+    assert states(step_server) == [(4, 0)]

@@ -1,0 +1,29 @@
+"""How many jobs of each kind a worker takes."""
+
+from tests.testing.step_server import job, step_server
+
+__all__ = ["step_server"]
+
+
+def test_room_for_a_kind(step_server):
+    """Of a kind with a room of its own it holds so many; the others have the rest."""
+    step_server.submit(*[job(f"{kind}{n}", kind=kind) for kind in "ab" for n in range(6)])
+    step_server.pass_time(1001)
+    found = step_server.work("a", "b", room=6, kind_rooms={"a": 2})
+    assert sorted(one.op_id for one in found) == ["a0", "a1", "b0", "b1", "b2", "b3"]
+    assert step_server.store_loop.max_sleep() > 0
+    step_server.finish(found[-1])
+    assert [one.kind for one in step_server.leased] == ["b"]
+    step_server.finish(*[one for one in found if one.kind == "a"])
+    assert sorted(one.op_id for one in step_server.leased) == ["a2", "b5"]
+    again = step_server.work("a", "b", room=9, kind_rooms={"a": 3})
+    assert [one.op_id for one in again] == ["a3", "a4"]
+
+
+def test_no_room_for_all_that_waits(step_server):
+    """The server sleeps: nothing could be given out."""
+    step_server.submit(*[job(f"a{n}", kind="a") for n in range(3)])
+    step_server.pass_time(1001)
+    assert len(step_server.work("a", room=6, kind_rooms={"a": 2})) == 2
+    assert step_server.store_loop.max_sleep() > 0
+    assert step_server.state.leases.next_wake_ms(step_server.time.ms) > step_server.time.ms
