@@ -54,6 +54,9 @@ class Config:
     journal: bool = _setting(True, "write the journal")
     journal_seconds: float = _setting(60.0, "seconds between its files")
     retention: float = _setting(7 * 86400.0, "seconds that an unacknowledged outcome is kept")
+    remember_ended: float = _setting(
+        86400.0, "seconds that an id from a caller is remembered after the end, by default"
+    )
     close_timeout: float = _setting(10.0, "seconds that ending may take")
     max_message_bytes: int = _setting(1 << 20, "bytes of a message")
     max_keys: int = _setting(100, "watch keys of an operation")
@@ -65,6 +68,9 @@ class Config:
     max_pending: int = _setting(5_000_000, "the same, of all clients")
     max_timeout: float = _setting(366 * 86400.0, "longest timeout in seconds")
     max_held: int = _setting(100_000, "events held for operations that are submitted later")
+    max_remembered: int = _setting(
+        10_000_000, "ids from callers that are remembered after their end, or will be"
+    )
     max_items: int = _setting(512, "operations, keys, ids or numbers of a request")
     max_clients: int = _setting(1000, "connections at a time")
     max_memory: int = field(

@@ -112,6 +112,13 @@ class TooManyHeld(Refused, code="too-many-held"):
     """The server holds as many events as it accepts. Can be temporary."""
 
 
+class TooManyRemembered(Refused, code="too-many-remembered"):
+    """The server remembers as many ids as it accepts: those of callers, with a period.
+
+    Can be temporary. Submissions without a period are accepted.
+    """
+
+
 class TooManySessions(Refused, code="too-many-sessions"):
     """The server remembers as many sessions of the client as it accepts. Temporary."""
 

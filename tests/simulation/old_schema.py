@@ -15,6 +15,8 @@ VERSION_BEFORE: Final = 5
 # Version 6 has added the tables of the lives of jobs.
 _STEPS_BACK: Final = (
     "DROP TABLE results",
+    "DROP TABLE remembered",
+    "DROP TABLE remembered_shards",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

@@ -18,7 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from purgatory.service.protocol import VERSION
-from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME
+from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME, PURGATORY
 from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
 from purgatory.version import package_version
 
@@ -54,6 +54,8 @@ class ServerCollector(Collector):
             kind, value = each.metadata["kind"], getattr(stats, each.name)
             if kind == OUTCOME:
                 outcomes.add_metric((each.name,), value)
+            elif kind == PURGATORY:
+                yield GaugeMetricFamily(f"purgatory_{each.name}", each.metadata["text"], value)
             elif kind in _FAMILIES:
                 yield _FAMILIES[kind](f"purgatory_server_{each.name}", each.metadata["text"], value)
         yield outcomes

@@ -20,6 +20,12 @@ from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.remembered_ids import (
+    MAX_REMEMBERED,
+    REMEMBER_MS,
+    SHARDS,
+    RememberedIds,
+)
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import Spread, SpreadRequest
 from purgatory.service.server.state import ServerState
@@ -29,6 +35,7 @@ from purgatory.service.store.rows import (
     StoredOutcome,
     StoredSpread,
 )
+from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.sqlite_errors import DAMAGE
 from purgatory.service.store.store import Store
 
@@ -39,6 +46,8 @@ _MOVED: Final = "moved"
 # The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
 # after a boot without a battery, and deadlines do not wait until it is right.
 _MAX_AHEAD_MS: Final = 60_000
+# The store may have so many entries of remembered ids that are of no use, and as many as others.
+_STALE_ENTRIES: Final = 100_000
 # Operations that are loaded between two looks at the memory.
 _CHUNK = 500
 
@@ -85,6 +94,8 @@ def load_state(
     clock: ServiceClock,
     registry: CollectorRegistry | None = None,
     max_memory: int = 0,
+    max_remembered: int = MAX_REMEMBERED,
+    remember_ms: int = REMEMBER_MS,
 ) -> ServerState:
     """Read all operations and outcomes into a new state. Raises StoreError.
 
@@ -102,10 +113,13 @@ def load_state(
     state.journal_numbers = JournalNumbers(last, store.deleted_queued())
     memory = StoredMemoryCheck(store, max_memory)
     memory.check_before()
+    metadata = store.metadata()
+    key_bytes = str(metadata[DATABASE_ID]).encode()
+    state.remembered = RememberedIds(key_bytes, max_remembered, remember_ms)
+    _load_remembered(state.remembered, store)
     state.replies.load(store.replies())
     for key, event in store.held_events():
         state.held.set(key, event)
-    metadata = store.metadata()
     moved = _read_moved(metadata)
     outcomes = {outcome.number: outcome for outcome in store.outcomes_without_results()}
     last_ms = max(
@@ -158,6 +172,28 @@ def _load_operations(
                 state.retention.add(record)
     load_jobs(state, store, jobs)
     memory.check(state.memory_bytes)
+
+
+def _load_remembered(ids: RememberedIds, store: Store) -> None:
+    """Read the entries that the store has, and make those of later rows.
+
+    All are made anew if the store's are mostly of rows that were deleted later.
+    """
+    ids.count, ids.last_place = store.remembered.counts()
+    ids.settled_place = ids.last_place
+    if not ids.count:
+        ids.dumped_place = ids.last_place
+        return
+    dumped: list[int] = []
+    for shard, last_place, entries in store.remembered.shards():
+        ids.load(shard, entries)
+        dumped.append(last_place)
+    if len(dumped) == SHARDS and ids.entries <= 2 * ids.count + _STALE_ENTRIES:
+        ids.dumped_place = min(dumped)
+    else:
+        ids.clear()
+    for hashed, place in store.remembered.entries(ids.dumped_place):
+        ids.add(hashed, place)
 
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:

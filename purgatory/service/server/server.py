@@ -33,6 +33,7 @@ from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server.network.network import RECEIVED_FRAMES, Network
 from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
+from purgatory.service.server.records.remembered_ids import MAX_REMEMBERED, REMEMBER_MS
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
 from purgatory.service.server.server_health import HealthReport, report_health
@@ -190,6 +191,8 @@ class Server:
             sink=self._sink,
             max_memory=config.max_memory,
             max_clients=config.max_clients,
+            max_remembered=config.max_remembered,
+            remember_ms=int(config.remember_ended * 1000),
             retention_ms=int(config.retention * 1000),
         )
 
@@ -232,6 +235,8 @@ class Server:
             jobs_waiting=jobs.waiting,
             jobs_leased=jobs.leased,
             jobs_dead=jobs.dead,
+            remembered_ids=state.remembered.total,
+            max_remembered_ids=state.remembered.most,
         )
 
     def health(self) -> HealthReport:
@@ -322,6 +327,8 @@ def build_parts(
     retention_ms: int,
     max_clients: int,
     max_memory: int = 0,
+    max_remembered: int = MAX_REMEMBERED,
+    remember_ms: int = REMEMBER_MS,
     registry: CollectorRegistry | None = None,
     sink: JournalSink | None = None,
     platform: Platform = REAL_PLATFORM,
@@ -334,7 +341,7 @@ def build_parts(
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)
-    state = load_state("service", store, clock, registry, max_memory)
+    state = load_state("service", store, clock, registry, max_memory, max_remembered, remember_ms)
     handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
 

@@ -27,6 +27,7 @@ from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SH
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
+from purgatory.service.server.records.remembered_ids import RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.server_health import RecentFailures
@@ -125,6 +126,8 @@ class ServerState:
         self.parts: Final = parts_of(self.purgatory)
         #: By operation id: what waits, and what has ended until it is deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
+        #: What has ended and is not in `known` any more, but in the store until its time.
+        self.remembered: RememberedIds = RememberedIds()
         self.clients: ClientRegistry = ClientRegistry()
         self.retention: OutcomeRetention = OutcomeRetention(self.known, self.clients)
         #: The last numbers given, to an operation and to an outcome. A rolled back transaction does
@@ -168,6 +171,7 @@ class ServerState:
             + JOB_BYTES * len(self.leases.by_number)
             + self.held.bytes
             + self.replies.bytes
+            + self.remembered.memory_bytes
             + self.clients.bytes
         )
 
@@ -189,11 +193,13 @@ class ServerState:
         self.known[operation.op_id] = operation
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
-        """Return what is known of an operation; None if it is not known.
+        """Return what is known of an operation; None if it is not known, or its period is over.
 
         `owner`: the name of a client that sees its own operations only; None for one that sees all.
         """
         entry = self.known.get(op_id)
+        if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms):
+            return None
         if owner is not None and entry is not None and entry.client.name != owner:
             return None
         return entry

@@ -9,6 +9,8 @@ COUNTER: Final = "counter"
 OUTCOME: Final = "outcome"
 #: Among the purgatory's own metrics.
 OWN: Final = "own"
+#: A number of the moment whose metric is named `purgatory_...`.
+PURGATORY: Final = "purgatory"
 
 
 def _is(kind: str, text: str) -> dict[str, Any]:
@@ -62,6 +64,10 @@ class ServerStats:
     )
     jobs_leased: int = field(metadata=_is(GAUGE, "Jobs that workers have"))
     jobs_dead: int = field(metadata=_is(GAUGE, "Jobs that were given up"))
+    remembered_ids: int = field(
+        metadata=_is(PURGATORY, "Ids from callers that are remembered after their end, or will be")
+    )
+    max_remembered_ids: int = field(metadata=_is(PURGATORY, "As many such ids there may be"))
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""

@@ -448,11 +448,10 @@ class StoreLoop:
     def _write_last(self) -> None:
         """Write the clock's metadata and the acknowledgements, and delete what may be deleted."""
         transaction = Transaction(self.state, self.clock.now_ns())
-        transaction.delete_outcomes()
-        if self.state.journal_numbers.has_deletable:
-            transaction.delete_journaled()
+        self._maintenance.stop(transaction)
         transaction.prepare()
         self._store.commit(transaction.changes)
         transaction.publish()
+        self._maintenance.write_remembered()
         acknowledgements = pack_acknowledgements(self.state.retention)
         self._store.set_metadata({**self.clock.metadata(), ACKNOWLEDGED: acknowledgements})

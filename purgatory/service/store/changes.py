@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from purgatory.service.store.rows import StoredOutcome
 
 if TYPE_CHECKING:
+    from purgatory.service.store.remembered import RememberedChanges
     from purgatory.service.store.rows import OperationBatch
 
 # Values of a row of outcomes.
@@ -32,6 +33,7 @@ class Changes:
         "progress",
         "queued_events",
         "queued_extensions",
+        "remembered",
         "replies",
         "spreads",
     )
@@ -51,6 +53,7 @@ class Changes:
         self.delete_outcomes: list[int] = []  # seqs
         self.delete_held: list[str] = []  # keys
         self.delete_replies: list[tuple[str, int]] = []  # session and seq
+        self.remembered: RememberedChanges | None = None
         #: Up to these numbers events and extensions are deleted, since the journal has them.
         self.delete_queued: tuple[int, int] | None = None
 
@@ -60,7 +63,11 @@ class Changes:
     @property
     def has_others(self) -> bool:
         """Whether there is anything but operations, what counts for them, and outcomes."""
-        return self.delete_queued is not None or bool(
+        return self.delete_queued is not None or self.remembered is not None or self._has_other_rows
+
+    @property
+    def _has_other_rows(self) -> bool:
+        return bool(
             self.deadlines
             or self.held
             or self.jobs

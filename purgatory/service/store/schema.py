@@ -97,6 +97,19 @@ CREATE TABLE results ( -- of jobs that are done
     seq INTEGER PRIMARY KEY, -- of the outcome
     result BLOB NOT NULL -- MessagePack
 );
+CREATE TABLE remembered ( -- what has ended, and has an id from a caller, until its time
+    place INTEGER PRIMARY KEY,
+    until_ms INTEGER NOT NULL, -- Unix, minus the metadata's remembered_shift
+    hash INTEGER NOT NULL, -- of the id, 40 bits
+    seq INTEGER NOT NULL, -- of the outcome; 0: a job
+    status BLOB NOT NULL -- MessagePack: an OperationStatus; of a job a JobStatus
+);
+CREATE INDEX remembered_until ON remembered (until_ms);
+CREATE TABLE remembered_shards ( -- entries of RememberedIds, of all rows up to a place
+    shard INTEGER PRIMARY KEY,
+    last_place INTEGER NOT NULL,
+    entries BLOB NOT NULL
+);
 """
 
 

@@ -23,6 +23,7 @@ from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
 from purgatory.service.store.operation_batches import OperationBatches
+from purgatory.service.store.remembered import RememberedTable, quick_checks
 from purgatory.service.store.rows import (
     JournalPosition,
     StoredEvent,
@@ -123,9 +124,10 @@ class Store:
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
         set_up_schema(self._connection, path, files)
-        found = run("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok":
-            raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)
+        for check in quick_checks(self._connection):
+            found = run(check).fetchone()[0]
+            if found != "ok":
+                raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)
 
     def _open_tables(self) -> None:
         connection = self._connection
@@ -136,6 +138,7 @@ class Store:
         self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
         self._jobs = table("jobs", (*StoredJob._fields, "error"))
         self._spreads = table("spreads", StoredSpread._fields)
+        self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
         self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
         self._journal_queue = JournalQueue(connection, limit)
         self._progress = RowInserter("progress", ("number", "key", "value"), limit)
@@ -198,21 +201,22 @@ class Store:
         """Delete, and write what most transactions have none of."""
         if changes.delete_operations:
             self._delete(changes)
-        if changes.deadlines:
-            self._deadlines.write(changes.deadlines)
-        if changes.jobs:
-            self._jobs.write(changes.jobs)
-        if changes.held:
-            self._held.write(changes.held)
+        for table, rows in (
+            (self._deadlines, changes.deadlines),
+            (self._jobs, changes.jobs),
+            (self._held, changes.held),
+            (self._spreads, changes.spreads),
+            (self._replies, changes.replies),
+        ):
+            if rows:
+                table.write(rows)
         if changes.delete_held:
             self._held.delete(changes.delete_held)
-        if changes.spreads:
-            self._spreads.write(changes.spreads)
-        if changes.replies:
-            self._replies.write(changes.replies)
         if changes.delete_replies:
             sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
             self._connection.executemany(sql, changes.delete_replies)
+        if changes.remembered is not None:
+            self.remembered.write(changes.remembered)
         self._journal_queue.write(changes.queued_events, changes.queued_extensions)
         if changes.delete_queued is not None:
             self._journal_queue.delete(*changes.delete_queued)
@@ -252,6 +256,7 @@ class Store:
             self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
             for table in (self._held, self._jobs, self._replies, self._spreads):
                 table.shift_times(by_ms)
+            self.remembered.shift_times(by_ms)
             self._write_metadata(metadata)
 
     def last_numbers(self) -> JournalPosition:

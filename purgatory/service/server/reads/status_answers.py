@@ -138,7 +138,7 @@ def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
     ended = {}
     for start in range(0, len(seqs), MAX_LISTED):
         for outcome, row in store.outcomes_by_seqs(seqs[start : start + MAX_LISTED]):
-            ended[outcome.number] = _ended_status(outcome, row)
+            ended[outcome.number] = ended_status(outcome, row)
     for row, entry in matches:
         if isinstance(entry, PendingOperation):
             yield _pending_status(entry, row.payload)
@@ -177,7 +177,7 @@ def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[Operat
     yield from _pending_statuses(pending, store)
     if ended:
         for outcome, row in store.outcomes_by_seqs(list(ended)):
-            yield _ended_status(outcome, row)
+            yield ended_status(outcome, row)
 
 
 def _pending_statuses(
@@ -206,7 +206,7 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
     )
 
 
-def _ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
+def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
     """Return the state of an operation that has ended."""
     return OperationStatus(
         row.op_id,

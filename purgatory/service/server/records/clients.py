@@ -6,6 +6,7 @@ Used by the store thread alone, but for `ClientRegistry.depths`.
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from purgatory.service.protocol import MADE_UP
 from purgatory.service.server.memory import client_bytes
 
 if TYPE_CHECKING:
@@ -42,10 +43,22 @@ class OutcomeRecord:
     """An outcome of which the database still has the rows.
 
     `seq` is its sequence number, `number` its operation's; `ended_ms` is when it was noticed.
-    `is_job`: it is not sent to its client but, if it expired, leased to a worker.
+    `is_job`: it is not sent to its client but, if it expired, leased to a worker. `unique_ms`: for
+    how long the id is remembered after the end, or MADE_UP. `until_ms`: when that is over; 0: it
+    has not ended, or its id was made up.
     """
 
-    __slots__ = ("client", "ended_ms", "is_job", "number", "op_id", "outcome", "seq")
+    __slots__ = (
+        "client",
+        "ended_ms",
+        "is_job",
+        "number",
+        "op_id",
+        "outcome",
+        "seq",
+        "unique_ms",
+        "until_ms",
+    )
 
     def __init__(
         self,
@@ -64,6 +77,21 @@ class OutcomeRecord:
         self.client: ClientRecord = client
         self.outcome: str = outcome
         self.ended_ms: int = ended_ms
+        self.unique_ms: int = MADE_UP
+        self.until_ms: int = 0
+
+    def end_period(self, unique_ms: int, ended_ms: int) -> None:
+        """Have the id remembered for `unique_ms` after its end."""
+        self.unique_ms = unique_ms
+        if unique_ms >= 0:
+            self.until_ms = ended_ms + unique_ms
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether its id may be used again, though its rows are still there.
+
+        Not before its client has acknowledged the outcome.
+        """
+        return 0 < self.until_ms <= now_ms and self.seq not in self.client.unacknowledged
 
     def at_ms(self, deadline_ms: int) -> int:
         """Return the time of the outcome: the deadline if it expired, however late."""

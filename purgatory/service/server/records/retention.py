@@ -80,6 +80,7 @@ class OutcomeRetention:
 
     def add(self, record: OutcomeRecord) -> None:
         """Keep an outcome that is on disk until its client acknowledges it."""
+        record.end_period(record.unique_ms, record.ended_ms)
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
@@ -91,6 +92,7 @@ class OutcomeRetention:
 
     def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
         """Mark the outcome of a job that is done as acknowledged; that is on disk."""
+        record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
@@ -164,5 +166,6 @@ class OutcomeRetention:
         """Remove what `select_deletable` returned: its rows are gone, its ids may be used again."""
         for record in selected:
             self.acknowledged.popleft()
-            del self._known[record.op_id]
+            if self._known.get(record.op_id) is record:  # else the id is in use again
+                del self._known[record.op_id]
             self.bytes -= outcome_bytes(record.op_id)

@@ -10,6 +10,7 @@ from purgatory.errors import StoreError
 from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_activity import StoreActivity
+from purgatory.service.server.transactions.remembering import Remembering
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.store import Store
 
@@ -43,6 +44,7 @@ class Maintenance:
         #: When what is not urgent is due.
         self.next_ms: int = clock.now_ms()
         self._next_forgetting_ms = self.next_ms
+        self._remembering: Remembering = Remembering(state, store)
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
         """Do what is due. Nothing is deleted before `retry_ms`: the last commit has failed."""
@@ -53,6 +55,7 @@ class Maintenance:
             deletion_ms = retention.next_deletion_ms()
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
                 transaction.delete_outcomes()
+                self._remembering.move(transaction)
         if numbers.has_deletable:
             deletion_ms = numbers.next_deletion_ms()
             if deletion_ms is not None and now_ms >= max(deletion_ms, retry_ms):
@@ -63,11 +66,24 @@ class Maintenance:
             self._record_clock_drift()
         if now_ms >= self._next_forgetting_ms:
             self._forget_replies(transaction, retry_ms)
+        if now_ms >= self._remembering.next_ms:
+            self._remembering.run(transaction, retry_ms)
+
+    def stop(self, transaction: Transaction) -> None:
+        """Delete what may be deleted, in a transaction that is the last one."""
+        transaction.delete_outcomes()
+        self._remembering.move(transaction)
+        if self._state.journal_numbers.has_deletable:
+            transaction.delete_journaled()
+
+    def write_remembered(self) -> None:
+        """Write by what remembered ids are found, after the last transaction. Raises StoreError."""
+        self._remembering.stop()
 
     @property
     def wake_ms(self) -> int:
         """When anything is due."""
-        return min(self.next_ms, self._next_forgetting_ms)
+        return min(self.next_ms, self._next_forgetting_ms, self._remembering.next_ms)
 
     def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
         """Forget old replies, some in each transaction until none is left.

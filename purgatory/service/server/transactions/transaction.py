@@ -229,6 +229,11 @@ class Transaction(OutcomeReceiver):
         self.changes.delete_operations = [record.number for record in self.deleted]
         self.changes.delete_outcomes = [record.seq for record in self.deleted]
 
+    def keep_outcomes(self) -> None:
+        """Delete none of the outcomes that `delete_outcomes` has selected."""
+        self.deleted = []
+        self.changes.delete_operations, self.changes.delete_outcomes = [], []
+
     def delete_journaled(self) -> None:
         """Delete the events and extensions that the journal has; if they are many, some."""
         self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
@@ -278,7 +283,7 @@ class Transaction(OutcomeReceiver):
     def publish(self) -> None:
         """Make it visible: `changes` are on disk. Ends the transaction."""
         self._state.receiver = None
-        retention = self._state.retention
+        retention, remembered = self._state.retention, self._state.remembered
         if self.events.progressed or self.events.spreads_before:
             self.events.publish()
         for operation, record, _, _ in self.outcomes:
@@ -292,6 +297,9 @@ class Transaction(OutcomeReceiver):
             self._state.pending_bytes -= size
         if self.deleted:
             retention.delete(self.deleted)
+            remembered.reserved -= sum(record.unique_ms > 0 for record in self.deleted)
+        if self.changes.remembered is not None:
+            remembered.publish(self.changes.remembered)
         if self._lease_ends is not None:
             self._lease_ends.publish()
         if self.changes.delete_queued is not None:

@@ -1,0 +1,96 @@
+"""RememberedReader: reads what the store remembers of operations and jobs that have ended.
+
+Used by the store thread alone.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from purgatory.service.job_messages import JobStatus
+from purgatory.service.protocol import OperationStatus, OutcomeMessage
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.remembered import RememberedRow
+from purgatory.service.store.store import Store
+
+_decode_operation: Final = msgspec.msgpack.Decoder(OperationStatus).decode
+_decode_job: Final = msgspec.msgpack.Decoder(JobStatus).decode
+
+
+class RememberedOutcome(OutcomeRecord):
+    """An outcome of which the store has a row of remembered ids, at `place`; of a job, its end."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, row: RememberedRow, status: OperationStatus | JobStatus) -> None:
+        is_job = isinstance(status, JobStatus)
+        op_id = status.job_id if isinstance(status, JobStatus) else status.op_id
+        client = ClientRecord(status.client)
+        super().__init__(row.seq, 0, op_id, client, status.state, 0, is_job)
+        self.place: int = row.place
+        self.until_ms = row.until_ms
+
+
+class RememberedReader:
+    """Finds what `store` remembers, for `state`. Methods raise StoreError."""
+
+    def __init__(self, state: ServerState, store: Store) -> None:
+        self._ids = state.remembered
+        self._stamp = state.stamp
+        self._store = store
+
+    def find(self, op_id: str, owner: str | None = None) -> RememberedOutcome | None:
+        """Return what is remembered of an id; None if nothing is, or its period is over.
+
+        `owner`: see `ServerState.find`.
+        """
+        places = self._ids.places(op_id)
+        if not places:
+            return None
+        for row in self._store.remembered.read(places):
+            if row.until_ms > self._stamp.now_ms:
+                found = RememberedOutcome(row, _decoded(row))
+                if found.op_id == op_id and owner in (None, found.client.name):
+                    return found
+        return None
+
+    def operation(self, found: RememberedOutcome) -> OperationStatus | None:
+        """Return the status of an operation; None: it is a job, or was forgotten meanwhile."""
+        status = self._status(found)
+        return status if isinstance(status, OperationStatus) else None
+
+    def job(self, found: RememberedOutcome) -> JobStatus | None:
+        """Return the status of a job; None: it is none, or was forgotten meanwhile."""
+        status = self._status(found)
+        return status if isinstance(status, JobStatus) else None
+
+    def _status(self, found: RememberedOutcome) -> OperationStatus | JobStatus | None:
+        rows = self._store.remembered.read([found.place])
+        return _decoded(rows[0]) if rows else None
+
+    def outcomes(self, records: Sequence[RememberedOutcome]) -> list[OutcomeMessage]:
+        """Return the outcomes of operations, without those that were forgotten meanwhile."""
+        rows = self._store.remembered.read([record.place for record in records])
+        return [_outcome(row) for row in rows if row.seq]
+
+
+def _decoded(row: RememberedRow) -> OperationStatus | JobStatus:
+    return _decode_operation(row.status) if row.seq else _decode_job(row.status)
+
+
+def _outcome(row: RememberedRow) -> OutcomeMessage:
+    status = _decode_operation(row.status)
+    return OutcomeMessage(
+        row.seq,
+        status.op_id,
+        status.state,
+        status.at_ms or 0,
+        status.by_key,
+        status.result,
+        status.kind,
+        status.submitted_ms,
+        status.deadline_ms,
+        status.payload,
+    )

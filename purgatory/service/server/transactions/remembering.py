@@ -1,0 +1,159 @@
+"""Remembering: keeps the store's rows of ids that are remembered, as a part of transactions.
+
+When the rows of what has ended are deleted, and its period lasts, the same transaction writes a row
+of it. Rows whose time is over are deleted in portions. From time to time the entries by which rows
+are found are written, so a start has few to make itself.
+
+Used by the thread that has the store.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from purgatory.errors import StoreError
+from purgatory.service.encoding import encode
+from purgatory.service.server.reads.status_answers import ended_status
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.remembered_ids import SHARDS
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.remembered import RememberedChanges, RememberedRow
+from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: Milliseconds between two looks for rows whose time is over, and between two portions.
+LOOK_MS: Final = 10_000
+PAUSE_MS: Final = 20
+#: Rows that one transaction deletes, and shards that it writes.
+FORGOTTEN: Final = 256
+DUMPED: Final = 8
+# Entries are written when there are so many later rows, and a tenth of all; and, if a server stops,
+# when there are so many.
+_DUMP_AFTER: Final = 100_000
+_DUMP_SHARE: Final = 10
+_DUMP_AT_STOP: Final = 20_000
+_DUMPED_AT_STOP: Final = 256
+# Outcomes that are read at once.
+_CHUNK: Final = 500
+
+
+class Remembering:
+    """Keeps the rows of `store` for the ids that `state` remembers."""
+
+    def __init__(self, state: ServerState, store: Store) -> None:
+        self._state = state
+        self._ids = state.remembered
+        self._store = store
+        #: When `run` has something to do, Unix milliseconds.
+        self.next_ms: int = 0
+        self._dumped_place = self._ids.dumped_place
+        self._shard = SHARDS  # the next to write; SHARDS: none
+        self._dumping_place = 0
+
+    def move(self, transaction: Transaction) -> None:
+        """Write rows of what the transaction deletes, where its period lasts.
+
+        If they cannot be read, the transaction deletes nothing. Raises StoreError if the store is
+        damaged.
+        """
+        now_ms = transaction.clock_ms
+        records = [record for record in transaction.deleted if record.until_ms > now_ms]
+        if not records:
+            return
+        try:
+            rows = list(self._rows(records))
+        except StoreError as error:
+            if error.fatal:
+                raise
+            log.warning("nothing is deleted: %s", error)
+            transaction.keep_outcomes()
+            return
+        changes = self._changes(transaction.changes)
+        changes.rows += rows
+        self._ids.prepare(changes)
+        self.next_ms = min(self.next_ms, now_ms + LOOK_MS)
+
+    def _changes(self, changes: Changes) -> RememberedChanges:
+        if changes.remembered is None:
+            changes.remembered = RememberedChanges()
+        return changes.remembered
+
+    def _rows(self, records: list[OutcomeRecord]) -> Iterator[RememberedRow]:
+        until_ms = {record.seq: record.until_ms for record in records}
+        seqs = [record.seq for record in records if not record.is_job]
+        for start in range(0, len(seqs), _CHUNK):
+            for outcome, row in self._store.outcomes_by_seqs(seqs[start : start + _CHUNK]):
+                status = encode(ended_status(outcome, row))
+                yield self._row(row.op_id, until_ms[outcome.seq], outcome.seq, status)
+
+    def _row(self, op_id: str, until_ms: int, seq: int, status: bytes) -> RememberedRow:
+        ids = self._ids
+        return RememberedRow(ids.next_place(), until_ms, ids.hash_of(op_id), seq, status)
+
+    def run(self, transaction: Transaction, retry_ms: int) -> None:
+        """Delete some rows whose time is over, and write some shards.
+
+        Nothing before `retry_ms`, if that is not 0: the last commit has failed. Raises StoreError
+        if the store is damaged.
+        """
+        now_ms = transaction.clock_ms
+        if retry_ms:
+            self.next_ms = max(now_ms, retry_ms) + PAUSE_MS
+            return
+        try:
+            self._run(transaction, now_ms)
+        except StoreError as error:
+            if error.fatal:
+                raise
+            log.warning("%s", error)
+            self.next_ms = now_ms + LOOK_MS
+
+    def _run(self, transaction: Transaction, now_ms: int) -> None:
+        ids = self._ids
+        due = self._store.remembered.due(now_ms, FORGOTTEN) if ids.count else []
+        if due:
+            changes = self._changes(transaction.changes)
+            changes.deleted += due
+            ids.prepare(changes)
+        if self._is_dump_due(_DUMP_AFTER, _DUMP_SHARE):
+            self._begin_dump()
+        if self._shard < SHARDS:
+            self._dump(self._changes(transaction.changes), DUMPED)
+        if len(due) == FORGOTTEN or self._shard < SHARDS:
+            self.next_ms = now_ms + PAUSE_MS
+        else:
+            self.next_ms = now_ms + LOOK_MS if ids.count else sys.maxsize
+
+    def _is_dump_due(self, after: int, share: int) -> bool:
+        later = self._ids.settled_place - self._dumped_place
+        return self._shard == SHARDS and later >= max(after, self._ids.count // share)
+
+    def _begin_dump(self) -> None:
+        self._shard = 0
+        self._dumping_place = self._ids.settled_place
+
+    def _dump(self, changes: RememberedChanges, count: int) -> None:
+        """Write the next shards. Should the commit fail, rows of them are read at a start."""
+        ids = self._ids
+        end = min(self._shard + count, SHARDS)
+        changes.shards += [
+            (number, ids.settled_place, ids.dump(number)) for number in range(self._shard, end)
+        ]
+        ids.prepare(changes)
+        self._shard = end
+        if end == SHARDS:
+            self._dumped_place = self._dumping_place
+
+    def stop(self) -> None:
+        """Write all entries, if a start would have many to make. Raises StoreError."""
+        if self._shard == SHARDS and not self._is_dump_due(_DUMP_AT_STOP, sys.maxsize):
+            return
+        self._begin_dump()
+        while self._shard < SHARDS:
+            changes = Changes()
+            self._dump(self._changes(changes), _DUMPED_AT_STOP)
+            self._store.commit(changes)

@@ -1,0 +1,133 @@
+"""RememberedTable: the store's rows of what has ended and is remembered, by place.
+
+Rows are appended in the order in which they are written, and deleted by time. `RememberedIds` finds
+a row by its id; its shards are stored here from time to time: a start reads these, and the rows
+that were written later.
+
+Part of `Store`, used by the store thread alone. Nothing here begins or ends a transaction. Reads
+raise StoreError; errors of other methods are SQLite's.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from purgatory.service.store.sqlite_errors import store_errors
+from purgatory.service.store.tables import RowInserter, chunks, placeholders
+
+#: Keys of the metadata: how many rows there are, the last place, and by how much times were moved.
+COUNT: Final = "remembered_count"
+LAST_PLACE: Final = "remembered_place"
+SHIFT: Final = "remembered_shift"
+_SET_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+_CHUNK: Final = 1000
+#: With more rows than that, a start checks all tables but these: it would read gigabytes.
+MAX_CHECKED: Final = 100_000
+
+
+class RememberedRow(NamedTuple):
+    """A row of the table; `until_ms` is Unix milliseconds, `seq` 0 for a job."""
+
+    place: int
+    until_ms: int
+    hash: int
+    seq: int
+    status: bytes | bytearray
+
+
+class RememberedChanges:
+    """What a commit writes of remembered ids: new rows, deleted ones by hash and place, shards.
+
+    `count` and `last_place` are those after the commit.
+    """
+
+    __slots__ = ("count", "deleted", "last_place", "rows", "shards")
+
+    def __init__(self) -> None:
+        self.rows: list[RememberedRow] = []
+        self.deleted: list[tuple[int, int]] = []
+        self.shards: list[tuple[int, int, bytes]] = []
+        self.count: int = 0
+        self.last_place: int = 0
+
+
+class RememberedTable:
+    """The tables of an SQLite connection to the file `where`. `limit`: see `RowInserter`."""
+
+    def __init__(self, connection: sqlite3.Connection, limit: int, where: str) -> None:
+        self._connection = connection
+        self._where = where
+        self._insert = RowInserter("remembered", RememberedRow._fields, limit)
+        self._shift_ms = _meta(connection, SHIFT)
+
+    def write(self, changes: RememberedChanges) -> None:
+        """Write rows and shards, and delete rows."""
+        run = self._connection.execute
+        values: list[Any] = []
+        for place, until_ms, hashed, seq, status in changes.rows:
+            values += (place, until_ms - self._shift_ms, hashed, seq, bytearray(status))
+        if values:
+            self._insert.run(run, values)
+        for places in chunks([place for _, place in changes.deleted]):
+            run(f"DELETE FROM remembered WHERE place IN {placeholders(places)}", places)
+        if changes.shards:
+            sql = "INSERT OR REPLACE INTO remembered_shards VALUES (?, ?, ?)"
+            self._connection.executemany(sql, changes.shards)
+        if changes.rows or changes.deleted:
+            run(_SET_META, (COUNT, changes.count))
+            run(_SET_META, (LAST_PLACE, changes.last_place))
+
+    def read(self, places: Sequence[int]) -> list[RememberedRow]:
+        """Return the rows of some places that exist, the latest first. Raises StoreError."""
+        found: list[RememberedRow] = []
+        with store_errors(self._where, "read"):
+            for chunk in chunks(places):
+                sql = f"SELECT * FROM remembered WHERE place IN {placeholders(chunk)}"
+                found += map(RememberedRow._make, self._connection.execute(sql, chunk))
+        found.sort(reverse=True)
+        return [row._replace(until_ms=row.until_ms + self._shift_ms) for row in found]
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
+        """Return hash and place of at most `limit` rows whose time is over. Raises StoreError."""
+        sql = "SELECT hash, place FROM remembered WHERE until_ms <= ? LIMIT ?"
+        with store_errors(self._where, "read"):
+            return self._connection.execute(sql, (now_ms - self._shift_ms, limit)).fetchall()
+
+    def shift_times(self, by_ms: int) -> None:
+        """Move the times of all rows; the rows are not written: they may be millions."""
+        if _meta(self._connection, COUNT):
+            self._shift_ms += by_ms
+            self._connection.execute(_SET_META, (SHIFT, self._shift_ms))
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many rows there are, and the last place ever given. Raises StoreError."""
+        with store_errors(self._where, "read"):
+            return _meta(self._connection, COUNT), _meta(self._connection, LAST_PLACE)
+
+    def shards(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield number, last place and entries of each stored shard. Raises StoreError."""
+        with store_errors(self._where, "read"):
+            yield from self._connection.execute("SELECT * FROM remembered_shards")
+
+    def entries(self, after: int) -> Iterator[tuple[int, int]]:
+        """Yield hash and place of the rows of later places, in order. Raises StoreError."""
+        sql = "SELECT hash, place FROM remembered WHERE place > ? ORDER BY place"
+        with store_errors(self._where, "read"):
+            cursor = self._connection.execute(sql, (after,))
+            while rows := cursor.fetchmany(_CHUNK):
+                yield from rows
+
+
+def _meta(connection: sqlite3.Connection, key: str) -> int:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return row[0] if row else 0
+
+
+def quick_checks(connection: sqlite3.Connection) -> list[str]:
+    """Return the statements that look for damage; without the rows here, if they are too many."""
+    if _meta(connection, COUNT) <= MAX_CHECKED:
+        return ["PRAGMA quick_check(1)"]
+    sql = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+    tables = {name for (name,) in connection.execute(sql)} | {"sqlite_schema"}
+    checked = sorted(tables - {"remembered", "remembered_shards"})
+    return [f"PRAGMA quick_check('{name}')" for name in checked]
