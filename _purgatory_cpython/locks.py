@@ -51,6 +51,18 @@ else:
     new_lock: Final[Callable[[], threading.Lock]] = threading.Lock
     new_rlock: Final[Callable[[], threading.RLock]] = threading.RLock
 
+
+def freed_at_exit(lock: Any) -> Any:
+    """Return the lock; at the interpreter's exit, free it first if a thread holds it.
+
+    Daemon threads run no more then, and keep the locks that they hold: a `__del__` would wait for
+    ever. What such a lock guards must bear that a call ends half-way, as after an interrupt.
+    """
+    if sys.is_finalizing() and lock.locked():
+        lock._at_fork_reinit()
+    return lock
+
+
 new_hot_lock: Final[Callable[[], AbstractContextManager[Any]]] = (
     threading.Lock if COMPILED else new_lock
 )

@@ -12,7 +12,7 @@ from warnings import warn
 from weakref import WeakSet
 
 from _purgatory_cpython import fork
-from _purgatory_cpython.locks import new_lock
+from _purgatory_cpython.locks import freed_at_exit, new_lock
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
 from mq.errors import ZMQError
@@ -88,7 +88,7 @@ class Context(OptionAttributes, Generic[S]):
         """Return the one context a process needs; a new one if that was closed, or after a fork."""
         found: Any = cls._current()
         if found is None:
-            with cls._instance_lock.lock:
+            with freed_at_exit(cls._instance_lock.lock):
                 found = cls._current()
                 if found is None:
                     found = cls(io_threads=io_threads)

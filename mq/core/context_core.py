@@ -22,7 +22,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from _purgatory_cpython import fork
-from _purgatory_cpython.locks import new_lock
+from _purgatory_cpython.locks import freed_at_exit, new_lock
 from _purgatory_cpython.threads import InterruptibleEvent
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core.endpoints import Endpoints
@@ -88,7 +88,7 @@ class SocketSlots:
         """
         socket = None
         try:
-            with self.lock:
+            with freed_at_exit(self.lock):
                 check()
                 socket = make(next(self._numbers))
                 self._sockets[socket.slot] = socket
@@ -107,7 +107,7 @@ class SocketSlots:
         """
         freed = InterruptibleEvent()
         try:
-            with self.lock:
+            with freed_at_exit(self.lock):
                 if not any(socket.closed for socket in self._sockets.values()):
                     return False
                 self._waiting.add(freed)

@@ -87,8 +87,9 @@ class YPipe(Generic[T]):
         if lock is None:
             awake = self._publish(limit)
         else:
-            with lock:
-                awake = self._publish(limit)
+            with lock:  # and no call, in which a daemon thread may stop for good at exit
+                awake = self._c != ASLEEP
+                self._c = limit
         self._w = limit
         return awake
 
@@ -108,8 +109,13 @@ class YPipe(Generic[T]):
         lock = self._lock
         if lock is None:
             return self._prefetch(front)
-        with lock:
-            return self._prefetch(front)
+        with lock:  # as in flush
+            flushed = self._c
+            if flushed in (ASLEEP, front):
+                self._c = ASLEEP
+                return False
+            self._r = flushed
+            return True
 
     def _prefetch(self, front: i64) -> bool:
         flushed = self._c

@@ -112,3 +112,73 @@ def test_sockets_of_asyncio():
     scene = "self.loop.run_until_complete(receive(self.async_pull))"
     assert run(scene) == ["ContextTerminated", "returned"]
     assert run("self.async_context.destroy()") == ["returned"]
+
+
+# A daemon thread holds each lock that threads take for a moment: it was in such a call at exit.
+FROZEN = '''
+import sys, threading
+import mq as zmq
+
+# With globals of its own: a frame that stays refers to them for ever.
+exec("""def stop_inside(locks, inside, for_ever):
+    for lock in locks:
+        lock.acquire()
+    inside.set()
+    for_ever.wait()
+""", apart := {})
+
+class Last:
+    def __init__(self):
+        self.context = zmq.Context()
+        self.pull = self.context.socket(zmq.PULL)
+        self.push = self.context.socket(zmq.PUSH)
+        self.pull.bind("inproc://a")
+        self.push.connect("inproc://a")
+        self.push.connect("inproc://later")
+        core = self.context._core
+        [far] = core.endpoints._pending["later"]
+        instance_lock = zmq.Context._instance_lock.lock
+        self.locks = core.endpoints._lock, core.slots.lock, far.peer.pending.lock, instance_lock
+        inside = threading.Event()
+        arguments = self.locks, inside, threading.Event()
+        threading.Thread(target=apart["stop_inside"], args=arguments, daemon=True).start()
+        inside.wait()
+
+    def __del__(self):
+        assert sys.is_finalizing()
+        assert all(lock.locked() for lock in self.locks)
+        {scene}
+        self.push.close(0)
+        self.pull.close()
+        self.context.term()
+        print("returned", flush=True)
+
+last = Last()
+'''
+
+
+@pytest.mark.parametrize(
+    "scene",
+    [
+        "self.pull.bind('inproc://b')",
+        "self.pull.bind('inproc://later')",
+        "self.pull.unbind('inproc://a')",
+        "self.push.connect('inproc://a')",
+        "self.push.connect('inproc://c')",
+        "self.push.disconnect('inproc://a')",
+        "self.push.disconnect('inproc://later')",
+        "self.context.socket(zmq.REP).close()",
+        "self.context.destroy(0)",
+        "zmq.Context.instance()",
+    ],
+)
+def test_a_lock_of_a_thread_that_runs_no_more(scene):
+    """A call at exit does not wait for a daemon thread that has stopped within another call."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FROZEN.replace("{scene}", scene)],
+        timeout=20,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("returned\n", "")

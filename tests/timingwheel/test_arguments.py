@@ -1,58 +1,12 @@
 """Numbers that compare, convert and print themselves as they like are plain numbers here."""
 
-from datetime import timedelta
-from enum import IntEnum
-
 import numpy as np
 import pytest
 
+from tests.testing.odd_numbers import BAD_DELAYS, HALVES, TWOS, LyingFloat, LyingInt
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 from timingwheel.arguments import MAX_COUNT, check_count, plain_number
 from timingwheel.clocks.duration import to_ms, to_ns
-
-
-class Lies:
-    """Whose comparisons return what is no bool, and whose arithmetic is wrong."""
-
-    def _answer(self, *_):
-        return np.bool_(0)
-
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _answer
-    __mul__ = __rmul__ = __add__ = __radd__ = __floordiv__ = __neg__ = _answer
-    __hash__ = None
-
-
-class LyingFloat(Lies, float):
-    def __float__(self):
-        return -1.0
-
-    def __repr__(self):
-        return "lying"
-
-
-class LyingInt(Lies, int):
-    def __int__(self):
-        return -1
-
-    __index__ = __int__
-
-
-class LyingDelta(Lies, timedelta):
-    pass
-
-
-class Count(IntEnum):
-    TWO = 2
-
-
-HALVES = [np.float64(0.5), LyingFloat(0.5), LyingDelta(seconds=0.5)]
-BAD_DELAYS = [
-    *[np.float64(value) for value in (-0.5, float("nan"), float("inf"), 1e300)],
-    *[LyingFloat(value) for value in (-1, float("nan"))],
-    LyingInt(-1),
-    LyingDelta(seconds=-1),
-]
-TWOS = [LyingInt(2), Count.TWO]
 
 
 class TestPlainNumber:

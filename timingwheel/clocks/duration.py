@@ -31,6 +31,7 @@ MAX_DELAY_S: Final = 2**62 // 1000
 # Floats from 0 up to here take the fast path; NaN and infinity do not. Below 2**52 ns a float tells
 # any two neighbouring nanoseconds apart.
 FAST_PATH_MAX_S: Final = 4e6
+FAST_PATH_MAX_WHOLE_S: Final = 4_000_000  # and so do ints
 
 
 @overload
@@ -48,6 +49,9 @@ def to_ns(delay: object, name: str = "delay") -> i64:
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ns: i64 = int(delay * 1e9)
         return delay_ns if float(delay_ns) / 1e9 >= delay else delay_ns + 1
+    if type(delay) is int and 0 <= delay < FAST_PATH_MAX_WHOLE_S:
+        whole_s: i64 = delay
+        return whole_s * NS_PER_S
     return delay_to_ns(name, delay)
 
 

@@ -132,7 +132,7 @@ class LaterCalls:
     ) -> Submission:
         """Check and pack an operation; without an `op_id` it has none yet."""
         watch_keys = distinct_keys(tuple([checked_text(key, "key") for key in keys]))
-        check_need(need, len(watch_keys))
+        need = check_need(need, len(watch_keys))
         texts = cast("tuple[str, ...]", watch_keys)
         timeout_ms = to_ms(timeout)
         kind = checked_text(kind, "kind")

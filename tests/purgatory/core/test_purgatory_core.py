@@ -17,6 +17,7 @@ from purgatory import (
     PurgatoryError,
 )
 from purgatory.metrics import MetricsError
+from tests.testing.odd_numbers import LyingFloat, LyingInt
 from tests.testing.purgatory_harness import (
     PurgatoryHarness,
     Recorder,
@@ -341,23 +342,6 @@ class TestKeyed:
         assert harness.purgatory.watched == 0
         harness.purgatory.try_complete_else_watch(op, ["a", "b", "c"])
         assert harness.purgatory.watched == 3
-
-
-class LyingFloat(float):
-    """A float whose comparisons return no bool, as numpy's do, and no truth."""
-
-    def __lt__(self, other):
-        return np.bool_(0)
-
-    __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __lt__
-    __hash__ = None
-
-
-class LyingInt(int):
-    """An int of that kind."""
-
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = LyingFloat.__lt__
-    __hash__ = None
 
 
 class TestNumbers:

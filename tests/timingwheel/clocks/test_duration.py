@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from timingwheel.clocks.duration import (
     FAST_PATH_MAX_S,
+    FAST_PATH_MAX_WHOLE_S,
     MAX_DELAY_NS,
     MAX_DELAY_S,
     seconds_to_ns,
@@ -126,6 +127,12 @@ def test_both_paths_agree_around_whole_microseconds(us):
 def test_integers_are_exact(seconds):
     """No digit of a large int is lost, as a float would lose it."""
     assert to_ns(seconds) == seconds * 10**9
+
+
+@pytest.mark.parametrize("seconds", [0, 1, FAST_PATH_MAX_WHOLE_S - 1, FAST_PATH_MAX_WHOLE_S])
+def test_the_fast_path_of_integers_agrees_with_the_checked_one(seconds):
+    """Where the fast path ends, ints are converted as before."""
+    assert to_ns(seconds) == seconds_to_ns("delay", seconds) == seconds * 10**9
 
 
 @pytest.mark.parametrize(

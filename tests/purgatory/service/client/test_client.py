@@ -24,6 +24,7 @@ from purgatory.service import (
 from purgatory.service.client import client as client_module
 from purgatory.service.encoding import decode_request, encode
 from purgatory.service.protocol import OLDEST_VERSION, VERSION, Failure, Hello
+from tests.testing.odd_numbers import BAD_DELAYS, HALVES, TWOS
 from tests.testing.purgatory_harness import HANG
 
 
@@ -454,3 +455,54 @@ def test_a_silent_server(connect):
         start = time.monotonic()
         client.close()
         assert time.monotonic() - start < HANG
+
+
+class TestNumbers:
+    """Any float, int or timedelta will do, whatever its comparisons return."""
+
+    @pytest.mark.parametrize("half", HALVES)
+    def test_durations(self, server, connect, half):
+        """Each argument that is a duration counts as its value, compiled as interpreted."""
+        client = connect(server, name="jobs", timeout=10)
+        future = client.defer("a", timeout=half)
+        assert client.extend(future, half)
+        assert client.submit("b", timeout=half, op_id="submitted").op_id == "submitted"
+        client.complete("held", 1, hold=half)
+        client.schedule(half, kind="mail", job_id="mail-1")
+        client.flush(half)
+        assert client.defer("held").result(HANG) == 1
+        with pytest.raises(OperationExpired):
+            future.result(HANG)
+        client.close(half)
+        connect(server, timeout=half).flush()
+
+    @pytest.mark.parametrize("half", [value for value in HALVES if isinstance(value, float)])
+    def test_seconds(self, server, connect, half):
+        """The seconds after which a connection is lost may be any float."""
+        client = connect(server, lost_after=half)
+        assert client.complete("k") == 0
+
+    @pytest.mark.parametrize("two", TWOS)
+    def test_counts(self, server, connect, two):
+        """Counts and limits are ints of any class."""
+        client = connect(server)
+        futures = [client.defer("a", "b", need=two) for _ in range(3)]
+        client.flush()
+        assert client.complete("a", 1, limit=two) == client.complete("b", 2, limit=two) - 2 == 0
+        assert [future.result(HANG) for future in futures[:two]] == [{"a": 1, "b": 2}] * 2
+        assert not futures[2].done()
+        assert len(list(client.list(limit=two))) == 2
+
+    @pytest.mark.parametrize("value", BAD_DELAYS)
+    def test_bad_values(self, server, connect, value):
+        """A negative one is refused even if it says that it is not; the client goes on."""
+        client = connect(server)
+        for call in (
+            lambda: client.defer("k", timeout=value),
+            lambda: client.complete("k", hold=value),
+            lambda: client.schedule(value, kind="mail"),
+            lambda: client.flush(value),
+        ):
+            with pytest.raises(ValueError, match="is"):
+                call()
+        assert client.complete("k") == 0
