@@ -25,6 +25,7 @@ from purgatory.service.protocol import (
     Query,
     Raw,
     Submission,
+    SubmissionOptions,
     Submit,
     TimeoutExtension,
     Work,
@@ -389,9 +390,17 @@ def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
     )
 
 
-def job(op_id, *keys, timeout_ms=1000, kind="", payload=None):
-    """Return the submission of a job."""
-    return operation(op_id, *keys, timeout_ms=timeout_ms, need=0, kind=kind, payload=payload)
+def job(op_id, *keys, timeout_ms=1000, kind="", payload=None, **options):
+    """Return the submission of a job; its key is its id, as of a job without `unless`.
+
+    `options`: fields of `SubmissionOptions`.
+    """
+    made = operation(
+        op_id, *(keys or (op_id,)), timeout_ms=timeout_ms, need=0, kind=kind, payload=payload
+    )
+    if options:
+        made.options = SubmissionOptions(**options)
+    return made
 
 
 def result(outcome):

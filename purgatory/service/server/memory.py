@@ -18,6 +18,9 @@ PROCESS_BYTES: Final = 224 << 20
 REPLIES_SHARE: Final = 8
 #: A job that is due takes as many, beside its outcome.
 JOB_BYTES: Final = 600
+# What a job takes from its submission until it is forgotten: itself, and its places in the orders.
+_JOB_LIFE_BYTES: Final = 600
+_TAG_BYTES: Final = 200
 _OPERATION_BYTES: Final = 950  # with its timer, and its entries by id and by number
 _KEY_BYTES: Final = 200  # with its entry in the watch lists
 _VALUE_BYTES: Final = 200
@@ -41,6 +44,14 @@ def operation_bytes(op_id: str, kind: str, keys: Sequence[str]) -> int:
     size = _OPERATION_BYTES + text_bytes(op_id) + len(kind)
     for key in keys:
         size += _KEY_BYTES + text_bytes(key)
+    return size
+
+
+def job_bytes(tags: Sequence[str]) -> int:
+    """Return the bytes of a job beside its operation or outcome, until it is forgotten."""
+    size = _JOB_LIFE_BYTES
+    for tag in tags:
+        size += _TAG_BYTES + text_bytes(tag)
     return size
 
 

@@ -16,10 +16,11 @@ from prometheus_client import CollectorRegistry
 from purgatory.errors import StoreError
 from purgatory.service.server.clock import NS_PER_MS, ClockSources, ServiceClock
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
-from purgatory.service.server.leases.due_job import DueJob
-from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
+from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
+from purgatory.service.server.memory import StoredMemoryCheck, job_bytes, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.job_record import CANCELLED, DONE, READY, JobRecord
+from purgatory.service.server.records.operation import PendingOperation, new_job
 from purgatory.service.server.records.remembered_ids import (
     MAX_REMEMBERED,
     REMEMBER_MS,
@@ -31,6 +32,7 @@ from purgatory.service.server.records.spreads import Spread, SpreadRequest
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.rows import (
     JobState,
+    StoredJob,
     StoredOperation,
     StoredOutcome,
     StoredSpread,
@@ -149,29 +151,41 @@ def _load_operations(
 ) -> None:
     """Read operations in order of their numbers, and with each its outcome or its progress."""
     progress = _read_progress(store)
-    jobs: list[tuple[OutcomeRecord, str]] = []
+    jobs: list[OutcomeRecord] = []
+    stored = {job.seq: job for job in store.jobs()}
     for count, row in enumerate(store.operations()):
         if count % _CHUNK == 0:
             memory.check(state.memory_bytes)
-        if row.op_id in state.known:
+        outcome = outcomes.pop(row.number, None)
+        is_dropped = outcome is not None and _is_dropped(stored.get(outcome.seq))
+        if row.op_id in state.known and not is_dropped:
             raise ValueError(f"operation {row.op_id!r} is there twice")
         client = state.clients.record(sys.intern(row.client))
         client.count += 1
-        outcome = outcomes.pop(row.number, None)
         if outcome is None:
             operation = _pending_operation(row, client, state.clock.now_ns())
             operation.values = progress.pop(row.number, None)
             state.watch(operation, row.keys)
             state.pending_bytes += operation.all_bytes()
+            operation.options = row.options
+            if not row.need:
+                operation.job = job = new_job(operation)
+                state.jobs.bytes += job_bytes(job.tags)
+                state.jobs.add(job)
         else:
             record = _outcome_record(row, client, outcome, moved)
-            state.known[row.op_id] = record
-            if record.is_job:
-                jobs.append((record, sys.intern(row.kind)))
+            if not is_dropped:
+                state.known[row.op_id] = record
+            if record.job is not None:
+                jobs.append(record)
             else:
                 state.retention.add(record)
-    load_jobs(state, store, jobs)
+    load_jobs(state, stored, jobs)
     memory.check(state.memory_bytes)
+
+
+def _is_dropped(job: StoredJob | None) -> bool:
+    return job is not None and job.state == JobState.DROPPED
 
 
 def _load_remembered(ids: RememberedIds, store: Store) -> None:
@@ -263,7 +277,12 @@ def _outcome_record(
     is_old = outcome.seq <= moved.outcomes
     ended_ms = moved.at_ms if is_old else outcome.at_ms + outcome.lateness_ms
     name = outcome.outcome
-    return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, not row.need)
+    job = None
+    if not row.need:
+        kind = sys.intern(row.kind)
+        job = JobRecord(row.number, row.op_id, client.name, kind, row.deadline_ms, row.options)
+        job.keys = row.keys
+    return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, job)
 
 
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
@@ -321,22 +340,48 @@ def begin_epoch(store: Store, now_ms: int) -> int:
     return epoch
 
 
-def load_jobs(state: "ServerState", store: Store, due: list[tuple[OutcomeRecord, str]]) -> None:
-    """Add jobs that are due, outcomes with the jobs' kinds, as the store knows them."""
-    stored = {job.seq: job for job in store.jobs()}
-    done: list[tuple[int, OutcomeRecord]] = []
-    for record, kind in sorted(due, key=lambda one: one[0].seq):
+def load_jobs(state: "ServerState", stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:
+    """Add jobs that have been due, or were cancelled before; `stored`: what is known, by `seq`."""
+    ended: list[tuple[int, OutcomeRecord]] = []
+    for record in sorted(due, key=lambda one: one.seq):
+        job = record.job
+        assert job is not None
         state.retention.add_job(record)
         known = stored.get(record.seq)
         if record.outcome != "expired":
-            done.append((record.ended_ms, record))
-        elif known is None:
-            state.leases.add(DueJob(record, kind))
-        elif known.state in (JobState.DONE, JobState.CANCELLED, JobState.CANCELLING):
-            done.append((known.at_ms, record))
-        elif known.state == JobState.DEAD:
-            state.leases.add_dead(DueJob(record, kind, known.attempts))
+            job.state = CANCELLED
+            ended.append((record.ended_ms, record))
+        elif known is not None and known.state in _ENDED:
+            job.state = _ENDED[known.state]
+            ended.append((known.at_ms, record))
         else:
-            state.leases.add(DueJob(record, kind, known.attempts), known.at_ms)
-    for at_ms, record in sorted(done, key=lambda one: one[0]):
+            job.state = READY
+        if state.known.get(record.op_id) is record:
+            state.jobs.bytes += job_bytes(job.tags)
+            state.jobs.add(job)
+        if job.is_alive:
+            _load_due(state, record, known)
+    for at_ms, record in sorted(ended, key=lambda one: one[0]):
         state.retention.end_job(record, at_ms)
+
+
+# Of a job that was cancelled while it ran nothing is heard any more.
+_ENDED: Final[dict[int, int]] = {
+    JobState.DONE: DONE,
+    JobState.CANCELLED: CANCELLED,
+    JobState.CANCELLING: CANCELLED,
+    JobState.DROPPED: CANCELLED,
+}
+
+
+def _load_due(state: ServerState, record: OutcomeRecord, known: StoredJob | None) -> None:
+    """Add a job that is due to those that are leased."""
+    if known is None:
+        state.leases.add(due_job_of(record))
+    elif known.state == JobState.DEAD:
+        state.leases.add_dead(due_job_of(record, known.attempts))
+    else:
+        due = due_job_of(record, known.attempts, known.at_ms)
+        if not known.at_ms:  # it was dead before
+            due.start_within_ms = ANY_TIME
+        state.leases.add(due, known.at_ms)

@@ -35,6 +35,7 @@ from purgatory.service.protocol import (
     Known,
     Refusal,
     Request,
+    SubmissionOptions,
     Submit,
     Submitted,
     Welcome,
@@ -45,6 +46,7 @@ from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
 from purgatory.service.server.memory import (
     held_bytes,
+    job_bytes,
     operation_bytes,
     spread_bytes,
     value_bytes,
@@ -52,11 +54,13 @@ from purgatory.service.server.memory import (
 from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.spreads import SpreadRequest
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues, shown
+from purgatory.service.store.rows import Options
 from purgatory.service.store.store import Store
 
 #: Carries out a request in the open transaction; returns the answer, which is remembered.
@@ -307,19 +311,25 @@ class RequestHandler:
         outcomes: list[OutcomeRecord] = []
         total = transaction.total
         for index, submission in enumerate(request.operations):
-            values: SubmissionValues = astuple(submission)[:6]
+            fields = astuple(submission)
+            values: SubmissionValues = fields[:6]
             before = all_known.get(values[0])
             # By name: a client that was idle has a new record now.
             if before is not None and before.client.name == client.name:
                 _add_known(index, before, known, outcomes)
                 continue
+            options: Options | None = None
             refusal = self._validator.check_submission(submission, values, client, total, before)
+            if refusal is None and fields[6] is not None:
+                values, options = _with_options(values, fields[6], transaction.now_ms)
+                refusal = self._validator.check_options(values, options)
             if refusal is None:
                 size = operation_bytes(values[0], values[4], values[1])
-                if size <= left:
-                    transaction.submit(client, values, size)
+                life = 0 if values[3] else job_bytes(() if options is None else options.tags)
+                if size + life <= left:
+                    transaction.submit(client, values, size, options)
                     total += 1
-                    left -= size
+                    left -= size + life
                     continue
                 refusal = self._too_much("an operation", size)
             refused.append(Refusal(index, refusal.code, str(refusal)))
@@ -391,6 +401,18 @@ def _encoded(replies: list[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:
     return [(route, encode(reply)) for route, reply in replies]
 
 
+def _with_options(
+    values: SubmissionValues, said: SubmissionOptions, now_ms: int
+) -> tuple[SubmissionValues, Options]:
+    """Return the values of a submission, with the timeout that `due_ms` says; and the options."""
+    op_id, keys, timeout_ms, need, kind, payload = values
+    if said.due_ms is not None and need == 0:
+        timeout_ms = max(0, said.due_ms - now_ms)
+    tags = tuple(dict.fromkeys(said.tags))
+    options = Options(said.unique_ms, tags, said.priority, said.start_within_ms)
+    return (op_id, keys, timeout_ms, need, kind, payload), options
+
+
 def _add_known(
     index: int,
     entry: PendingOperation | OutcomeRecord,
@@ -398,9 +420,10 @@ def _add_known(
     outcomes: list[OutcomeRecord],
 ) -> None:
     """Add the state of a known operation of a submit, and its outcome if it has ended."""
-    if isinstance(entry, OutcomeRecord):
+    if entry.job is not None:
+        known.append(Known(index, OUTCOMES_OF_JOBS[entry.job.state]))
+    elif isinstance(entry, OutcomeRecord):
         known.append(Known(index, entry.outcome))
-        if not entry.is_job:
-            outcomes.append(entry)
+        outcomes.append(entry)
     else:
         known.append(Known(index, "pending"))

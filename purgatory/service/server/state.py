@@ -21,6 +21,7 @@ from purgatory.core.purgatory import Purgatory
 from purgatory.core.purgatory_core import parts_of
 from purgatory.core.submission import submit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS, Stamp, TransactionClock
+from purgatory.service.server.jobs.job_index import JobIndex
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SHARE
@@ -129,7 +130,9 @@ class ServerState:
         #: What has ended and is not in `known` any more, but in the store until its time.
         self.remembered: RememberedIds = RememberedIds()
         self.clients: ClientRegistry = ClientRegistry()
-        self.retention: OutcomeRetention = OutcomeRetention(self.known, self.clients)
+        #: All jobs, as they are on disk.
+        self.jobs: JobIndex = JobIndex()
+        self.retention: OutcomeRetention = OutcomeRetention(self.known, self.clients, self.jobs)
         #: The last numbers given, to an operation and to an outcome. A rolled back transaction does
         #: not give them back: it leaves a gap.
         self.last_number = 0
@@ -144,6 +147,7 @@ class ServerState:
         #: An event for more operations than that is a spread, and ends so many in a transaction.
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
+        self.leases.observer = self.jobs
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
@@ -169,6 +173,7 @@ class ServerState:
             + self.pending_bytes
             + self.retention.bytes
             + JOB_BYTES * len(self.leases.by_number)
+            + self.jobs.bytes
             + self.held.bytes
             + self.replies.bytes
             + self.remembered.memory_bytes

@@ -18,6 +18,7 @@ from purgatory.service.errors import (
     TooManyKeys,
     TooManyPending,
 )
+from purgatory.service.job_messages import PRIORITIES
 from purgatory.service.protocol import (
     Completion,
     KeyFailure,
@@ -25,6 +26,7 @@ from purgatory.service.protocol import (
     Submission,
 )
 from purgatory.service.server.records.clients import ClientRecord
+from purgatory.service.store.rows import Options
 
 #: The fields of a `Submission`, read at once: reading a field of a msgspec struct is a call.
 SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
@@ -98,6 +100,30 @@ class RequestValidator:
         except Refused as refusal:
             return refusal
         return None
+
+    def check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
+        """Return why the options of a submission are refused; None if they are not."""
+        _, _, timeout_ms, need, _, _ = values
+        within_ms = options.start_within_ms
+        try:
+            self.check_timeout(timeout_ms, "due_ms, from now,")
+            if need and (options.tags or options.priority or within_ms is not None):
+                raise Malformed("tags, priority and start_within_ms are for jobs: those of need 0")
+            if options.priority not in PRIORITIES:
+                raise Malformed(f"priority is {options.priority}; expected -10 to 10")
+            if within_ms is not None:
+                self.check_timeout(within_ms, "start_within_ms")
+            self.check_tags(options.tags)
+        except Refused as refusal:
+            return refusal
+        return None
+
+    def check_tags(self, tags: tuple[str, ...]) -> None:
+        """Check the tags of a job."""
+        if len(tags) > self.limits.keys:
+            raise TooManyItems(f"{len(tags)} tags; expected at most {self.limits.keys}")
+        for tag in tags:
+            self.check_text(tag)
 
     def check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> None:
         """Check a timeout, or another time that may be as long."""

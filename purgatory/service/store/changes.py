@@ -35,6 +35,7 @@ class Changes:
         "queued_extensions",
         "remembered",
         "replies",
+        "results",
         "spreads",
     )
 
@@ -46,6 +47,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.replies: list[Any] = []
+        self.results: list[Any] = []  # of jobs
         self.spreads: list[Any] = []
         self.queued_events: list[Any] = []  # for the journal
         self.queued_extensions: list[Any] = []
@@ -72,6 +74,7 @@ class Changes:
             or self.held
             or self.jobs
             or self.replies
+            or self.results
             or self.spreads
             or self.queued_events
             or self.queued_extensions

@@ -11,12 +11,13 @@ are SQLite's.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
-from purgatory.service.store.rows import OperationBatch, StoredOperation
+from purgatory.service.store.rows import OperationBatch, Options, StoredOperation
 from purgatory.service.store.tables import chunks, placeholders
 
 #: The tables; see `purgatory.service.store.store`.
@@ -48,6 +49,7 @@ class _PackedOperation(msgspec.Struct, array_like=True, gc=False):
     kind: str = ""
     payload: Raw = Raw(b"\xc0")
     submitted_offset_ms: int = 0  # its submission minus the batch's
+    options: Options | None = None
 
 
 class _Row(NamedTuple):
@@ -80,6 +82,7 @@ class _Row(NamedTuple):
             packed.need,
             tuple(dict.fromkeys(packed.keys)),
             None if payload == b"\xc0" else payload,
+            packed.options,
         )
 
 
@@ -227,4 +230,9 @@ class OperationBatches:
                 if number in unmoved:
                     operation.submitted_offset_ms -= by_ms
             sql = "UPDATE batches SET operations = ? WHERE first = ?"
-            run(sql, (_encode(operations), row.first))
+            run(sql, (_encode([_values(one) for one in operations]), row.first))
+
+
+def _values(operation: _PackedOperation) -> Any:
+    """Return what is written: options only if there are any, as older programs expect."""
+    return astuple(operation)[:-1] if operation.options is None else operation

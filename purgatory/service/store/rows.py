@@ -6,14 +6,30 @@ Immutable values; any thread.
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 #: The units of an event that counts for any number of operations.
 UNLIMITED: Final = -1
+
+
+class Options(Struct, array_like=True, gc=False, frozen=True):
+    """What was said of an operation besides: see `protocol.SubmissionOptions`.
+
+    `unique_ms`: for how long the id is remembered after the end. The rest is of jobs; tags are
+    distinct.
+    """
+
+    unique_ms: int
+    tags: tuple[str, ...] = ()
+    priority: int = 0
+    start_within_ms: int | None = None
 
 
 class OperationBatch(NamedTuple):
     """Operations to be written, numbered from `first` on, of one client and one moment.
 
-    `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload].
+    `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload];
+    with [..., 0, options] if there are options.
     """
 
     first: int
@@ -34,6 +50,7 @@ class StoredOperation(NamedTuple):
     need: int
     keys: tuple[str, ...]
     payload: bytes | None
+    options: Options | None = None
 
 
 class StoredOutcome(NamedTuple):
@@ -93,6 +110,7 @@ class JobState(IntEnum):
     DEAD = 2  # given up
     CANCELLING = 3  # its handler runs, and no other attempt will; a restart makes it cancelled
     CANCELLED = 4
+    DROPPED = 5  # forgotten: its id is free
 
 
 class StoredJob(NamedTuple):

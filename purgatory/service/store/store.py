@@ -137,6 +137,7 @@ class Store:
         self._deadlines = table("deadlines", ("number", "deadline_ms"), ("deadline_ms",))
         self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
         self._jobs = table("jobs", (*StoredJob._fields, "error"))
+        self._results = table("results", ("seq", "result"), ())
         self._spreads = table("spreads", StoredSpread._fields)
         self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
         self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
@@ -204,6 +205,7 @@ class Store:
         for table, rows in (
             (self._deadlines, changes.deadlines),
             (self._jobs, changes.jobs),
+            (self._results, changes.results),
             (self._held, changes.held),
             (self._spreads, changes.spreads),
             (self._replies, changes.replies),
@@ -225,6 +227,7 @@ class Store:
         run = self._connection.execute
         self._deadlines.delete(changes.delete_operations)
         self._jobs.delete(changes.delete_outcomes)
+        self._results.delete(changes.delete_outcomes)
         run(_SET_META, (_LAST, self._last_operation()))
         self._batches.delete(changes.delete_operations)
         for numbers in chunks(changes.delete_operations):
@@ -364,6 +367,17 @@ class Store:
         with store_errors(self._where, "read"):
             rows = self._jobs.select_keys(seqs, columns)
             return {seq: (at_ms, error) for seq, at_ms, error in rows}
+
+    def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
+        """Return the results of jobs that are done, by `seq`, where there are any."""
+        with store_errors(self._where, "read"):
+            return dict(self._results.select_keys(seqs))
+
+    def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
+        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+        columns = (*StoredJob._fields, "error")
+        with store_errors(self._where, "read"):
+            return {seq: tuple(row) for seq, *row in self._jobs.select_keys(seqs, columns)}
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""

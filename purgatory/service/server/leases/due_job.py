@@ -98,6 +98,21 @@ class DueJob:
         return self.due_ms + self.start_within_ms
 
 
+def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) -> DueJob:
+    """Make a due job of the outcome of a job; `moved_ms`: when it is due, if it was moved."""
+    job = record.job
+    assert job is not None
+    within_ms = None if job.options is None else job.options.start_within_ms
+    return DueJob(
+        record,
+        job.kind,
+        attempts,
+        due_ms=moved_ms or job.due_ms,
+        priority=job.priority,
+        start_within_ms=ANY_TIME if within_ms is None else within_ms,
+    )
+
+
 class JobObserver:
     """Hears of each job whose state has changed."""
 

@@ -96,6 +96,8 @@ class LeaseEnds:
             job.begun_ms = self._now_ms
         if end.how == How.DONE:
             self._write(job, JobState.DONE, job.attempts + 1, self._now_ms, "")
+            if len(end.result) > 1:  # not nil
+                self._changes.results += (job.record.seq, bytearray(end.result))
             self._effects.append(partial(self._forget, job))
         else:
             self._fail(job, end.delay_ms, end.error)
@@ -147,8 +149,8 @@ class LeaseEnds:
         if job is None or not self._begin(job):
             return False
         if drop:
-            self._write(job, JobState.DONE, job.attempts, self._now_ms, "")
-            self._effects.append(partial(self._forget, job))
+            self._write(job, JobState.DROPPED, job.attempts, self._now_ms, "")
+            self._effects.append(partial(self._drop, job))
         else:
             self._write(job, JobState.WAITING, 0, 0, "")
             self._effects.append(partial(self._leases.revive, job))
@@ -196,6 +198,10 @@ class LeaseEnds:
     def _forget(self, job: DueJob, state: str = DONE) -> None:
         self._leases.finish(job, state)
         self._retention.end_job(job.record, self._now_ms)
+
+    def _drop(self, job: DueJob) -> None:
+        self._leases.finish(job, CANCELLED)
+        self._retention.drop_job(job.record, self._now_ms)
 
     def _withdraw(self, job: DueJob) -> None:
         self._leases.withdraw(job)

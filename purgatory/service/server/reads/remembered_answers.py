@@ -28,7 +28,8 @@ class RememberedOutcome(OutcomeRecord):
         is_job = isinstance(status, JobStatus)
         op_id = status.job_id if isinstance(status, JobStatus) else status.op_id
         client = ClientRecord(status.client)
-        super().__init__(row.seq, 0, op_id, client, status.state, 0, is_job)
+        super().__init__(row.seq, 0, op_id, client, status.state, 0)
+        self.is_job = is_job
         self.place: int = row.place
         self.until_ms = row.until_ms
 

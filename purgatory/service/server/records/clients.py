@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from purgatory.service.protocol import MADE_UP
 from purgatory.service.server.memory import client_bytes
+from purgatory.service.server.records.job_record import JobRecord
 
 if TYPE_CHECKING:
     from _purgatory_cpython.mypyc_types import i64
@@ -43,15 +44,16 @@ class OutcomeRecord:
     """An outcome of which the database still has the rows.
 
     `seq` is its sequence number, `number` its operation's; `ended_ms` is when it was noticed.
-    `is_job`: it is not sent to its client but, if it expired, leased to a worker. `unique_ms`: for
-    how long the id is remembered after the end, or MADE_UP. `until_ms`: when that is over; 0: it
-    has not ended, or its id was made up.
+    `job`: that of a job, which is not sent to its client but, if it expired, leased to a worker.
+    `unique_ms`: for how long the id is remembered after the end, or MADE_UP. `until_ms`: when that
+    is over; 0: it has not ended, or its id was made up.
     """
 
     __slots__ = (
         "client",
         "ended_ms",
         "is_job",
+        "job",
         "number",
         "op_id",
         "outcome",
@@ -68,9 +70,10 @@ class OutcomeRecord:
         client: ClientRecord,
         outcome: str,
         ended_ms: int,
-        is_job: bool = False,
+        job: JobRecord | None = None,
     ) -> None:
-        self.is_job: bool = is_job
+        self.job: JobRecord | None = job
+        self.is_job: bool = job is not None
         self.seq: int = seq
         self.number: int = number
         self.op_id: str = op_id

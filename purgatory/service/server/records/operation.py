@@ -4,6 +4,7 @@ Used by the store thread alone.
 """
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -16,6 +17,10 @@ from purgatory.service.protocol import NOTHING
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.records.job_record import JobRecord
+
+if TYPE_CHECKING:
+    from purgatory.service.store.rows import Options
 
 
 def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:
@@ -76,6 +81,7 @@ class PendingOperation(DelayedOperation):
         "client",
         "ended_ms",
         "has_payload",
+        "job",
         "keys",
         "kind",
         "need",
@@ -83,6 +89,7 @@ class PendingOperation(DelayedOperation):
         "op_deadline_ms",
         "op_deadline_ns",
         "op_id",
+        "options",
         "shared",
         "submitted_ms",
         "timeout_ms",
@@ -124,6 +131,8 @@ class PendingOperation(DelayedOperation):
         self.captured: EventContext | None = None  # is to count for it before anything else
         self.ended_ms: i64 = 0  # when the event came that has ended it
         self.shared: i64 = 0  # number of the spread that has its result
+        self.job: JobRecord | None = None
+        self.options: Options | None = None
 
     def copy_pending(self, now_ns: int) -> "PendingOperation":
         """Return a copy that has not ended, with the progress of this one."""
@@ -140,6 +149,8 @@ class PendingOperation(DelayedOperation):
         )
         copy.values = self.values
         copy.bytes = self.bytes
+        copy.job = self.job
+        copy.options = self.options
         return copy
 
     def run(self) -> object:
@@ -212,6 +223,20 @@ class PendingOperation(DelayedOperation):
         context.use()
         context.progressed.append((self, key))
         return len(self.values) >= self.need
+
+
+def new_job(operation: PendingOperation) -> JobRecord:
+    """Return a job that is scheduled as its operation."""
+    job = JobRecord(
+        operation.number,
+        operation.op_id,
+        operation.client.name,
+        operation.kind,
+        operation.op_deadline_ms,
+        operation.options,
+    )
+    job.keys = operation.keys
+    return job
 
 
 #: An operation that has ended: its outcome, the time of that, and the result or the error.

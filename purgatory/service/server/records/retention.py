@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import Final
 
+from purgatory.service.server.jobs.job_index import JobIndex
 from purgatory.service.server.memory import outcome_bytes
 from purgatory.service.server.records.clients import ClientRecord, ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
@@ -56,13 +57,17 @@ DELETION_DELAY_MS = 60_000
 
 
 class OutcomeRetention:
-    """Keeps the outcomes of one server. Shares `known` and `clients` with its state."""
+    """Keeps the outcomes of one server. Shares `known`, `clients` and `jobs` with its state."""
 
     def __init__(
-        self, known: dict[str, PendingOperation | OutcomeRecord], clients: ClientRegistry
+        self,
+        known: dict[str, PendingOperation | OutcomeRecord],
+        clients: ClientRegistry,
+        jobs: JobIndex,
     ) -> None:
         self._known = known
         self._clients = clients
+        self._jobs = jobs
         self.unacknowledged: int = 0
         self.bytes: int = 0  # that the outcomes take, until they are deleted
         # With the time of the acknowledgement, oldest first.
@@ -91,9 +96,21 @@ class OutcomeRetention:
         self.bytes += outcome_bytes(record.op_id)
 
     def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Mark the outcome of a job that is done as acknowledged; that is on disk."""
+        """Mark the outcome of a job that has ended as acknowledged; that is on disk."""
         record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
+
+    def drop_job(self, record: OutcomeRecord, now_ms: int) -> None:
+        """Forget a job that has ended; its id may be used again. That is on disk."""
+        self._forget(record)
+        self._mark_deletable(record, now_ms)
+
+    def _forget(self, record: OutcomeRecord) -> None:
+        """Forget an id, unless that was done before: it may be used again."""
+        if self._known.get(record.op_id) is record:
+            del self._known[record.op_id]
+            if record.job is not None:
+                self._jobs.remove(record.job)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
         """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.
@@ -166,6 +183,5 @@ class OutcomeRetention:
         """Remove what `select_deletable` returned: its rows are gone, its ids may be used again."""
         for record in selected:
             self.acknowledged.popleft()
-            if self._known.get(record.op_id) is record:  # else the id is in use again
-                del self._known[record.op_id]
+            self._forget(record)
             self.bytes -= outcome_bytes(record.op_id)

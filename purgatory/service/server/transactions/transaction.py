@@ -17,18 +17,20 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.service.protocol import NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
-from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.due_job import due_job_of
 from purgatory.service.server.leases.lease_ends import LeaseEnds
-from purgatory.service.server.memory import operation_bytes
+from purgatory.service.server.memory import job_bytes, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.operation import Ended, PendingOperation
+from purgatory.service.server.records.job_record import CANCELLED as CANCELLED_JOB
+from purgatory.service.server.records.job_record import READY, SCHEDULED, JobRecord
+from purgatory.service.server.records.operation import Ended, PendingOperation, new_job
 from purgatory.service.server.server_health import RecentFailure, failure_text
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.operation_batches import MAX_BATCH
-from purgatory.service.store.rows import OperationBatch, reference_to
+from purgatory.service.store.rows import OperationBatch, Options, reference_to
 
 if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
@@ -134,7 +136,13 @@ class Transaction(OutcomeReceiver):
         if state.held.by_key:
             self.events.release_held(self.clock_ms)
 
-    def submit(self, client: ClientRecord, values: SubmissionValues, size: int) -> None:
+    def submit(
+        self,
+        client: ClientRecord,
+        values: SubmissionValues,
+        size: int,
+        options: Options | None = None,
+    ) -> None:
         """Have a valid new operation wait; `values`: its first six fields.
 
         `size`: the bytes that it takes, see `operation_bytes`.
@@ -174,12 +182,21 @@ class Transaction(OutcomeReceiver):
             self._batch_bytes = 0
             self._batch = batch = OperationBatch(number, client.name, now_ms, [])
             self.changes.operations.append(batch)
-        batch.operations.append(values)
+        batch.operations.append(values if options is None else (*values, 0, options))
+        if need == 0 or options is not None:
+            self._add_options(operation, options)
         self._batch_bytes += len(payload) + (
             len(keys[0]) if len(keys) == 1 else sum(map(len, keys))
         )
         if state.held.by_key:
             self.events.count_held(operation)
+
+    def _add_options(self, operation: PendingOperation, options: Options | None) -> None:
+        operation.options = options
+        if operation.need:
+            return
+        job = operation.job = new_job(operation)
+        self._state.jobs.bytes += job_bytes(job.tags)
 
     def extend(
         self, extensions: Iterable[TimeoutExtension], owner: str | None = None
@@ -248,9 +265,7 @@ class Transaction(OutcomeReceiver):
         now_ms = self.now_ms
         if outcome is EXPIRED and operation.op_deadline_ms == now_ms:
             state.stamp.close(operation.keys)
-        record = OutcomeRecord(
-            seq, number, op_id, operation.client, name, now_ms, operation.need == 0
-        )
+        record = OutcomeRecord(seq, number, op_id, operation.client, name, now_ms, operation.job)
         state.known[op_id] = record
         at_ms = now_ms
         if outcome is EXPIRED:
@@ -284,11 +299,12 @@ class Transaction(OutcomeReceiver):
         """Make it visible: `changes` are on disk. Ends the transaction."""
         self._state.receiver = None
         retention, remembered = self._state.retention, self._state.remembered
+        self._publish_scheduled()
         if self.events.progressed or self.events.spreads_before:
             self.events.publish()
         for operation, record, _, _ in self.outcomes:
-            if record.is_job:
-                self._publish_job(operation, record)
+            if record.job is not None:
+                self._publish_job(record, record.job)
             else:
                 retention.add(record)
             if record.outcome == "failed":
@@ -305,19 +321,33 @@ class Transaction(OutcomeReceiver):
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
 
+    def _publish_scheduled(self) -> None:
+        """Show the jobs that are new, or were moved; before those that have ended."""
+        jobs = self._state.jobs
+        for operation in self.submitted:
+            if operation.job is not None:
+                jobs.add(operation.job)
+        for operation, _ in self.extended:
+            if operation.job is not None:
+                jobs.move(operation.job, SCHEDULED, operation.op_deadline_ms)
+
     def _note_failure(self, operation: PendingOperation, record: OutcomeRecord) -> None:
         error = failure_text(operation.value or b"")
         client = record.client.name
         failure = RecentFailure(self.clock_ms, record.op_id, operation.kind, client, error)
         self._state.failures.add(failure)
 
-    def _publish_job(self, operation: PendingOperation, record: OutcomeRecord) -> None:
-        """Lease a job that is due; how one ended otherwise is for no client."""
-        self._state.retention.add_job(record)
+    def _publish_job(self, record: OutcomeRecord, job: JobRecord) -> None:
+        """Lease a job that is due; one that ended otherwise was cancelled."""
+        state = self._state
+        state.retention.add_job(record)
         if record.outcome == "expired":
-            self._state.leases.add(DueJob(record, operation.kind))
+            state.parts.lists.uncount(EXPIRED)  # it is not its end
+            state.jobs.set_state(job, READY)
+            state.leases.add(due_job_of(record))
         else:
-            self._state.retention.end_job(record, self.clock_ms)
+            state.jobs.set_state(job, CANCELLED_JOB)
+            state.retention.end_job(record, self.clock_ms)
 
     def roll_back(self) -> None:
         """Restore watch lists, timer and known ids. Ends the transaction, after a failed commit."""
@@ -342,6 +372,8 @@ class Transaction(OutcomeReceiver):
                 lists.uncount(CANCELLED)
             operation.client.count -= 1
             state.pending_bytes -= operation.bytes
+            if operation.job is not None:
+                state.jobs.bytes -= job_bytes(operation.job.tags)
             del state.known[operation.op_id]
 
 

@@ -9,7 +9,7 @@ from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 
 
 def due_job(number, kind="mail"):
-    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0, True)
+    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
     return DueJob(record, kind)
 
 

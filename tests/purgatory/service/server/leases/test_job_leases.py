@@ -105,7 +105,7 @@ class TestDelivery:
         step_server.work()
         [leased] = due(step_server, "a")
         step_server.finish(leased)
-        assert step_server.submit(job("a")).known[0].state == "expired"
+        assert step_server.submit(job("a")).known[0].state == "completed"
         assert step_server.step() == ([], [])
 
 

@@ -119,7 +119,7 @@ def test_a_later_version_may_add_to_a_message(server, peer):
     one = peer(server)
     one.hello()
     assert isinstance(
-        one.ask(encode([2, 5, [["a", ["k"], 10, 1, "", None, "new"]], "new"])), Submitted
+        one.ask(encode([2, 5, [["a", ["k"], 10, 1, "", None, None, "new"]], "new"])), Submitted
     )
 
 

@@ -1,0 +1,89 @@
+"""DueOrder: jobs in the order in which they are due. Used by the store thread alone.
+
+A tree of buckets: one has the jobs of about five hours, until it has many; then it is divided into
+256 buckets of about a minute, and so on, down to one millisecond. So adding and removing a job look
+at one to four dicts, however many jobs there are; only a reader sorts, a bucket at a time.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from purgatory.service.server.records.job_record import JobRecord
+
+#: A bucket with more jobs than that is divided.
+MOST: Final = 512
+_FIRST_SHIFT: Final = 24
+_SHIFT_STEP: Final = 8
+
+
+class DueOrder:
+    """Jobs by `due_ms` and number; a bucket has the jobs of 2 ** `shift` milliseconds."""
+
+    __slots__ = ("_buckets", "_parts", "_shift", "length")
+
+    def __init__(self, shift: int = _FIRST_SHIFT) -> None:
+        self._shift: int = shift
+        self._buckets: dict[int, dict[int, JobRecord]] = {}  # no empty ones; each by number
+        self._parts: dict[int, DueOrder] = {}  # buckets that were divided
+        #: How many jobs there are.
+        self.length: int = 0
+
+    def add(self, job: JobRecord) -> None:
+        """Add a job."""
+        self.length += 1
+        key = job.due_ms >> self._shift
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            bucket[job.number] = job
+            if self._shift and len(bucket) > MOST:
+                self._divide(key)
+        elif self._parts and key in self._parts:
+            self._parts[key].add(job)
+        else:
+            self._buckets[key] = {job.number: job}
+
+    def _divide(self, key: int) -> None:
+        part = self._parts[key] = DueOrder(self._shift - _SHIFT_STEP)
+        for job in self._buckets.pop(key).values():
+            part.add(job)
+
+    def remove(self, job: JobRecord) -> None:
+        """Remove a job; its `due_ms` is that with which it was added."""
+        self.length -= 1
+        key = job.due_ms >> self._shift
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            del bucket[job.number]
+            if not bucket:
+                del self._buckets[key]
+            return
+        part = self._parts[key]
+        part.remove(job)
+        if not part.length:
+            del self._parts[key]
+
+    def after(self, due_ms: int, number: int) -> Iterator[JobRecord]:
+        """Yield the jobs beyond a place, in order; nothing may change meanwhile."""
+        first = due_ms >> self._shift
+        keys = [key for key in self._buckets if key >= first]
+        keys += [key for key in self._parts if key >= first]
+        keys.sort()
+        for key in keys:
+            bucket = self._buckets.get(key)
+            if bucket is None:
+                yield from self._parts[key].after(due_ms, number)
+            elif self._shift:
+                for job in sorted(bucket.values(), key=place_of):
+                    if place_of(job) > (due_ms, number):
+                        yield job
+            else:  # all are due in the same millisecond
+                numbers = sorted(bucket)
+                start = bisect_right(numbers, number) if key == first else 0
+                for at in range(start, len(numbers)):
+                    yield bucket[numbers[at]]
+
+
+def place_of(job: JobRecord) -> tuple[int, int]:
+    """Return by what jobs are ordered."""
+    return job.due_ms, job.number

@@ -1,0 +1,180 @@
+"""JobIndex: all jobs of a server, counted by kind and state, in order. Store thread alone.
+
+It has what is on disk: it changes when a transaction has been committed.
+"""
+
+from collections.abc import Iterator
+from heapq import merge, nlargest
+from typing import Final
+
+from purgatory.service.job_messages import JOB_STATES, JobFilter
+from purgatory.service.server.jobs.due_order import DueOrder, place_of
+from purgatory.service.server.jobs.number_order import NumberOrder
+from purgatory.service.server.leases.due_job import DueJob, JobObserver
+from purgatory.service.server.memory import job_bytes
+from purgatory.service.server.records.job_record import (
+    READY,
+    RETRYING,
+    RUNNING,
+    SCHEDULED,
+    STATE_COUNT,
+    JobRecord,
+)
+
+# So many jobs are sorted by number; the newest of more are looked for among all.
+_FEW: Final = 5000
+_BEFORE_ALL: Final = -1
+_STATES: Final = {name: state for state, name in enumerate(JOB_STATES)}
+#: The cursor before the first job of an order.
+DUE_START: Final = (_BEFORE_ALL, _BEFORE_ALL)
+NEWEST_START: Final = ((1 << 62), (1 << 62))
+
+
+class JobIndex(JobObserver):
+    """Jobs that wait, run, or have ended and are remembered."""
+
+    __slots__ = ("_by_kind", "_by_number", "_by_state", "_by_tag", "bytes", "counts", "length")
+
+    def __init__(self) -> None:
+        self._by_state: list[DueOrder] = [DueOrder() for _ in range(STATE_COUNT)]
+        self._by_kind: dict[str, DueOrder] = {}
+        self._by_tag: dict[str, DueOrder] = {}
+        self._by_number: NumberOrder = NumberOrder()
+        #: By kind: how many jobs are in each state.
+        self.counts: dict[str, list[int]] = {}
+        #: How many jobs there are.
+        self.length: int = 0
+        #: The memory that they take; charged when they are submitted.
+        self.bytes: int = 0
+
+    def add(self, job: JobRecord) -> None:
+        """Add a job in its state."""
+        self.length += 1
+        counts = self.counts.get(job.kind)
+        if counts is None:
+            counts = self.counts[job.kind] = [0] * STATE_COUNT
+            self._by_kind[job.kind] = DueOrder()
+        counts[job.state] += 1
+        self._by_state[job.state].add(job)
+        self._by_kind[job.kind].add(job)
+        self._by_number.add(job)
+        if job.options is not None:
+            self._tag(job)
+
+    def _tag(self, job: JobRecord) -> None:
+        for tag in job.tags:
+            order = self._by_tag.get(tag)
+            if order is None:
+                order = self._by_tag[tag] = DueOrder()
+            order.add(job)
+
+    def _untag(self, job: JobRecord) -> None:
+        for tag in job.tags:
+            order = self._by_tag[tag]
+            order.remove(job)
+            if not order.length:
+                del self._by_tag[tag]
+
+    def set_state(self, job: JobRecord, state: int) -> None:
+        """Move a job to a state."""
+        before = job.state
+        if before == state:
+            return
+        self._by_state[before].remove(job)
+        job.state = state
+        self._by_state[state].add(job)
+        counts = self.counts[job.kind]
+        counts[before] -= 1
+        counts[state] += 1
+
+    def move(self, job: JobRecord, state: int, due_ms: int) -> None:
+        """Move a job to a state, in which it is due at a time."""
+        if due_ms == job.due_ms:
+            self.set_state(job, state)
+            return
+        kind = self._by_kind[job.kind]
+        counts = self.counts[job.kind]
+        self._by_state[job.state].remove(job)
+        kind.remove(job)
+        self._untag(job)
+        counts[job.state] -= 1
+        job.state, job.due_ms = state, due_ms
+        self._by_state[state].add(job)
+        kind.add(job)
+        self._tag(job)
+        counts[state] += 1
+
+    def moved(self, due: DueJob) -> None:
+        """Follow a job that has been due."""
+        job = due.record.job
+        assert job is not None
+        state = _STATES[due.state]
+        if state in (SCHEDULED, RETRYING):
+            self.move(job, state, due.at_ms)
+        elif state == READY and due.ready_ms < job.due_ms:  # it was moved to now
+            self.move(job, state, due.ready_ms)
+        else:
+            if state == RUNNING:
+                job.began_ms = due.begun_ms
+            self.set_state(job, state)
+
+    def remove(self, job: JobRecord) -> None:
+        """Forget a job."""
+        self.length -= 1
+        self.bytes -= job_bytes(job.tags)
+        self._by_state[job.state].remove(job)
+        self._by_number.remove(job)
+        self._untag(job)
+        kind = self._by_kind[job.kind]
+        kind.remove(job)
+        if kind.length:
+            self.counts[job.kind][job.state] -= 1
+        else:
+            del self.counts[job.kind], self._by_kind[job.kind]
+
+    def walk(self, wanted: JobFilter, order: str, after: tuple[int, int]) -> Iterator[JobRecord]:
+        """Yield jobs beyond a cursor, in order: those that match, and others.
+
+        Nothing may change meanwhile.
+        """
+        narrowest = self._narrowest(wanted)
+        if order == "due":
+            if narrowest is None:
+                yield from merge(*[one.after(*after) for one in self._by_state], key=place_of)
+            else:
+                yield from narrowest.after(*after)
+        elif narrowest is None or narrowest.length > _FEW:
+            yield from self._by_number.before(after[1])
+        else:
+            older = [job for job in narrowest.after(*DUE_START) if job.number < after[1]]
+            yield from nlargest(len(older), older, key=_number)
+
+    def _narrowest(self, wanted: JobFilter) -> DueOrder | None:
+        """Return the shortest order that has all jobs that match; None: only all have them."""
+        found: list[DueOrder] = []
+        if wanted.tag is not None:
+            found.append(self._by_tag.get(wanted.tag) or DueOrder())
+        if wanted.kind is not None:
+            found.append(self._by_kind.get(wanted.kind) or DueOrder())
+        if wanted.state is not None:
+            found.append(self._by_state[JOB_STATES.index(wanted.state)])
+        return min(found, key=_length) if found else None
+
+
+def matches(job: JobRecord, wanted: JobFilter, owner: str | None) -> bool:
+    """Whether a job matches; `owner`: see `ServerState.find`."""
+    return (
+        (owner is None or job.client == owner)
+        and (wanted.client is None or job.client == wanted.client)
+        and (wanted.kind is None or job.kind == wanted.kind)
+        and (wanted.state is None or JOB_STATES[job.state] == wanted.state)
+        and (wanted.tag is None or wanted.tag in job.tags)
+    )
+
+
+def _number(job: JobRecord) -> int:
+    return job.number
+
+
+def _length(order: DueOrder) -> int:
+    return order.length

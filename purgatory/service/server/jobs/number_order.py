@@ -1,0 +1,43 @@
+"""NumberOrder: jobs in the order of their submission. Used by the store thread alone."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from purgatory.service.server.records.job_record import JobRecord
+
+_SHIFT: Final = 10
+
+
+class NumberOrder:
+    """Jobs by number, about a thousand numbers in each block."""
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, dict[int, JobRecord]] = {}  # no empty ones
+
+    def add(self, job: JobRecord) -> None:
+        """Add a job."""
+        key = job.number >> _SHIFT
+        block = self._blocks.get(key)
+        if block is None:
+            self._blocks[key] = {job.number: job}
+        else:
+            block[job.number] = job
+
+    def remove(self, job: JobRecord) -> None:
+        """Remove a job."""
+        key = job.number >> _SHIFT
+        block = self._blocks[key]
+        del block[job.number]
+        if not block:
+            del self._blocks[key]
+
+    def before(self, number: int) -> Iterator[JobRecord]:
+        """Yield the jobs below a number, the newest first; nothing may change meanwhile."""
+        last = number >> _SHIFT
+        for key in sorted([key for key in self._blocks if key <= last], reverse=True):
+            block = self._blocks[key]
+            for found in sorted(block, reverse=True):
+                if found < number:
+                    yield block[found]

@@ -1,0 +1,84 @@
+"""JobRecord: what a server keeps of a job in memory, from its submission until it is forgotten.
+
+Used by the store thread alone.
+"""
+
+from typing import Final
+
+from purgatory.service.store.rows import Options
+
+#: The states of a job: indices of JOB_STATES.
+SCHEDULED: Final = 0
+READY: Final = 1
+RUNNING: Final = 2
+RETRYING: Final = 3
+DONE: Final = 4
+DEAD: Final = 5
+CANCELLED: Final = 6
+STATE_COUNT: Final = 7
+#: By state: what a client is told that asks for the state of an operation.
+OUTCOMES_OF_JOBS: Final = (
+    "pending",
+    "pending",
+    "pending",
+    "pending",
+    "completed",
+    "failed",
+    "cancelled",
+)
+
+_NO_TAGS: Final[tuple[str, ...]] = ()
+
+
+class JobRecord:
+    """A job of the client of that name; `number` is that of its operation.
+
+    `due_ms`, Unix milliseconds: when it is due, or its next attempt. The `JobIndex` that has it
+    changes `state` and `due_ms`. `keys`: those that cancel it.
+    """
+
+    __slots__ = (
+        "began_ms",
+        "client",
+        "due_ms",
+        "keys",
+        "kind",
+        "number",
+        "op_id",
+        "options",
+        "state",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        op_id: str,
+        client: str,
+        kind: str,
+        due_ms: int,
+        options: Options | None = None,
+    ) -> None:
+        self.number: int = number
+        self.op_id: str = op_id
+        self.client: str = client
+        self.kind: str = kind
+        self.due_ms: int = due_ms
+        self.options: Options | None = options
+        self.state: int = SCHEDULED
+        self.keys: tuple[str, ...] = ()
+        self.began_ms: int = 0  # its latest attempt, of this run; 0: none
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags, each once."""
+        return _NO_TAGS if self.options is None else self.options.tags
+
+    @property
+    def priority(self) -> int:
+        """Its priority, from -10 to 10."""
+        return 0 if self.options is None else self.options.priority
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is to run, or runs: neither done nor dead nor cancelled."""
+        return self.state < DONE

@@ -1,0 +1,90 @@
+"""All jobs of a server, counted and in order."""
+
+import pytest
+
+from purgatory.service.job_messages import JobFilter
+from purgatory.service.server.jobs.job_index import (
+    DUE_START,
+    NEWEST_START,
+    JobIndex,
+    matches,
+)
+from purgatory.service.server.records.job_record import DEAD, READY, RUNNING, SCHEDULED, JobRecord
+from purgatory.service.store.rows import Options
+
+
+def add(index, number, kind="mail", due_ms=0, tags=(), client="c"):
+    """Add a job to an index; returns the job."""
+    options = Options(0, tags) if tags else None
+    job = JobRecord(number, f"job-{number}", client, kind, due_ms, options)
+    index.bytes += 1000
+    index.add(job)
+    return job
+
+
+def found(index, order="due", **wanted):
+    """Return the numbers of the jobs that match, in order."""
+    wanted = JobFilter(**wanted)
+    start = DUE_START if order == "due" else NEWEST_START
+    return [one.number for one in index.walk(wanted, order, start) if matches(one, wanted, None)]
+
+
+@pytest.fixture
+def index():
+    return JobIndex()
+
+
+def test_counts(index):
+    """By kind and state; a kind without jobs is forgotten."""
+    one, two = add(index, 1), add(index, 2)
+    index.set_state(two, READY)
+    assert index.counts == {"mail": [1, 1, 0, 0, 0, 0, 0]}
+    index.set_state(two, READY)
+    index.move(two, DEAD, 7)
+    assert index.counts == {"mail": [1, 0, 0, 0, 0, 1, 0]}
+    assert index.length == 2
+    index.remove(one)
+    index.remove(two)
+    assert (index.counts, index.length) == ({}, 0)
+
+
+def test_filters(index):
+    """Each field of a filter, and several of them, in both orders."""
+    add(index, 1, "mail", 30, ("a", "b"))
+    add(index, 2, "mail", 20, ("b",))
+    add(index, 3, "bill", 10, client="d")
+    index.set_state(add(index, 4, "bill", 15), RUNNING)
+    assert found(index) == [3, 4, 2, 1]
+    assert found(index, "newest") == [4, 3, 2, 1]
+    assert found(index, kind="mail") == [2, 1]
+    assert found(index, "newest", kind="mail") == [2, 1]
+    assert found(index, tag="b") == [2, 1]
+    assert found(index, tag="b", kind="bill") == []
+    assert found(index, state="running") == [4]
+    assert found(index, client="d") == [3]
+    assert found(index, state="scheduled", kind="bill") == [3]
+    assert found(index, tag="unknown") == []
+
+
+def test_moving(index):
+    """A job that is due at another time is found there, by each way to look."""
+    job = add(index, 1, "mail", 10, ("a",))
+    add(index, 2, "mail", 20, ("a",))
+    index.move(job, SCHEDULED, 30)
+    for wanted in ({}, {"kind": "mail"}, {"tag": "a"}, {"state": "scheduled"}):
+        assert found(index, **wanted) == [2, 1]
+
+
+def test_forgetting(index):
+    """A forgotten job is in no order, and its memory is given back."""
+    index.remove(add(index, 1, tags=("a",)))
+    assert found(index, tag="a") == found(index) == found(index, "newest") == []
+    assert not index._by_tag
+    assert index.bytes < 1000
+
+
+def test_the_newest_of_many(index):
+    """They are looked for among all jobs."""
+    for number in range(1, 12_001):
+        add(index, number, "even" if number % 2 == 0 else "odd", -number)
+    assert found(index, "newest", kind="even")[:3] == [12_000, 11_998, 11_996]
