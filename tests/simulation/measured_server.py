@@ -9,11 +9,16 @@ from purgatory.testing.world.server import ServerHost, ServerProcess
 from purgatory.testing.world.world import NS_PER_MS
 from tests.simulation.journal.simulated_sink import SimulatedSink
 from tests.simulation.journal.world_journal import WorldJournal
+from tests.simulation.model.model_check import ModelCheck
+from tests.simulation.model.world_model import WorldModel
 from tests.simulation.troubles import Troubles
 
 
 class MeasuredServer(ServerHost):
-    """A server whose absences are `troubles`; `journals` has its journal, or nothing."""
+    """A server whose absences are `troubles`; `journals` has its journal, or nothing.
+
+    `model` executes the same requests.
+    """
 
     def __init__(
         self,
@@ -21,7 +26,9 @@ class MeasuredServer(ServerHost):
         network: SimulatedNetwork,
         troubles: Troubles,
         journals: Sequence[WorldJournal] = (),
+        model: WorldModel | None = None,
     ) -> None:
+        self._model = model
         self._troubles = troubles
         self._journals = journals
         # What errors the clock may have had by which the times on disk are meant.
@@ -35,6 +42,10 @@ class MeasuredServer(ServerHost):
         """See `ServerHost`."""
         return self._journals[0].make_sink(process) if self._journals else None
 
+    def make_observer(self, process: Process) -> ModelCheck | None:
+        """See `ServerHost`."""
+        return None if self._model is None else self._model.observe(process)
+
     def note_trouble(self, lasting_ns: int) -> None:
         """See `ServerHost`."""
         self._troubles.add(lasting_ns)
@@ -46,6 +57,8 @@ class MeasuredServer(ServerHost):
         if not process.alive:  # killed while it started: the times were moved on disk, or not
             self._stored_errors_ms |= moved
             return
+        if self._model is not None:
+            self._model.started(process.parts.store_loop.state)
         error_ms = clock.now_ms() - self.machine.true_ms()
         lost_ms = max(abs(error_ms - moved_ms) for moved_ms in moved)
         # Each of the errors is cut off to whole milliseconds.

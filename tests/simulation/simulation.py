@@ -18,6 +18,7 @@ from tests.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from tests.simulation.journal.simulated_sink import JOURNAL_SETTLE_S, TROUBLE_S
 from tests.simulation.journal.world_journal import WorldJournal
 from tests.simulation.measured_server import MeasuredServer
+from tests.simulation.model.world_model import WorldModel
 from tests.simulation.oracle import Oracle
 from tests.simulation.programs.async_program import AsyncProgram
 from tests.simulation.programs.program import Program
@@ -37,12 +38,14 @@ class Settings:
     """Of a simulation, beside its seed.
 
     `seconds` are those with requests and faults. `kinds` are the faults that happen, and `workload`
-    what programs do; the seed draws both if they are None.
+    what programs do; the seed draws both if they are None. `has_model`: whether the server's
+    answers are compared with those of a model.
     """
 
     seconds: float = 60.0
     kinds: tuple[str, ...] | None = None
     workload: Workload | None = None
+    has_model: bool = True
 
 
 @dataclass(slots=True)
@@ -77,8 +80,9 @@ class Simulation:
         self.journals: list[WorldJournal] = (
             [WorldJournal(seed, self.oracle)] if self.workload.has_journal else []
         )
+        model = WorldModel(self.oracle.report) if settings.has_model else None
         self.server = MeasuredServer(
-            Machine(self.world, "server"), self.network, self.troubles, self.journals
+            Machine(self.world, "server"), self.network, self.troubles, self.journals, model
         )
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
         self.oracle.latest_now_ms = self.server.latest_now_ms

@@ -41,6 +41,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.server.stats import ServerStats
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.server.transactions.transaction_observer import TransactionObserver
 from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.server.watchdog import Watchdog
 from purgatory.service.store.database_files import data_directory_lock
@@ -333,6 +334,7 @@ def build_parts(
     sink: JournalSink | None = None,
     platform: Platform = REAL_PLATFORM,
     clocks: ClockSources | None = None,
+    observer: TransactionObserver | None = None,
 ) -> ServerParts:
     """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
 
@@ -358,6 +360,7 @@ def build_parts(
         retention_ms=retention_ms,
         sink=sink,
         platform=platform,
+        observer=observer,
     )
     network = Network(
         validator, mailbox, store_loop, ended, max_clients=max_clients, platform=platform

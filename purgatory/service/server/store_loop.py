@@ -38,6 +38,7 @@ from purgatory.service.server.commands import (
     StoreLoopCommand,
     StoreLoopStopped,
     StoreReleased,
+    TransactionReplies,
 )
 from purgatory.service.server.fair_queue import RequestQueue
 from purgatory.service.server.journal.journal_rows import (
@@ -59,6 +60,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.maintenance import Maintenance
 from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.transactions.transaction_observer import TransactionObserver
 from purgatory.service.store.rows import JournalPosition
 from purgatory.service.store.store import Store
 from timingwheel.lowlevel import yield_gil
@@ -87,7 +89,7 @@ class StoreLoop:
     """Runs the transactions of a server.
 
     `send` posts to the network thread, from any. `retention_ms` is how long an outcome is kept that
-    is never acknowledged. `sink` is the journal, None for none.
+    is never acknowledged. `sink` is the journal, None for none. `observer` sees each transaction.
     """
 
     #: The store thread begins with the store, and releases it as if it had been sent that many.
@@ -104,7 +106,9 @@ class StoreLoop:
         retention_ms: int,
         sink: JournalSink | None = None,
         platform: Platform = REAL_PLATFORM,
+        observer: TransactionObserver | None = None,
     ) -> None:
+        self._observer = observer
         self.mailbox: Mailbox[StoreLoopCommand] = platform.mailbox()
         self.state = state
         self._store = store
@@ -276,6 +280,8 @@ class StoreLoop:
         transaction = Transaction(self.state, self.clock.now_ns())
         if transaction.clock_ms >= self._retry_ms:
             transaction.expire()
+        if self._observer is not None:
+            self._observer.begun(transaction)
         ended = transaction.outcomes
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         transaction = self._handle_requests(transaction)
@@ -285,12 +291,7 @@ class StoreLoop:
             if self.state.spreads:
                 self._spread(transaction)
         self._maintenance.run(transaction, self._retry_ms)
-        transaction.prepare()
-        failure = self._commit(transaction)
-        if failure is None:
-            self._publish(transaction)
-        else:
-            self._roll_back(transaction, failure)
+        self._end_transaction(transaction)
         self._note_lateness(due)
         after_commit, self._after_commit = self._after_commit, []
         for command in after_commit:
@@ -300,8 +301,25 @@ class StoreLoop:
                 self._stopping = True
                 self._reads.close()
         if self._reads.waiting:
-            self.send_replies()
-            self._outgoing += self._reads.run(self.read_seconds)
+            self._read()
+
+    def _end_transaction(self, transaction: Transaction) -> None:
+        transaction.prepare()
+        if self._observer is not None:
+            self._observer.prepared(transaction)
+        failure = self._commit(transaction)
+        if failure is None:
+            self._publish(transaction)
+        else:
+            self._roll_back(transaction, failure)
+
+    def _read(self) -> None:
+        """Answer what only reads, for a while."""
+        self.send_replies()
+        answers = self._reads.run(self.read_seconds)
+        if self._observer is not None:
+            self._observer.read(answers)
+        self._outgoing += answers
 
     def _spread(self, transaction: Transaction) -> None:
         """End some of the operations that events have captured."""
@@ -329,6 +347,8 @@ class StoreLoop:
                 self._disconnect(transaction, command)
             else:
                 transaction = self._handle(transaction, command)
+            if self._observer is not None:
+                self._observer.handled(transaction, command)
             yield_gil()  # to the network thread: it reads the next requests meanwhile
         return transaction
 
@@ -395,7 +415,10 @@ class StoreLoop:
         self.submitted += len(transaction.submitted)
         for _, record, _, _ in transaction.outcomes:
             self.ended[record.outcome] += 1
-        self._answer(self.handler.answer(transaction, self.requests.bytes))
+        answer = self.handler.answer(transaction, self.requests.bytes)
+        self._answer(answer)
+        if self._observer is not None:
+            self._observer.ended(transaction, None, answer)
         changes = transaction.changes
         if self._sink is not None and (
             transaction.submitted
@@ -416,11 +439,20 @@ class StoreLoop:
         if error.fatal:
             # It is not known whether it is on disk, so nothing is answered: clients ask again.
             self._fail(error)
+            self._tell_failure(transaction, error, None)
             return
         if self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
             log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
-        self._answer(self.handler.reject(transaction, refusal, self.requests.bytes))
+        answer = self.handler.reject(transaction, refusal, self.requests.bytes)
+        self._answer(answer)
+        self._tell_failure(transaction, error, answer)
+
+    def _tell_failure(
+        self, transaction: Transaction, error: StoreError, answer: TransactionReplies | None
+    ) -> None:
+        if self._observer is not None:
+            self._observer.ended(transaction, error, answer)
 
     def _fail(self, error: Exception) -> None:
         log.critical("the server ends: %s", error, exc_info=error)

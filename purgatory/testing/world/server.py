@@ -15,6 +15,7 @@ from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.network import Network
 from purgatory.service.server.server import ServerParts, build_parts
 from purgatory.service.server.store_loop import StoreLoop
+from purgatory.service.server.transactions.transaction_observer import TransactionObserver
 from purgatory.service.store.store import Store
 from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.machine import Machine
@@ -91,7 +92,7 @@ class ServerHost:
         self.kill()
         process = self._process = ServerProcess(self.machine, self._network)
         try:
-            process.start(LIMITS, self.make_sink(process))
+            process.start(LIMITS, self.make_sink(process), self.make_observer(process))
             self.starts += 1
             self._world.note("server: started")
             self.note_start(process)
@@ -102,6 +103,11 @@ class ServerHost:
 
     def make_sink(self, process: Process) -> JournalSink | None:
         """Make the journal of a process; None: it has none."""
+        del process
+        return None
+
+    def make_observer(self, process: "ServerProcess") -> TransactionObserver | None:
+        """Make what sees the transactions of a process; None: nothing does."""
         del process
         return None
 
@@ -148,7 +154,12 @@ class ServerProcess(Process):
         self.parts: ServerParts
         self._files = SimulatedDatabaseFiles(self.world, machine.disk, self.handles)
 
-    def start(self, limits: Limits, sink: JournalSink | None = None) -> None:
+    def start(
+        self,
+        limits: Limits,
+        sink: JournalSink | None = None,
+        observer: TransactionObserver | None = None,
+    ) -> None:
         """Load what is on disk, listen, and start the threads. Raises StoreError.
 
         It may be killed meanwhile.
@@ -164,6 +175,7 @@ class ServerProcess(Process):
             sink=sink,
             platform=self,
             clocks=self.machine.clocks(),
+            observer=observer,
         )
         store_loop = self.parts.store_loop
         store_loop.requests.seconds = store_loop.read_seconds = _NO_LIMIT_S

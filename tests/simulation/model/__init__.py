@@ -1,0 +1,1 @@
+"""An exact model beside the server of a world: it executes the same requests, naively."""

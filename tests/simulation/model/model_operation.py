@@ -1,0 +1,89 @@
+"""What the model knows of an operation, and of an event that is held."""
+
+from typing import Any, NamedTuple
+
+from purgatory.service.encoding import unpack
+
+_NS_PER_MS = 1_000_000
+#: Nanoseconds: an operation expires at the first of the server's ticks after its deadline.
+TICK_NS = 250_000
+_NIL = b"\xc0"
+
+
+class End(NamedTuple):
+    """How an operation has ended: as its client is told."""
+
+    outcome: str
+    at_ms: int
+    by_key: str | None
+    result: Any  # a dict of bytes if it needed several keys, else bytes, or None
+
+
+class ModelOperation:
+    """An operation, from its submission until the server forgets it."""
+
+    def __init__(
+        self, place: int, client: str, op_id: str, keys: tuple[str, ...], need: int
+    ) -> None:
+        self.place = place  # in the order of submissions
+        self.client = client
+        self.op_id = op_id
+        self.keys = keys
+        self.need = need
+        self.submitted_ms = 0
+        self.deadline_ns = 0
+        self.not_before_ns = 0  # it does not expire before: the commit of its expiry has failed
+        self.values: dict[str, bytes] = {}  # of keys that have counted, if it needs several
+        self.end: End | None = None
+        self.seq = 0  # number of its outcome, when the server has given one
+        self.is_acknowledged = False
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is a job."""
+        return self.need == 0
+
+    @property
+    def deadline_ms(self) -> int:
+        """The millisecond of its deadline."""
+        return self.deadline_ns // _NS_PER_MS
+
+    @property
+    def due_ns(self) -> int:
+        """The tick at which it expires."""
+        return max((self.deadline_ns // TICK_NS + 1) * TICK_NS, self.not_before_ns)
+
+    def waits_for(self, key: str, at_ms: int) -> bool:
+        """Whether an event of one of its keys counts at a time."""
+        return self.end is None and key not in self.values and at_ms <= self.deadline_ms
+
+    @property
+    def state(self) -> str:
+        """Its state, as a client is told that submits it again."""
+        return "pending" if self.end is None else self.end.outcome
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.op_id} of {self.client} {self.keys} need={self.need} "
+            f"deadline={self.deadline_ms} {self.end}"
+        )
+
+
+class HeldEvent(NamedTuple):
+    """An event that also counts for operations submitted later, until `until_ms` inclusive."""
+
+    number: int
+    at_ms: int
+    until_ms: int
+    units: int  # for how many more operations; -1: for any number
+    value: bytes
+
+
+def is_result(expected: Any, stored: bytes | None) -> bool:
+    """Whether a result, as the server has it, is the one of an `End`."""
+    if stored is None or stored == _NIL:
+        return expected is None or expected == _NIL
+    if isinstance(expected, dict):
+        values: dict[str, Any] = unpack(bytes(stored))
+        return values == {key: unpack(value) for key, value in expected.items()}
+    return bool(bytes(stored) == expected)

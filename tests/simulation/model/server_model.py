@@ -1,0 +1,221 @@
+"""ServerModel: what a server has to answer, and how each operation has to end.
+
+It takes the server's requests in the server's order, at the server's clock, and knows nothing of
+wheels, batches, portions or disks. What a transaction changes can be taken back until the next one
+begins: after a failed commit at once, and after a commit of which nobody knows, when the next
+process shows what is on disk.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+from purgatory.service.encoding import encode
+from purgatory.service.protocol import (
+    Acknowledge,
+    Acknowledged,
+    Cancel,
+    Cancelled,
+    Complete,
+    Completed,
+    Extend,
+    Extended,
+    Fail,
+    Failed,
+    Known,
+    Refusal,
+    Submission,
+    Submit,
+    Submitted,
+    TimeoutExtension,
+)
+from tests.simulation.model.model_events import ModelEvents
+from tests.simulation.model.model_operation import TICK_NS, End, ModelOperation
+from tests.simulation.model.model_stamp import ModelStamp
+from tests.simulation.model.undo import Undo
+
+_NS_PER_MS = 1_000_000
+#: Replies remembered of a session: a client has no more unanswered requests.
+_REPLIES = 32
+#: The code with which another client's id is refused.
+_DUPLICATE = "duplicate"
+
+
+class ServerModel:
+    """The operations of a server, as the requests so far have left them."""
+
+    def __init__(self) -> None:
+        self.undo = Undo()
+        self.stamp = ModelStamp()
+        self.events = ModelEvents(self.stamp, self.undo)
+        self.known: dict[str, ModelOperation] = {}
+        #: By client and number of the outcome.
+        self.unacknowledged: dict[str, dict[int, ModelOperation]] = {}
+        #: Frames of replies by client and session, then by number of the request, oldest first.
+        self.replies: dict[tuple[str, str], dict[int, bytes]] = {}
+        #: Replies that this transaction has added.
+        self.new_replies: set[tuple[str, str, int]] = set()
+        self._clock_ns = 0
+        self._places = 0
+        self._due: list[tuple[int, int, ModelOperation]] = []  # a heap of ticks, places
+        self.changes: dict[Any, Callable[[str, Any], Any]] = {
+            Complete: self._complete,
+            Fail: self._fail,
+            Extend: self._extend_all,
+            Cancel: self._cancel_all,
+        }
+
+    # A transaction
+
+    def begin(self, clock_ns: int) -> None:
+        """Begin a transaction at a time of the server's clock; the last one is on disk."""
+        self.undo.forget()
+        self.new_replies.clear()
+        self._clock_ns = clock_ns
+        self.stamp.follow(clock_ns // _NS_PER_MS)
+        self.events.release(clock_ns // _NS_PER_MS)
+
+    def take_back(self) -> None:
+        """Take back what the transaction has changed: it is not on disk. Its stamps stay used."""
+        self.undo.take_back()
+        self.new_replies.clear()
+
+    def plan(self, operation: ModelOperation) -> None:
+        """Note when an operation is due."""
+        heappush(self._due, (operation.due_ns, operation.place, operation))
+
+    def _plan_again(self, operation: ModelOperation) -> None:
+        """Note when an operation is due of which a commit has failed: not at this tick again."""
+        operation.not_before_ns = (self._clock_ns // TICK_NS + 1) * TICK_NS
+        self.plan(operation)
+
+    def due(self) -> list[ModelOperation]:
+        """Return the operations that are due and wait, in order of their ticks."""
+        found: list[ModelOperation] = []
+        while self._due and self._due[0][0] <= self._clock_ns:
+            at_ns, _, operation = heappop(self._due)
+            is_known = self.known.get(operation.op_id) is operation  # else it was taken back
+            if is_known and operation.end is None and operation.due_ns == at_ns:
+                found.append(operation)
+        return found
+
+    def expire(self, operation: ModelOperation) -> None:
+        """End an operation whose deadline has passed."""
+        self.undo.add(self._plan_again, operation)
+        if operation.deadline_ms == self.stamp.now_ms:
+            self.stamp.note_expiry(operation.keys)
+        self.events.end(operation, End("expired", operation.deadline_ms, None, None))
+
+    def restart_clock(self) -> None:
+        """Forget when operations are due: times may have been moved."""
+        self._due.clear()
+
+    # Requests
+
+    def answer_once(self, client: str, session: str, request: Any) -> tuple[bytes, bool]:
+        """Return the frame of an answer, and whether it was given before; else do the request."""
+        seq = request.seq
+        found = self.replies.get((client, session), {}).get(seq) if session else None
+        if found is not None:
+            return found, (client, session, seq) not in self.new_replies
+        frame = encode(self.changes[type(request)](client, request))
+        if session:
+            self.remember(client, session, seq, frame)
+        return frame, False
+
+    def remember(self, client: str, session: str, seq: int, frame: bytes) -> None:
+        """Remember a reply, and forget the oldest of the session."""
+        replies = self.replies.setdefault((client, session), {})
+        self.undo.set_item(replies, seq, frame)
+        self.new_replies.add((client, session, seq))
+        if len(replies) > _REPLIES:
+            oldest = next(iter(replies))
+            del replies[oldest]
+
+    def _complete(self, _: str, request: Complete) -> Completed:
+        return Completed(request.seq, [self.events.complete(one) for one in request.completions])
+
+    def _fail(self, _: str, request: Fail) -> Failed:
+        return Failed(request.seq, [self.events.fail(one) for one in request.failures])
+
+    def _extend_all(self, _: str, request: Extend) -> Extended:
+        return Extended(request.seq, [self._extend(one) for one in request.extensions])
+
+    def _cancel_all(self, _: str, request: Cancel) -> Cancelled:
+        return Cancelled(request.seq, [self._cancel(op_id) for op_id in request.op_ids])
+
+    def _extend(self, extension: TimeoutExtension) -> bool:
+        operation = self.known.get(extension.op_id)
+        if operation is None or operation.end is not None:
+            return False
+        if self.stamp.now_ms > operation.deadline_ms:
+            return False
+        self.undo.add(self._plan_again, operation)
+        self.undo.set(operation, "deadline_ns", self._deadline_ns(extension.timeout_ms))
+        self.plan(operation)
+        return True
+
+    def _deadline_ns(self, timeout_ms: int) -> int:
+        return max(self._clock_ns, self.stamp.now_ms * _NS_PER_MS) + timeout_ms * _NS_PER_MS
+
+    def _cancel(self, op_id: str) -> bool:
+        operation = self.known.get(op_id)
+        if operation is None or operation.end is not None:
+            return False
+        if self.stamp.now_ms > operation.deadline_ms:
+            return False
+        self.events.end(operation, End("cancelled", self.stamp.now_ms, None, None))
+        return True
+
+    def submit(self, client: str, request: Submit) -> Submitted:
+        """Have operations wait; those that are known are answered with their states."""
+        refused: list[Refusal] = []
+        known: list[Known] = []
+        for index, submission in enumerate(request.operations):
+            before = self.known.get(submission.op_id)
+            if before is None:
+                self._submit(client, submission)
+            elif before.client == client:
+                known.append(Known(index, before.state))
+            else:
+                refused.append(Refusal(index, _DUPLICATE, ""))
+        return Submitted(request.seq, refused, known)
+
+    def _submit(self, client: str, submission: Submission) -> None:
+        self._places += 1
+        keys = tuple(dict.fromkeys(submission.keys))
+        self.events.separate(keys)
+        place, op_id = self._places, submission.op_id
+        operation = ModelOperation(place, client, op_id, keys, submission.need)
+        operation.submitted_ms = self.stamp.now_ms
+        operation.deadline_ns = self._deadline_ns(submission.timeout_ms)
+        self.undo.set_item(self.known, op_id, operation)
+        self.events.watch(operation)
+        self.plan(operation)
+        self.events.count_held(operation)
+
+    def refuse_submission(self, client: str, request: Submit, code: str, why: str) -> Any:
+        """Return the answer to a submission whose transaction was taken back; None: a failure."""
+        refused: list[Refusal] = []
+        known: list[Known] = []
+        for index, submission in enumerate(request.operations):
+            before = self.known.get(submission.op_id)
+            if before is not None and before.client == client:
+                known.append(Known(index, before.state))
+            else:
+                refused.append(Refusal(index, code, why))
+        return Submitted(request.seq, refused, known) if known else None
+
+    def acknowledge(self, client: str, request: Acknowledge) -> Acknowledged:
+        """Note that a client has outcomes. In memory only: after a crash they are sent again."""
+        waiting = self.unacknowledged.get(client, {})
+        found = [one for seq in request.outcomes if (one := waiting.pop(seq, None)) is not None]
+        for operation in found:
+            operation.is_acknowledged = True
+        return Acknowledged(request.seq, len(found))
+
+    def publish(self, operation: ModelOperation, seq: int) -> None:
+        """Note the number that the server has given to an outcome which is on disk."""
+        operation.seq = seq
+        if not operation.is_job:
+            self.unacknowledged.setdefault(operation.client, {})[seq] = operation

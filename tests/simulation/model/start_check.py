@@ -1,0 +1,140 @@
+"""StartCheck: compares what a server has found on disk at its start with the model.
+
+If nobody knows whether the last commit of the run before is on disk, the model has two branches:
+the loaded state tells which of them it was. It must be one of them, whole.
+"""
+
+from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.state import ServerState
+from tests.simulation.model.model_operation import HeldEvent, ModelOperation
+from tests.simulation.model.server_model import ServerModel
+
+# Replies are forgotten so long after the last one of their session.
+_SESSION_MS = 600_000
+
+
+class StartCheck:
+    """Compares `state`, which a server has just loaded, with a model."""
+
+    def __init__(self, model: ServerModel, state: ServerState) -> None:
+        self._model = model
+        self._state = state
+        self._shift_ms: int | None = None  # by which times were moved, if that is known
+
+    def find_branch(self, *, is_in_doubt: bool) -> str:
+        """Bring the model to the branch that is on disk; returns why none is, or nothing."""
+        difference = self._difference()
+        if difference and is_in_doubt:
+            self._model.take_back()
+            other = self._difference()
+            difference = other and f"{difference}; or without the last commit: {other}"
+        self._model.undo.forget()
+        if not difference:
+            self._follow()
+        return difference
+
+    def _difference(self) -> str:
+        """Return the first difference; empty if there is none."""
+        self._shift_ms = None
+        known = self._model.known
+        for op_id, entry in self._state.known.items():
+            operation = known.get(op_id)
+            if operation is None:
+                return f"{op_id} is there; expected nothing of it"
+            if isinstance(entry, OutcomeRecord):
+                is_same = _has_ended(operation, entry)
+            else:
+                is_same = self._is_pending(operation, entry)
+            if not is_same:
+                return f"{op_id} is {_text(entry)}; expected {operation}"
+        for op_id in known.keys() - self._state.known.keys():
+            if not known[op_id].is_acknowledged and not known[op_id].is_job:
+                return f"is not there: {known[op_id]}"
+        return self._held_difference() or self._reply_difference()
+
+    def _is_pending(self, operation: ModelOperation, entry: PendingOperation) -> bool:
+        """Whether an operation waits as it should: for the same keys, with the same progress."""
+        return (
+            operation.end is None
+            and operation.client == entry.client.name
+            and set(operation.keys) == set(entry.keys)
+            and operation.need == entry.need
+            and operation.values == (entry.values or {})
+            and self._is_moved(entry.op_deadline_ms - operation.deadline_ms)
+            and self._is_moved(entry.submitted_ms - operation.submitted_ms)
+        )
+
+    def _is_moved(self, by_ms: int) -> bool:
+        """Whether a time was moved by as much as all others."""
+        if self._shift_ms is None:
+            self._shift_ms = by_ms
+        return self._shift_ms == by_ms
+
+    def _held_difference(self) -> str:
+        found = self._state.held.by_key
+        expected = self._model.events.held
+        for key in found.keys() | expected.keys():
+            event, model_event = found.get(key), expected.get(key)
+            if event is None or model_event is None:
+                # One that has ended may have been released, or not.
+                until_ms = (event or model_event or HeldEvent(0, 0, 0, 0, b"")).until_ms
+                if until_ms + (self._shift_ms or 0) >= self._state.stamp.now_ms:
+                    return f"for {key} is held {event}; expected {model_event}"
+            elif (event.units, bytes(event.value)) != model_event[3:] or not self._is_moved(
+                event.until_ms - model_event.until_ms
+            ):
+                return f"for {key} is held {event}; expected {model_event}"
+        return ""
+
+    def _reply_difference(self) -> str:
+        replies = self._state.replies
+        for (client, session), frames in self._model.replies.items():
+            key = replies.key(client, session)
+            found = {seq: replies.find(key, seq) for seq in frames}
+            if found != frames and any(found.values()):
+                return f"replies of session {session} are {found}; expected {frames}"
+        return ""
+
+    def _follow(self) -> None:
+        """Take over what the start has changed: times, stamps, numbers, and what is deleted."""
+        model, state = self._model, self._state
+        model.known = {op_id: model.known[op_id] for op_id in state.known}
+        model.stamp.restart(state.stamp.now_ms)
+        model.unacknowledged.clear()
+        model.events.unpublished.clear()
+        model.restart_clock()
+        for entry in state.known.values():
+            operation = model.known[entry.op_id]
+            if isinstance(entry, OutcomeRecord):
+                operation.seq = entry.seq
+                if entry.seq in entry.client.unacknowledged:
+                    model.publish(operation, entry.seq)
+            else:
+                operation.submitted_ms = entry.submitted_ms
+                operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
+                model.plan(operation)
+        held = model.events.held
+        by_ms = self._shift_ms or 0
+        for key, event in held.items():
+            held[key] = event._replace(at_ms=event.at_ms + by_ms, until_ms=event.until_ms + by_ms)
+
+
+def _has_ended(operation: ModelOperation, entry: OutcomeRecord) -> bool:
+    """Whether an outcome is the right one; it is sent again unless it was acknowledged."""
+    is_told = operation.is_acknowledged or operation.is_job
+    return (
+        operation.end is not None
+        and operation.end.outcome == entry.outcome
+        and (is_told or entry.seq in entry.client.unacknowledged)
+    )
+
+
+def _text(entry: PendingOperation | OutcomeRecord) -> str:
+    if isinstance(entry, OutcomeRecord):
+        return f"ended, {entry.outcome}"
+    return (
+        f"pending until {entry.op_deadline_ms}, needs {entry.need} of {entry.keys}, "
+        f"has {entry.values}"
+    )

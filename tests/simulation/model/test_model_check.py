@@ -1,0 +1,55 @@
+"""The check: what the server says otherwise than the model is found, in few worlds."""
+
+import pytest
+
+from purgatory.service.server.records.held_keys import HeldKeys
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.changes import Changes
+from tests.simulation.simulation import Settings, simulate
+
+SETTINGS = Settings(seconds=10.0)
+
+
+def found(seeds=range(3)):
+    """Return what is wrong in the first worlds; empty if nothing is."""
+    return next((why for seed in seeds if (why := simulate(seed, SETTINGS).violation)), "")
+
+
+def test_a_server_that_is_right_is_told_apart():
+    """No difference, with jobs, faults and restarts."""
+    assert found() == ""
+
+
+def test_a_wrong_order_of_limited_events_is_found(monkeypatch):
+    """The latest first."""
+    watchers_of = ServerState.watchers_of
+    monkeypatch.setattr(ServerState, "watchers_of", lambda *args: watchers_of(*args)[::-1])
+    assert "the model of the server says otherwise" in found()
+
+
+def test_a_replaced_event_that_stays_is_found(monkeypatch):
+    """What comes later is not held, and the one before is."""
+    set_held = HeldKeys.set
+
+    def keep(self, key, event):
+        if event is not None:
+            set_held(self, key, event)
+
+    monkeypatch.setattr(HeldKeys, "set", keep)
+    assert "the model of the server says otherwise" in found(range(10))
+
+
+def test_an_extension_that_is_not_on_disk_is_found(monkeypatch):
+    """At the next start."""
+    monkeypatch.setattr(Changes, "deadlines", property(lambda _: [], lambda *_: None), raising=True)
+    assert "the disk has something else than the model" in found(range(10))
+
+
+@pytest.mark.parametrize("seed", [3, 12])
+def test_a_world_without_the_model_is_the_same(seed):
+    """It only looks: the history is what it was."""
+    histories = [
+        simulate(seed, Settings(seconds=5.0, has_model=on), with_history=True).history
+        for on in (False, True)
+    ]
+    assert histories[0] == histories[1]

@@ -1,0 +1,35 @@
+"""WorldModel: the model of a world's server, for all its processes."""
+
+from collections.abc import Callable
+
+from purgatory.service.server.state import ServerState
+from purgatory.testing.world.process import Process
+from tests.simulation.model.model_check import ModelCheck
+from tests.simulation.model.server_model import ServerModel
+from tests.simulation.model.start_check import StartCheck
+
+
+class WorldModel:
+    """One model, and an observer of each process; `report` is told of the first difference."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._model = ServerModel()
+        self._check: ModelCheck | None = None
+        # Whether it is not known if the last commit of earlier processes is on disk.
+        self._is_in_doubt = False
+
+    def observe(self, process: Process) -> ModelCheck:
+        """Make the observer of a process that is about to start."""
+        if self._check is not None:
+            self._check.abandon()
+            self._is_in_doubt = self._is_in_doubt or self._check.is_in_doubt
+        self._check = ModelCheck(self._model, process, self._report)
+        return self._check
+
+    def started(self, state: ServerState) -> None:
+        """Compare what a process that has started has found on disk."""
+        difference = StartCheck(self._model, state).find_branch(is_in_doubt=self._is_in_doubt)
+        self._is_in_doubt = False
+        if difference:
+            self._report(f"the disk has something else than the model of the server: {difference}")
