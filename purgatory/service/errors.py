@@ -123,6 +123,10 @@ class TooManySessions(Refused, code="too-many-sessions"):
     """The server remembers as many sessions of the client as it accepts. Temporary."""
 
 
+class TooManyRepeats(Refused, code="too-many-repeats"):
+    """The client, or all of them together, have as many repeats as the server accepts."""
+
+
 class TooManyClients(Refused, code="too-many-clients"):
     """The server has as many connections as it accepts. Can be temporary."""
 

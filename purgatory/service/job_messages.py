@@ -12,7 +12,6 @@ from purgatory.service.protocol import (
     NOTHING,
     Answer,
     Count,
-    CountsAnswer,
     DoneAnswer,
     Int64,
     Item,
@@ -33,6 +32,13 @@ PRIORITIES: Final = range(-10, 11)
 
 # Where a page of a list ended: the value by which it is ordered, and the job's number.
 Cursor: TypeAlias = tuple[Int64, Int64]
+# Where a page of repeats ended: client and name.
+RepeatCursor: TypeAlias = tuple[str, str]
+#: What becomes of a repeat's time while its last job is ready, running or retrying; of the times
+#: that have passed while no server ran; and what `ChangeRepeat` does.
+OVERLAPS: Final = ("skip", "allow")
+MISSED: Final = ("one", "none", "all")
+CHANGES: Final = ("pause", "resume", "delete", "run")
 
 
 class JobStatus(Item):
@@ -88,8 +94,7 @@ class KindLimit(Item):
 class Repeat(Item):
     """A repeat: jobs by the calendar, or one each `every_ms`.
 
-    Exactly one of `cron` and `every_ms` is given. `overlap` is skip or allow, `missed` one, none or
-    all.
+    Exactly one of `cron` and `every_ms` is given. `overlap` is one of OVERLAPS, `missed` of MISSED.
     """
 
     name: str
@@ -104,7 +109,11 @@ class Repeat(Item):
 
 
 class RepeatState(Item):
-    """A repeat at the server; moments are Unix milliseconds, None: there is none."""
+    """A repeat at the server; moments are Unix milliseconds, None: there is none.
+
+    `next_ms`: when its next job is due; `last_ms`: when its last one was. `skipped`: how many times
+    had no job, because one was ready, running or retrying.
+    """
 
     repeat: Repeat
     client: str
@@ -211,17 +220,26 @@ class SetRepeat(Request, tag=91):
 
 
 class ChangeRepeat(Request, tag=92):
-    """Pause, resume, delete or run a repeat; `change` is one of these words."""
+    """Pause, resume, delete or run a repeat; `change` is one of CHANGES.
+
+    `client`: whose repeat; None: the sender's.
+    """
 
     name: str
     change: str
+    client: str | None = None
 
 
 class ReadRepeats(Request, tag=93):
-    """Ask for the repeats with names after `after`, in order of names."""
+    """Ask for the repeats beyond `after`, in order of clients and names.
 
-    after: str = ""
+    `client` and `name` select some; None: any.
+    """
+
+    after: RepeatCursor | None = None
     limit: Count = 100
+    client: str | None = None
+    name: str | None = None
 
 
 class TakeLease(Request, tag=94):
@@ -308,15 +326,22 @@ class RepeatSet(Answer, tag=121):
     state: RepeatState
 
 
-class RepeatChanged(CountsAnswer, tag=122):
-    """Answer to `ChangeRepeat`: 1, or 0 if there is no repeat of that name."""
+class RepeatChanged(Answer, tag=122):
+    """Answer to `ChangeRepeat`: whether that was done, and the repeat then.
+
+    Not done: there is no repeat of that name; or it was to run, and its last job has not ended.
+    `state` None: there is none any more.
+    """
+
+    done: bool
+    state: RepeatState | None
 
 
 class Repeats(Answer, tag=123):
     """Answer to `ReadRepeats`; `after` None: there are no more."""
 
     repeats: list[RepeatState]
-    after: str | None
+    after: RepeatCursor | None
 
 
 class LeaseTaken(Answer, tag=124):

@@ -17,6 +17,7 @@ _STEPS_BACK: Final = (
     "DROP TABLE results",
     "DROP TABLE remembered",
     "DROP TABLE remembered_shards",
+    "DROP TABLE repeats",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

@@ -32,6 +32,7 @@ _STATUS: Final[Mapping[type[Exception], int]] = {
     errors.TooManyPending: 429,
     errors.TooManyHeld: 429,
     errors.TooManyRemembered: 429,
+    errors.TooManyRepeats: 429,
     errors.TooManySessions: 429,
     errors.RequestTimeout: 504,
 }

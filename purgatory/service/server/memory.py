@@ -30,6 +30,7 @@ _CAPTURED_BYTES: Final = 16
 _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
 _CLIENT_BYTES: Final = 700
+_REPEAT_BYTES: Final = 6000  # with its expression, and the ids of its jobs
 
 
 def text_bytes(text: str) -> int:
@@ -88,6 +89,11 @@ def session_bytes(name: str) -> int:
 def client_bytes(name: str) -> int:
     """Return the bytes of a client, without its operations and outcomes."""
     return _CLIENT_BYTES + text_bytes(name)
+
+
+def repeat_bytes(client: str, name: str, cron: str, length: int) -> int:
+    """Return the bytes of a repeat, with a payload of `length` bytes."""
+    return _REPEAT_BYTES + text_bytes(client) + text_bytes(name) + len(cron) + length
 
 
 # A server that was about to take too much may have been stopped while it took a little more: it

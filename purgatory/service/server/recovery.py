@@ -29,6 +29,7 @@ from purgatory.service.server.records.remembered_ids import (
 )
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import Spread, SpreadRequest
+from purgatory.service.server.repeats.load_repeats import load_repeats
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.rows import (
     JobState,
@@ -130,6 +131,8 @@ def load_state(
     if last_ms <= now_ms + _MAX_AHEAD_MS:
         state.stamp.follow(last_ms)
     _load_operations(state, store, outcomes, memory, moved)
+    load_repeats(state, store, now_ms, clock.shift_ms)
+    memory.check(state.memory_bytes)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))
     _load_acknowledgements(state, metadata)

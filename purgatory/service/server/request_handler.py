@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
-from purgatory.service.job_messages import Begin
+from purgatory.service.job_messages import Begin, ChangeRepeat, ReadRepeats, SetRepeat
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -57,6 +57,8 @@ from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.spreads import SpreadRequest
+from purgatory.service.server.repeats.repeat_requests import RepeatRequests
+from purgatory.service.server.repeats.repeat_runs import RepeatRuns
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues, shown
@@ -95,6 +97,9 @@ class RequestHandler:
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
         jobs = self._job_requests
+        self.repeat_runs: RepeatRuns = RepeatRuns(state, validator)
+        repeats = RepeatRequests(state, validator, self.repeat_runs)
+        self.reads.answers[ReadRepeats] = repeats.answer_list
         self._changes: dict[type[Request], Change] = {
             Complete: self._complete,
             Fail: self._fail,
@@ -102,6 +107,8 @@ class RequestHandler:
             Extend: self._extend,
             Finish: jobs.change,
             EndDead: jobs.change,
+            SetRepeat: repeats.declare,
+            ChangeRepeat: repeats.change,
         }
         self._in_memory: dict[type[Request], InMemory] = {
             Work: jobs.do_in_memory,

@@ -31,6 +31,7 @@ from purgatory.service.server.records.operation import PendingOperation, expiry_
 from purgatory.service.server.records.remembered_ids import RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
+from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
 from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
@@ -148,6 +149,7 @@ class ServerState:
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.observer = self.jobs
+        self.repeats: RepeatRegistry = RepeatRegistry()
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
@@ -178,6 +180,7 @@ class ServerState:
             + self.replies.bytes
             + self.remembered.memory_bytes
             + self.clients.bytes
+            + self.repeats.bytes
         )
 
     @property

@@ -254,6 +254,8 @@ class StoreLoop:
                 wake_ns = min(wake_ns, next_wake_ns)
             if leases.by_number:
                 wakes_ms.append(leases.next_wake_ms(state.clock()))
+            if state.repeats.by_key:
+                wakes_ms.append(state.repeats.next_wake_ms())
             if retention.acknowledged:
                 wakes_ms.append(retention.next_deletion_ms())
             if numbers.has_deletable:
@@ -288,8 +290,7 @@ class StoreLoop:
         if transaction.clock_ms >= self._retry_ms:
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
                 transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
-            if self.state.spreads:
-                self._spread(transaction)
+            self._go_on(transaction)
         self._maintenance.run(transaction, self._retry_ms)
         self._end_transaction(transaction)
         self._note_lateness(due)
@@ -320,6 +321,13 @@ class StoreLoop:
         if self._observer is not None:
             self._observer.read(answers)
         self._outgoing += answers
+
+    def _go_on(self, transaction: Transaction) -> None:
+        """Go on with events that end many operations, and submit the runs of repeats."""
+        if self.state.spreads:
+            self._spread(transaction)
+        if self.state.repeats.by_key:  # after the requests: one may pause a repeat
+            self.handler.repeat_runs.run_due(transaction)
 
     def _spread(self, transaction: Transaction) -> None:
         """End some of the operations that events have captured."""

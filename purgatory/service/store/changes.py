@@ -25,6 +25,7 @@ class Changes:
         "delete_operations",
         "delete_outcomes",
         "delete_queued",
+        "delete_repeats",
         "delete_replies",
         "held",
         "jobs",
@@ -34,6 +35,7 @@ class Changes:
         "queued_events",
         "queued_extensions",
         "remembered",
+        "repeats",
         "replies",
         "results",
         "spreads",
@@ -46,6 +48,7 @@ class Changes:
         self.deadlines: list[Any] = []  # of operations that were extended
         self.held: list[Any] = []
         self.jobs: list[Any] = []
+        self.repeats: list[Any] = []
         self.replies: list[Any] = []
         self.results: list[Any] = []  # of jobs
         self.spreads: list[Any] = []
@@ -54,6 +57,7 @@ class Changes:
         self.delete_operations: list[int] = []  # numbers
         self.delete_outcomes: list[int] = []  # seqs
         self.delete_held: list[str] = []  # keys
+        self.delete_repeats: list[tuple[str, str]] = []  # client and name
         self.delete_replies: list[tuple[str, int]] = []  # session and seq
         self.remembered: RememberedChanges | None = None
         #: Up to these numbers events and extensions are deleted, since the journal has them.
@@ -73,6 +77,7 @@ class Changes:
             self.deadlines
             or self.held
             or self.jobs
+            or self.repeats
             or self.replies
             or self.results
             or self.spreads
@@ -81,6 +86,7 @@ class Changes:
             or self.delete_operations
             or self.delete_outcomes
             or self.delete_held
+            or self.delete_repeats
             or self.delete_replies
         )
 

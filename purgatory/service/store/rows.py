@@ -102,6 +102,22 @@ class StoredSpread(NamedTuple):
     value: bytes | bytearray
 
 
+class StoredRepeat(NamedTuple):
+    """A repeat of a client; `next_ms` is Unix milliseconds, 0: there is no time any more.
+
+    `every_ms` is 0 if the times are of the calendar. `settings`: a `Repeat`, MessagePack.
+    """
+
+    client: str
+    name: str
+    next_ms: int
+    last_ms: int
+    paused: int
+    skipped: int
+    every_ms: int
+    settings: bytes | bytearray
+
+
 class JobState(IntEnum):
     """What has become of a job."""
 

@@ -110,6 +110,17 @@ CREATE TABLE remembered_shards ( -- entries of RememberedIds, of all rows up to 
     last_place INTEGER NOT NULL,
     entries BLOB NOT NULL
 );
+CREATE TABLE repeats (
+    client TEXT NOT NULL,
+    name TEXT NOT NULL,
+    next_ms INTEGER NOT NULL, -- time of the next run, without its jitter; 0: there is none
+    last_ms INTEGER NOT NULL, -- of the last one; 0: there was none
+    paused INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    every_ms INTEGER NOT NULL, -- 0: by the calendar
+    settings BLOB NOT NULL, -- MessagePack: a Repeat
+    PRIMARY KEY (client, name)
+) WITHOUT ROWID;
 """
 
 

@@ -30,6 +30,7 @@ from purgatory.service.store.rows import (
     StoredJob,
     StoredOperation,
     StoredOutcome,
+    StoredRepeat,
     StoredSpread,
     spread_of,
 )
@@ -140,6 +141,7 @@ class Store:
         self._results = table("results", ("seq", "result"), ())
         self._spreads = table("spreads", StoredSpread._fields)
         self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
+        self._repeats = table("repeats", StoredRepeat._fields, ("next_ms",))
         self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
         self._journal_queue = JournalQueue(connection, limit)
         self._progress = RowInserter("progress", ("number", "key", "value"), limit)
@@ -208,12 +210,16 @@ class Store:
             (self._results, changes.results),
             (self._held, changes.held),
             (self._spreads, changes.spreads),
+            (self._repeats, changes.repeats),
             (self._replies, changes.replies),
         ):
             if rows:
                 table.write(rows)
         if changes.delete_held:
             self._held.delete(changes.delete_held)
+        if changes.delete_repeats:
+            sql = "DELETE FROM repeats WHERE client = ? AND name = ?"
+            self._connection.executemany(sql, changes.delete_repeats)
         if changes.delete_replies:
             sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
             self._connection.executemany(sql, changes.delete_replies)
@@ -260,6 +266,8 @@ class Store:
             for table in (self._held, self._jobs, self._replies, self._spreads):
                 table.shift_times(by_ms)
             self.remembered.shift_times(by_ms)
+            # A time of the calendar is what the clock shows then, however it was set.
+            self._repeats.shift_times(by_ms, "WHERE every_ms > 0 AND next_ms > 0")
             self._write_metadata(metadata)
 
     def last_numbers(self) -> JournalPosition:
@@ -378,6 +386,11 @@ class Store:
         columns = (*StoredJob._fields, "error")
         with store_errors(self._where, "read"):
             return {seq: tuple(row) for seq, *row in self._jobs.select_keys(seqs, columns)}
+
+    def repeats(self) -> list[StoredRepeat]:
+        """Return all repeats, in order of clients and names."""
+        with store_errors(self._where, "read"):
+            return [StoredRepeat(*row) for row in self._repeats.select("ORDER BY client, name")]
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""

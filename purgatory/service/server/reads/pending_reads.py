@@ -86,7 +86,8 @@ class PendingReads:
         #: Whether anything waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
-        self._answers: dict[type[Request], Portions] = {
+        #: By type of request: what answers it.
+        self.answers: dict[type[Request], Portions] = {
             Query: self._query,
             Unread: self._unread,
             ReadOperations: self._list,
@@ -167,7 +168,7 @@ class PendingReads:
         return self._answer(command)
 
     def _answer(self, command: ClientRequest) -> _Answer:
-        for frame in self._answers[type(command.request)](command):
+        for frame in self.answers[type(command.request)](command):
             yield None if frame is None else TransactionReplies([(command.route, frame)], [], 0)
 
     def _query(self, command: ClientRequest) -> Iterator[bytes | None]:

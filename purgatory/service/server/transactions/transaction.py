@@ -24,6 +24,7 @@ from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED as CANCELLED_JOB
 from purgatory.service.server.records.job_record import READY, SCHEDULED, JobRecord
 from purgatory.service.server.records.operation import Ended, PendingOperation, new_job
+from purgatory.service.server.repeats.repeat_changes import RepeatChanges
 from purgatory.service.server.server_health import RecentFailure, failure_text
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
@@ -63,6 +64,7 @@ class Transaction(OutcomeReceiver):
         "_batch",
         "_batch_bytes",
         "_lease_ends",
+        "_repeats",
         "_state",
         "changes",
         "clock_ms",
@@ -87,6 +89,7 @@ class Transaction(OutcomeReceiver):
         self.changes: Changes = Changes()
         self.events: KeyEvents = KeyEvents(state, self.changes)
         self._lease_ends: LeaseEnds | None = None  # made when a lease ends
+        self._repeats: RepeatChanges | None = None  # made when a repeat changes or runs
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
         self.submitted: list[PendingOperation] = []
@@ -110,6 +113,13 @@ class Transaction(OutcomeReceiver):
                 state.leases, state.retention, state.failures, self.changes, self.clock_ms
             )
         return ends
+
+    @property
+    def repeats(self) -> RepeatChanges:
+        """The repeats, as this transaction leaves them."""
+        if self._repeats is None:
+            self._repeats = RepeatChanges(self._state.repeats, self.changes)
+        return self._repeats
 
     @property
     def now_ms(self) -> int:
@@ -294,6 +304,8 @@ class Transaction(OutcomeReceiver):
         """Complete `changes`: from here on it can be committed."""
         if self.events.progressed or self.events.held_before or self.events.spreads_before:
             self.events.prepare()
+        if self._repeats is not None:
+            self._repeats.prepare()
 
     def publish(self) -> None:
         """Make it visible: `changes` are on disk. Ends the transaction."""
@@ -318,6 +330,8 @@ class Transaction(OutcomeReceiver):
             remembered.publish(self.changes.remembered)
         if self._lease_ends is not None:
             self._lease_ends.publish()
+        if self._repeats is not None:
+            self._repeats.publish()
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
 
@@ -356,6 +370,8 @@ class Transaction(OutcomeReceiver):
         self.events.roll_back()
         if self._lease_ends is not None:
             self._lease_ends.roll_back()
+        if self._repeats is not None:
+            self._repeats.roll_back()
         for session, seq in self.remembered:
             state.replies.take_back(session, seq)
         for operation, deadline_ns in reversed(self.extended):

@@ -1,0 +1,1 @@
+"""Repeats: jobs by the calendar or at intervals, submitted by the server."""

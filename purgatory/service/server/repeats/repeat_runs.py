@@ -1,0 +1,185 @@
+"""RepeatRuns: submits the jobs of repeats whose time has come.
+
+A run is an ordinary job with the repeat's name as a tag. Its id is made of the name and the time,
+and the job is committed together with the repeat's next time: so no restart makes it twice.
+
+    time comes ──> missed? ── no ──> a run has not ended, and overlap is skip? ── no ──> job
+                     │                          yes: skipped
+                     └─ yes: none, one, or all in turn
+
+A time is *missed* if no server ran when it came, or the repeat was paused; or if the server looks
+more than LATE_MS too late, as after a stop of its process. Of missed times that run in turn, each
+waits until the run before has ended, unless overlaps are allowed.
+
+A look makes a bounded number of jobs and the next look comes a little later, so that neither
+requests nor other repeats wait for one that has much to catch up. Used by the store thread alone.
+"""
+
+import logging
+from typing import Final
+
+from msgspec.structs import astuple
+
+from purgatory.service.errors import Refused, TooMuchMemory
+from purgatory.service.protocol import Submission, SubmissionOptions
+from purgatory.service.server.memory import operation_bytes
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.repeats.repeat_record import RepeatRecord, run_id
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.validation import RequestValidator, SubmissionValues
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: A time is missed if the server looks so much too late.
+LATE_MS: Final = 60_000
+#: Times that one transaction deals with, and of one repeat; and then it pauses.
+STEPS: Final = 50
+STEPS_OF_ONE: Final = 20
+PAUSE_MS: Final = 10
+#: A run that waits for the one before looks again after that, and a little longer if there are many
+#: repeats; and one whose job was refused after that.
+POLL_MS: Final = 100
+REPEATS_PER_MS: Final = 5
+REFUSED_MS: Final = 1000
+#: So many ids of a repeat's jobs are kept to know whether they have ended.
+RUNS_KEPT: Final = 100
+
+
+class RepeatRuns:
+    """Submits runs into transactions over `state`, with the rules of `validator`."""
+
+    def __init__(self, state: ServerState, validator: RequestValidator) -> None:
+        self._state = state
+        self._validator = validator
+
+    def run_due(self, transaction: Transaction) -> None:
+        """Submit the runs that are due, some of them if they are many."""
+        steps = STEPS
+        for record in transaction.repeats.take_due(transaction.clock_ms, STEPS):
+            if steps <= 0:
+                break  # the rest comes again
+            steps -= self.advance(transaction, record, min(steps, STEPS_OF_ONE))
+
+    def advance(self, transaction: Transaction, record: RepeatRecord, most: int) -> int:
+        """Deal with up to `most` of a repeat's times that have come; returns with how many."""
+        now_ms = transaction.clock_ms
+        record = record._replace(wake_ms=0)
+        steps = 0
+        while not record.wake_ms and steps < most and record.next_ms and record.due_ms <= now_ms:
+            record = self._step(transaction, record)
+            steps += 1
+        if not record.wake_ms and record.next_ms:
+            due_ms = record.due_ms
+            record = record._replace(wake_ms=due_ms if due_ms > now_ms else now_ms + PAUSE_MS)
+        transaction.repeats.put(record)
+        return steps
+
+    def _step(self, transaction: Transaction, record: RepeatRecord) -> RepeatRecord:
+        """Deal with a repeat's next time, which has come."""
+        at_ms, now_ms = record.next_ms, transaction.clock_ms
+        skips = record.settings.overlap == "skip"
+        was_busy = skips and at_ms <= record.busy_until_ms
+        is_late = now_ms - record.due_ms > LATE_MS and not was_busy
+        if is_late and at_ms > record.missed_until_ms:
+            record = record._replace(missed_until_ms=now_ms)
+        if at_ms <= record.missed_until_ms:
+            return self._step_missed(transaction, record, skips=skips)
+        if was_busy:
+            return record.skip(at_ms)
+        if skips:
+            record = self.without_ended(record)
+            if self.is_busy(record):
+                return record.skip(at_ms)
+        return self.begin(transaction, record, at_ms, record.time_after(at_ms))
+
+    def _step_missed(
+        self, transaction: Transaction, record: RepeatRecord, *, skips: bool
+    ) -> RepeatRecord:
+        at_ms, now_ms, missed = record.next_ms, transaction.clock_ms, record.settings.missed
+        if missed == "none":
+            return record.go_on(record.missed_until_ms)
+        record = self.without_ended(record) if skips else record
+        is_busy = skips and self.is_busy(record)
+        if missed == "all":
+            if is_busy:
+                poll_ms = now_ms + POLL_MS + len(self._state.repeats) // REPEATS_PER_MS
+                return record._replace(busy_until_ms=now_ms, wake_ms=poll_ms)
+            return self.begin(transaction, record, at_ms, record.time_after(at_ms))
+        if is_busy:
+            return record.skip(record.missed_until_ms)
+        return self.begin(transaction, record, at_ms, record.time_after(record.missed_until_ms))
+
+    def begin(
+        self, transaction: Transaction, record: RepeatRecord, at_ms: int, next_ms: int
+    ) -> RepeatRecord:
+        """Submit the run of a time, unless there is one; and go on with `next_ms`.
+
+        If the job is refused, the run is tried again a little later.
+        """
+        before = self._state.known.get(run_id(record.settings.name, at_ms))
+        if before is not None and before.client.name == record.client:
+            return record._replace(last_ms=at_ms, next_ms=next_ms)
+        try:
+            return self.submit(transaction, record, at_ms)._replace(next_ms=next_ms)
+        except Refused as refusal:
+            name = record.settings.name
+            log.warning("repeat %r of %r cannot run now: %s", name, record.client, refusal)
+            return record._replace(wake_ms=transaction.clock_ms + REFUSED_MS)
+
+    def submit(self, transaction: Transaction, record: RepeatRecord, at_ms: int) -> RepeatRecord:
+        """Submit a run; returns the repeat then, with the next time of before. Raises Refused."""
+        state = self._state
+        client = state.clients.record(record.client)
+        job_id = self._free_id(run_id(record.settings.name, at_ms))
+        submission = _submission(record, job_id)
+        values: SubmissionValues = astuple(submission)[:6]
+        total = transaction.total
+        refusal = self._validator.check_submission(submission, values, client, total, None)
+        size = operation_bytes(job_id, values[4], values[1])
+        if refusal is None and size > state.memory_left:
+            refusal = TooMuchMemory(f"no room for the job {job_id!r}")
+        if refusal is not None:
+            state.clients.drop_if_idle(client)
+            raise refusal
+        transaction.submit(client, values, size)
+        return record._replace(last_ms=at_ms, runs=(*record.runs, job_id)[-RUNS_KEPT:])
+
+    def _free_id(self, job_id: str) -> str:
+        """Return an id that is free: repeats of two clients may have one name."""
+        number, free = 1, job_id
+        while free in self._state.known:
+            number += 1
+            free = f"{job_id}#{number}"
+        return free
+
+    def is_busy(self, record: RepeatRecord) -> bool:
+        """Whether a run of a repeat is ready, running or retrying."""
+        return any(self._is_live(job_id, record.client) for job_id in record.runs)
+
+    def without_ended(self, record: RepeatRecord) -> RepeatRecord:
+        """Return a repeat without the ids of runs that have ended for good."""
+        known = self._state.known
+        runs = tuple(
+            job_id
+            for job_id in record.runs
+            if (entry := known.get(job_id)) is not None and not self._has_ended(entry)
+        )
+        return record if len(runs) == len(record.runs) else record._replace(runs=runs)
+
+    def _has_ended(self, entry: PendingOperation | OutcomeRecord) -> bool:
+        return isinstance(entry, OutcomeRecord) and entry.seq not in self._state.leases.by_number
+
+    def _is_live(self, job_id: str, client: str) -> bool:
+        entry = self._state.find(job_id, client)
+        if isinstance(entry, PendingOperation):
+            return entry.op_deadline_ms <= self._state.stamp.now_ms  # else it was put off
+        job = None if entry is None else self._state.leases.by_number.get(entry.seq)
+        return job is not None and not job.is_dead
+
+
+def _submission(record: RepeatRecord, job_id: str) -> Submission:
+    repeat = record.settings
+    options = SubmissionOptions(unique_ms=0, tags=(repeat.name,))
+    return Submission(job_id, (job_id,), 0, 0, repeat.kind, repeat.payload, options)
