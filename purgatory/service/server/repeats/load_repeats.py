@@ -7,7 +7,7 @@ import msgspec
 
 from purgatory.cron.expression import CronExpression
 from purgatory.service.job_messages import Repeat
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.job_record import CANCELLED, DONE
 from purgatory.service.server.repeats.repeat_record import (
     RepeatKey,
     RepeatRecord,
@@ -65,11 +65,8 @@ def _expression(row: StoredRepeat, cron: str, tz: str) -> CronExpression | None:
 def _find_runs(state: ServerState, keys: set[RepeatKey]) -> dict[RepeatKey, list[str]]:
     """Return the ids of jobs of repeats that have not ended."""
     found: dict[RepeatKey, list[str]] = {}
-    jobs = state.leases.by_number
     for op_id, entry in state.known.items():
         key = entry.client.name, name_of_run(op_id)
-        if key in keys:
-            is_job = entry.need == 0 if isinstance(entry, PendingOperation) else entry.seq in jobs
-            if is_job:
-                found.setdefault(key, []).append(op_id)
+        if key in keys and entry.job is not None and entry.job.state not in (DONE, CANCELLED):
+            found.setdefault(key, []).append(op_id)
     return found

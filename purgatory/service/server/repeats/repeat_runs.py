@@ -21,14 +21,21 @@ from typing import Final
 from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused, TooMuchMemory
-from purgatory.service.protocol import Submission, SubmissionOptions
-from purgatory.service.server.memory import operation_bytes
-from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.protocol import MADE_UP, Submission
+from purgatory.service.server.memory import job_bytes, operation_bytes
+from purgatory.service.server.records.job_record import (
+    DEAD,
+    READY,
+    RETRYING,
+    RUNNING,
+    SCHEDULED,
+    JobRecord,
+)
 from purgatory.service.server.repeats.repeat_record import RepeatRecord, run_id
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues
+from purgatory.service.store.rows import Options
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -45,6 +52,8 @@ REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
 #: So many ids of a repeat's jobs are kept to know whether they have ended.
 RUNS_KEPT: Final = 100
+#: States of a job in which no other run begins, if overlaps are skipped.
+LIVE: Final = (READY, RUNNING, RETRYING)
 
 
 class RepeatRuns:
@@ -133,17 +142,20 @@ class RepeatRuns:
         state = self._state
         client = state.clients.record(record.client)
         job_id = self._free_id(run_id(record.settings.name, at_ms))
-        submission = _submission(record, job_id)
+        repeat = record.settings
+        submission = Submission(job_id, (job_id,), 0, 0, repeat.kind, repeat.payload)
+        # The server has made the id: it is kept for minutes after the end.
+        options = Options(MADE_UP, (repeat.name,))
         values: SubmissionValues = astuple(submission)[:6]
         total = transaction.total
         refusal = self._validator.check_submission(submission, values, client, total, None)
         size = operation_bytes(job_id, values[4], values[1])
-        if refusal is None and size > state.memory_left:
+        if refusal is None and size + job_bytes(options.tags) > state.memory_left:
             refusal = TooMuchMemory(f"no room for the job {job_id!r}")
         if refusal is not None:
             state.clients.drop_if_idle(client)
             raise refusal
-        transaction.submit(client, values, size)
+        transaction.submit(client, values, size, options)
         return record._replace(last_ms=at_ms, runs=(*record.runs, job_id)[-RUNS_KEPT:])
 
     def _free_id(self, job_id: str) -> str:
@@ -156,30 +168,25 @@ class RepeatRuns:
 
     def is_busy(self, record: RepeatRecord) -> bool:
         """Whether a run of a repeat is ready, running or retrying."""
-        return any(self._is_live(job_id, record.client) for job_id in record.runs)
+        return any(self._is_live(job_id) for job_id in record.runs)
 
     def without_ended(self, record: RepeatRecord) -> RepeatRecord:
         """Return a repeat without the ids of runs that have ended for good."""
-        known = self._state.known
         runs = tuple(
             job_id
             for job_id in record.runs
-            if (entry := known.get(job_id)) is not None and not self._has_ended(entry)
+            if (job := self._job(job_id)) is not None and (job.is_alive or job.state == DEAD)
         )
         return record if len(runs) == len(record.runs) else record._replace(runs=runs)
 
-    def _has_ended(self, entry: PendingOperation | OutcomeRecord) -> bool:
-        return isinstance(entry, OutcomeRecord) and entry.seq not in self._state.leases.by_number
+    def _is_live(self, job_id: str) -> bool:
+        job = self._job(job_id)
+        if job is None:
+            return False
+        # A run that is due at this very moment is not ready yet; one that was put off is not, too.
+        is_due = job.state == SCHEDULED and job.due_ms <= self._state.stamp.now_ms
+        return is_due or job.state in LIVE
 
-    def _is_live(self, job_id: str, client: str) -> bool:
-        entry = self._state.find(job_id, client)
-        if isinstance(entry, PendingOperation):
-            return entry.op_deadline_ms <= self._state.stamp.now_ms  # else it was put off
-        job = None if entry is None else self._state.leases.by_number.get(entry.seq)
-        return job is not None and not job.is_dead
-
-
-def _submission(record: RepeatRecord, job_id: str) -> Submission:
-    repeat = record.settings
-    options = SubmissionOptions(unique_ms=0, tags=(repeat.name,))
-    return Submission(job_id, (job_id,), 0, 0, repeat.kind, repeat.payload, options)
+    def _job(self, job_id: str) -> JobRecord | None:
+        entry = self._state.known.get(job_id)
+        return None if entry is None else entry.job
