@@ -27,7 +27,7 @@ from purgatory.service.server.transactions.transaction import (
     Transaction,
 )
 from purgatory.testing.world.process import Process
-from tests.simulation.model.model_operation import ModelOperation, is_result
+from tests.simulation.model.model_operation import ModelOperation, is_answer, is_result
 from tests.simulation.model.server_model import ServerModel
 
 _RETRY_MS = 1000
@@ -255,11 +255,14 @@ class ModelCheck:
         if self._open[route, numbers[1]]:
             self._open[route, numbers[1]] -= 1
             return
-        self._fail(f"answers {numbers}; expected {self._expected(route, numbers[1])}")
-
-    def _expected(self, route: bytes, seq: int) -> Any:
-        frames = [_NUMBERS.decode(frame) for to, frame in +self._owed if to == route]
-        return [numbers for numbers in frames if numbers[1] == seq]
+        expected = []
+        for to, owed in +self._owed:
+            if to == route and (answer := _NUMBERS.decode(owed))[1] == numbers[1]:
+                if is_answer(answer, numbers):
+                    self._owed[to, owed] -= 1
+                    return
+                expected.append(answer)
+        self._fail(f"answers {numbers}; expected {expected}")
 
     def _check_pushes(self, transaction: Transaction, pushes: Sequence[OutcomePush]) -> None:
         """Check that each client is told of what has ended, all of it and nothing else."""

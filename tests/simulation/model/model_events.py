@@ -21,6 +21,8 @@ class ModelEvents:
         self._undo = undo
         self.waiting: dict[str, dict[int, ModelOperation]] = {}  # by key and place
         self.held: dict[str, HeldEvent] = {}
+        #: Events that have been held long enough: they may be on disk for a while.
+        self.released: dict[str, HeldEvent] = {}
         #: Operations that have ended, and whose outcomes the server has not shown yet.
         self.unpublished: dict[str, ModelOperation] = {}
         self._last_held = 0
@@ -159,4 +161,4 @@ class ModelEvents:
     def release(self, before_ms: int) -> None:
         """Forget the events that were held until before a time."""
         for key in [key for key, event in self.held.items() if event.until_ms < before_ms]:
-            del self.held[key]
+            self.released[key] = self.held.pop(key)

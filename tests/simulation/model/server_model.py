@@ -183,12 +183,15 @@ class ServerModel:
 
     def _submit(self, client: str, submission: Submission) -> None:
         self._places += 1
+        timeout_ms, options = submission.timeout_ms, submission.options
+        if options is not None and options.due_ms is not None and not submission.need:
+            timeout_ms = max(0, options.due_ms - self.stamp.now_ms)
         keys = tuple(dict.fromkeys(submission.keys))
         self.events.separate(keys)
         place, op_id = self._places, submission.op_id
         operation = ModelOperation(place, client, op_id, keys, submission.need)
         operation.submitted_ms = self.stamp.now_ms
-        operation.deadline_ns = self._deadline_ns(submission.timeout_ms)
+        operation.deadline_ns = self._deadline_ns(timeout_ms)
         self.undo.set_item(self.known, op_id, operation)
         self.events.watch(operation)
         self.plan(operation)

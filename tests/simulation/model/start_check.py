@@ -73,20 +73,17 @@ class StartCheck:
         return self._shift_ms == by_ms
 
     def _held_difference(self) -> str:
-        found = self._state.held.by_key
-        expected = self._model.events.held
-        for key in found.keys() | expected.keys():
-            event, model_event = found.get(key), expected.get(key)
-            if event is None or model_event is None:
-                # One that has ended may have been released, or not.
-                until_ms = (event or model_event or HeldEvent(0, 0, 0, 0, b"")).until_ms
-                if until_ms + (self._shift_ms or 0) >= self._state.stamp.now_ms:
-                    return f"for {key} is held {event}; expected {model_event}"
-            elif (event.units, bytes(event.value)) != model_event[3:] or not self._is_moved(
-                event.until_ms - model_event.until_ms
-            ):
-                return f"for {key} is held {event}; expected {model_event}"
-        return ""
+        found, events = self._state.held.by_key, self._model.events
+        for key, event in found.items():
+            expected = events.held.get(key) or events.released.get(key)
+            is_same = expected is not None and (
+                (event.units, bytes(event.value)) == expected[3:]
+                and self._is_moved(event.until_ms - expected.until_ms)
+            )
+            if not is_same:
+                return f"for {key} is held {event}; expected {expected}"
+        missing = events.held.keys() - found.keys()
+        return "".join(f"for {key} is nothing held; expected {events.held[key]}" for key in missing)
 
     def _reply_difference(self) -> str:
         replies = self._state.replies
@@ -115,10 +112,10 @@ class StartCheck:
                 operation.submitted_ms = entry.submitted_ms
                 operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
                 model.plan(operation)
-        held = model.events.held
-        by_ms = self._shift_ms or 0
-        for key, event in held.items():
-            held[key] = event._replace(at_ms=event.at_ms + by_ms, until_ms=event.until_ms + by_ms)
+        model.events.held = {
+            key: HeldEvent(event.number, event.at_ms, event.until_ms, event.units, event.value)
+            for key, event in state.held.by_key.items()
+        }
 
 
 def _has_ended(operation: ModelOperation, entry: OutcomeRecord) -> bool:

@@ -14,7 +14,7 @@ from purgatory.service.protocol import (
     Submit,
     TimeoutExtension,
 )
-from tests.simulation.model.model_operation import End
+from tests.simulation.model.model_operation import End, is_answer
 from tests.simulation.model.server_model import ServerModel
 
 START_NS = 1_000_000_000
@@ -157,3 +157,14 @@ def test_all_that_a_transaction_has_changed_is_taken_back(model):
     assert not model.events.unpublished
     model.begin(START_NS + 12 * MS)
     assert model.due() == [model.known["y"]]
+
+
+def test_the_state_of_a_job_that_was_due_is_open(model):
+    """All else of the answer is not."""
+    submit(model, "x", "k", need=0, timeout_ms=0)
+    model.begin(START_NS + MS)
+    model.expire(*model.due())
+    expected = [33, 1, [], [[0, submit(model, "x", "k", need=0).known[0].state]]]
+    assert is_answer(expected, [33, 1, [], [[0, "completed"]]])
+    assert not is_answer(expected, [33, 1, [], [[1, "completed"]]])
+    assert not is_answer(expected, [33, 1, [], []])
