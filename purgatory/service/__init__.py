@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from purgatory.service.client.async_client import AsyncClient, AsyncServiceFuture
     from purgatory.service.client.client import Client
     from purgatory.service.client.futures import ServiceFuture, SubmissionReceipt
+    from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
+    from purgatory.service.client.jobs.job_handle import JobHandle
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
         ConfigError,
         HelloRequired,
+        JobCancelled,
+        JobFailed,
+        JobUnknown,
         KeysError,
         Malformed,
         NotAllowed,
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
         Unavailable,
         WrongVersion,
     )
+    from purgatory.service.job_messages import JobPage, JobStatus, KindLimit
     from purgatory.service.protocol import DeadJob, OperationStatus, OutcomeMessage
     from purgatory.service.server.journal.journal_sink import JournalSink
     from purgatory.service.server.server import Server
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncJobHandle",
     "AsyncServiceFuture",
     "Client",
     "Config",
@@ -63,8 +70,15 @@ __all__ = [
     "DeadJob",
     "HelloRequired",
     "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobHandle",
+    "JobPage",
+    "JobStatus",
+    "JobUnknown",
     "JournalSink",
     "KeysError",
+    "KindLimit",
     "Malformed",
     "NotAllowed",
     "OperationFailed",
@@ -103,10 +117,13 @@ __all__ = [
 
 _LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
+    "client.jobs.async_job_handle": ("AsyncJobHandle",),
+    "client.jobs.job_handle": ("JobHandle",),
     "client.futures": ("ServiceFuture", "SubmissionReceipt"),
     "client.client": ("Client",),
     "config": ("Config",),
     "daemon": ("ServiceDaemon",),
+    "job_messages": ("JobPage", "JobStatus", "KindLimit"),
     "protocol": ("DeadJob", "OperationStatus", "OutcomeMessage"),
     "server.server": ("Server",),
     "server.journal.journal_sink": ("JournalSink",),

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from purgatory.service.errors import Malformed
-from purgatory.service.job_messages import Begin, CancelLeases, JobEnds
+from purgatory.service.job_messages import Begin, CancelLeases, JobEnds, JobStatus
 from purgatory.service.protocol import (
     VERSION,
     Answer,
@@ -90,7 +90,7 @@ def unpack_or_raw(raw: Raw) -> Any:
         return raw
 
 
-def unpack_values(message: OperationStatus | OutcomeMessage | DeadJob) -> None:
+def unpack_values(message: OperationStatus | OutcomeMessage | DeadJob | JobStatus) -> None:
     """Decode result and payload in place, as `unpack_or_raw` does."""
     if not isinstance(message, DeadJob):
         message.result = unpack_or_raw(message.result)

@@ -45,6 +45,49 @@ class OperationFailed(ServiceError):
         return f"{self.error_type}: {self.message}" if self.message else self.error_type
 
 
+class JobFailed(ServiceError):
+    """Raised for the result of a dead job, whose last attempt failed.
+
+    `error` is the text of the last attempt's error, and `attempts` how many attempts began.
+    """
+
+    def __init__(self, job_id: str, error: str = "", attempts: int = 0) -> None:
+        super().__init__(job_id, error, attempts)
+        self.job_id = job_id
+        self.error = error
+        self.attempts = attempts
+
+    def __str__(self) -> str:
+        return f"job {self.job_id!r} is dead after attempt {self.attempts}: {self.error}"
+
+
+class JobCancelled(ServiceError):
+    """Raised for the result of a cancelled job.
+
+    `reason` says why: it names the key that was completed, or the reason of the server.
+    """
+
+    def __init__(self, job_id: str, reason: str = "") -> None:
+        super().__init__(job_id, reason)
+        self.job_id = job_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"job {self.job_id!r} was cancelled{why}"
+
+
+class JobUnknown(ServiceError):
+    """Raised for the result of a job that the server never had, or remembers no longer."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return f"the server does not know job {self.job_id!r}, or remembers it no longer"
+
+
 class RequestTimeout(ServiceError, TimeoutError):
     """No answer came in time; the server may or may not carry the request out."""
 

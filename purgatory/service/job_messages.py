@@ -4,6 +4,7 @@ A job is an operation that was submitted with `need` 0. Its states are those of 
 exactly one. Any thread may use these.
 """
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Raw
@@ -29,6 +30,7 @@ ENDED_STATES: Final = ("done", "dead", "cancelled")
 #: Orders of `ListJobs`: by the moment when they are due, or the latest submissions first.
 ORDERS: Final = ("due", "newest")
 PRIORITIES: Final = range(-10, 11)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Where a page of a list ended: the value by which it is ordered, and the job's number.
 Cursor: TypeAlias = tuple[Int64, Int64]
@@ -49,6 +51,8 @@ class JobStatus(Item):
     `attempts` counts begun attempts. `error`: of the last failed attempt, or the reason for the
     cancellation. `worker`: the connection that runs the job. `why`: the reason for which a ready
     job does not run. `result`: of a done job. `left_out`: see `OperationStatus`.
+
+    A client's program gets this, with decoded values, and the moments as aware datetimes, too.
     """
 
     job_id: str
@@ -71,6 +75,36 @@ class JobStatus(Item):
     payload: Value = Raw(NOTHING)
     result: Value = Raw(NOTHING)
     left_out: int = 0
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job_id
+
+    @property
+    def submitted(self) -> datetime:
+        """When the server took the job."""
+        return moment_of(self.submitted_ms)
+
+    @property
+    def due(self) -> datetime:
+        """When the job is due or, while it is retrying, its next attempt."""
+        return moment_of(self.due_ms)
+
+    @property
+    def began(self) -> datetime | None:
+        """When the latest attempt began; None: none has."""
+        return None if self.began_ms is None else moment_of(self.began_ms)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the job ended; None: it has not."""
+        return None if self.ended_ms is None else moment_of(self.ended_ms)
+
+
+def moment_of(ms: int) -> datetime:
+    """Return Unix milliseconds as a datetime in UTC."""
+    return _EPOCH + timedelta(milliseconds=ms)
 
 
 class JobFilter(Item):

@@ -101,7 +101,7 @@ VERBS: Final[dict[type[Request], Verb]] = {
     EndDead: Verb(DeadEnded, "work", is_batch=False),
     ReadOperations: Verb(Operations, "read", is_batch=False),
     ReadJobs: Verb(JobStates, "read", version=3),
-    WatchJobs: Verb(JobStates, "read", version=3, is_batch=False),
+    WatchJobs: Verb(JobStates, "read", version=3),
     ListJobs: Verb(JobPage, "read", version=3, is_batch=False),
     CountJobs: Verb(CountedJobs, "read", version=3, is_batch=False),
     CancelJobs: Verb(JobsCancelled, "submit", version=3),

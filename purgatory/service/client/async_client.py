@@ -14,14 +14,20 @@ from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
+from purgatory.service.client.arguments import checked_number
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.later_calls import LaterCalls, checked_number, described_by
+from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
+from purgatory.service.client.jobs.job_result import result_of, still_pending
+from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
+from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.errors import RequestTimeout
+from purgatory.service.job_messages import JobStatus
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
+from timingwheel.lowlevel import to_ms
 
 #: Calls of `on_outcome` that run at a time; further outcomes wait for their turn.
 MAX_RUNNING: Final = 64
@@ -107,11 +113,55 @@ class AsyncClient:
     list_page = awaited(LaterCalls.list_page_later)
     stats = awaited(LaterCalls.stats_later)
 
+    job = awaited(LaterCalls.job_later)
+    jobs_page = awaited(LaterCalls.jobs_page_later)
+    job_counts = awaited(LaterCalls.job_counts_later)
+    cancel_job = awaited(LaterCalls.cancel_job_later)
+    cancel_jobs = awaited(LaterCalls.cancel_jobs_later)
+    reschedule_job = awaited(LaterCalls.reschedule_job_later)
+    run_job = awaited(LaterCalls.run_job_later)
+    retry_job = awaited(LaterCalls.retry_job_later)
+    drop_job = awaited(LaterCalls.drop_job_later)
+    pause = awaited(LaterCalls.pause_later)
+    resume = awaited(LaterCalls.resume_later)
+    limit = awaited(LaterCalls.limit_later)
+    limits = awaited(LaterCalls.limits_later)
+
     @_like(Client.schedule)
-    async def schedule(self, *arguments: Any, **options: Any) -> str:
-        """Like `Client.schedule`."""
-        reply = self._client.schedule_later(*arguments, **options)
-        return (await self.result_of(reply)).op_id
+    async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:
+        """Like `Client.schedule`; returns an AsyncJobHandle."""
+        handle = await self.result_of(self._client.schedule_later(*delay, **options))
+        return AsyncJobHandle(self, handle.id, is_new=handle.is_new)
+
+    async def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
+        """Like `Client.result`."""
+        job_id = job_id_of(job)
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        with self._client._end_of(job_id) as future:
+            try:
+                status = await asyncio.wait_for(_wrapped(future), seconds)
+            except TimeoutError as error:
+                if future.done():  # the answer is a TimeoutError
+                    raise
+                raise still_pending(job_id, seconds) from error
+        return result_of(job_id, await self.job(job_id) if status.left_out else status)
+
+    @_like(Client.jobs)
+    def jobs(self, *, limit: int | None = None, **filters: Any) -> AsyncIterator[JobStatus]:
+        """Like `Client.jobs`: `async for job in client.jobs()`."""
+        left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
+        check_filters(**filters)
+        return self._yield_jobs(filters, left)
+
+    async def _yield_jobs(self, filters: dict[str, Any], left: int) -> AsyncIterator[JobStatus]:
+        page = await self.jobs_page(limit=min(left, PAGE), **filters)
+        while True:
+            for status in page.jobs:
+                yield status
+            left -= len(page.jobs)
+            if page.after is None or left <= 0:
+                return
+            page = await self.jobs_page(cursor=page.after, limit=min(left, PAGE), **filters)
 
     @_like(Client.list)
     async def list(

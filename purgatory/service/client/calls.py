@@ -19,12 +19,24 @@ from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import encode, unpack, unpack_values
 from purgatory.service.errors import ServiceError
+from purgatory.service.job_messages import (
+    CountJobs,
+    JobPage,
+    JobStates,
+    JobStatus,
+    ReadJobs,
+    RetryJobs,
+    SetLimit,
+)
 from purgatory.service.protocol import (
     Answer,
+    DeadJob,
     DeadJobs,
     EndDead,
+    Keep,
     Kept,
     Operations,
+    OperationStatus,
     OutcomeMessage,
     Request,
     States,
@@ -44,8 +56,37 @@ _WITH_VALUES: Final[dict[type[Answer], str]] = {
     Operations: "states",
     UnreadOutcomes: "outcomes",
     DeadJobs: "jobs",
+    JobStates: "jobs",
+    JobPage: "jobs",
 }
 RequestType = type[Request]
+
+
+class Keeping(IntEnum):
+    """What the server says to a worker that keeps a lease."""
+
+    LOST = 0
+    KEPT = 1
+    CANCELLED = 2  # the lease lasts, and no other attempt follows
+
+
+def _keepings(answer: Kept) -> list[Keeping]:
+    """Return what an answer says to each lease."""
+    found = [Keeping.KEPT if kept else Keeping.LOST for kept in answer.done]
+    for index in answer.cancelled:
+        found[index] = Keeping.CANCELLED
+    return found
+
+
+# What a call's future gets instead of the answer, or of its only field, by request.
+_CONVERSIONS: "Final[dict[RequestType, Callable[[Any], object]]]" = {
+    EndDead: sum,
+    Keep: _keepings,
+    RetryJobs: any,
+    ReadJobs: lambda jobs: [None if job.state == "unknown" else job for job in jobs],
+    CountJobs: lambda counts: {(kind, state): count for kind, state, count in counts},
+    SetLimit: lambda _: None,
+}
 #: An item of a batch, or the fields of a request that makes one call; and its reply.
 Call = tuple[Any, ReplyFuture[Any]]
 
@@ -57,14 +98,6 @@ def in_messages(items: Iterable[_I]) -> Iterator[list[_I]]:
     rest = iter(items)
     while portion := list(islice(rest, CALLS_PER_MESSAGE)):
         yield portion
-
-
-class Keeping(IntEnum):
-    """What the server says to a worker that keeps a lease."""
-
-    LOST = 0
-    KEPT = 1
-    CANCELLED = 2  # the lease lasts, and no other attempt follows
 
 
 class CallBatcher:
@@ -169,19 +202,14 @@ class CallBatch:
 
     def resolve(self, answer: Answer) -> None:
         """Give each call what the answer says to it; all answers but that to submissions."""
-        result = _keepings(answer) if isinstance(answer, Kept) else _result(answer)
+        result = _result(answer)
+        convert = _CONVERSIONS.get(self.request)
+        if convert is not None:
+            result = convert(result)
         if not VERBS[self.request].is_batch:
-            result = [sum(result) if self.request is EndDead else result]
+            result = [result]
         for (_, future), one in zip(self.calls, result, strict=True):
             resolve(future, one)
-
-
-def _keepings(answer: Kept) -> list[Keeping]:
-    """Return what an answer says to each lease."""
-    found = [Keeping.KEPT if kept else Keeping.LOST for kept in answer.done]
-    for index in answer.cancelled:
-        found[index] = Keeping.CANCELLED
-    return found
 
 
 def _result(answer: Answer) -> Any:
@@ -191,12 +219,19 @@ def _result(answer: Answer) -> Any:
     """
     name = _WITH_VALUES.get(type(answer))
     if name is not None:
-        for message in getattr(answer, name):
-            if len(message.payload) > 1:
-                message.payload = unwrap(message.payload)[1]
-            unpack_values(message)
+        decode_values(getattr(answer, name))
     fields = answer.__struct_fields__
     return getattr(answer, fields[1]) if len(fields) == 2 else answer
+
+
+def decode_values(
+    messages: "Iterable[OperationStatus | OutcomeMessage | DeadJob | JobStatus]",
+) -> None:
+    """Decode the values of programs in place, without the context of a trace."""
+    for message in messages:
+        if len(message.payload) > 1:
+            message.payload = unwrap(message.payload)[1]
+        unpack_values(message)
 
 
 def resolve(future: ReplyFuture[Any], result: object) -> None:

@@ -5,6 +5,7 @@ thread, and must not call methods that wait for an answer, as that thread receiv
 """
 
 import contextlib
+import functools
 import os
 import socket
 import sys
@@ -15,22 +16,21 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import zmq
 
+from purgatory.service.client.arguments import Duration, check_name, checked_number
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, curve_keys
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
-from purgatory.service.client.later_calls import (
-    LaterCalls,
-    check_name,
-    checked_number,
-    described_by,
-)
+from purgatory.service.client.jobs.job_result import result_of, still_pending
+from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
+from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
+from purgatory.service.job_messages import JobPage, JobStatus
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OperationStatus, Submit
 from timingwheel.lowlevel import plain_number, to_ms
@@ -149,6 +149,7 @@ class Client(LaterCalls):
         need: int = 1,
         kind: str = "",
         op_id: str | None = None,
+        unique_for: Duration | None = None,
         payload: Any = None,
     ) -> ServiceFuture:
         """Have an operation wait at the server; returns the future of its end, at once.
@@ -161,10 +162,12 @@ class Client(LaterCalls):
         timeout and the client's.
 
         `op_id` is its id. An operation that the server has from this client under that id already
-        is not submitted again; its end comes to this future. `payload` is kept with the operation.
+        is not submitted again; its end comes to this future. The server remembers such an id for
+        `unique_for` after the end (default: the server's `remember_ended`; 0: not after the end).
+        `payload` is kept with the operation.
         Raises TypeError and ValueError for bad arguments, and Unavailable.
         """
-        submission = self._submission(keys, timeout, need, kind, op_id, payload)
+        submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         with self._batcher.lock:
             if op_id is None:
                 submission.op_id = self._next_id()
@@ -194,24 +197,71 @@ class Client(LaterCalls):
     list_page = answered(LaterCalls.list_page_later)
     stats = answered(LaterCalls.stats_later)
 
-    def schedule(
-        self,
-        delay: float | timedelta,
-        *,
-        kind: str = "",
-        payload: Any = None,
-        job_id: str | None = None,
-        unless: Iterable[str] = (),
-    ) -> str:
-        """Have a `Worker` of this client's name do a job in `delay` seconds; returns its id.
+    schedule = answered(LaterCalls.schedule_later)
+    job = answered(LaterCalls.job_later)
+    jobs_page = answered(LaterCalls.jobs_page_later)
+    job_counts = answered(LaterCalls.job_counts_later)
+    cancel_job = answered(LaterCalls.cancel_job_later)
+    cancel_jobs = answered(LaterCalls.cancel_jobs_later)
+    reschedule_job = answered(LaterCalls.reschedule_job_later)
+    run_job = answered(LaterCalls.run_job_later)
+    retry_job = answered(LaterCalls.retry_job_later)
+    drop_job = answered(LaterCalls.drop_job_later)
+    pause = answered(LaterCalls.pause_later)
+    resume = answered(LaterCalls.resume_later)
+    limit = answered(LaterCalls.limit_later)
+    limits = answered(LaterCalls.limits_later)
 
-        See `schedule_later`.
+    def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
+        """Wait for the end of a job, by its id; return the value of its handler.
+
+        The wait goes on over lost connections and restarts of the server, for `timeout` seconds;
+        None: until the job ends. Raises JobFailed for a dead job, JobCancelled and JobUnknown;
+        TimeoutError if the job has not ended by then; Unavailable if the client is closed.
         """
-        call = self.schedule_later
         self._refuse_in_callback()
-        return self._wait(
-            call(delay, kind=kind, payload=payload, job_id=job_id, unless=unless)
-        ).op_id
+        job_id = job_id_of(job)
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        with self._end_of(job_id) as future:
+            try:
+                status = future.result(self.platform.wait(future.done, seconds))
+            except TimeoutError as error:
+                if future.done():  # the answer is a TimeoutError
+                    raise
+                raise still_pending(job_id, seconds) from error
+        return result_of(job_id, self.job(job_id) if status.left_out else status)
+
+    def jobs(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        client: str | None = None,
+        order: str = "due",
+        limit: int | None = None,
+    ) -> Iterator[JobStatus]:
+        """Yield jobs that the server knows, page by page; at most `limit`.
+
+        Those of all clients that this one may see, in a `state`, of a `kind`, with a `tag`, of a
+        `client`. `order`: "due", those that are due first come first, or "newest", the latest
+        submissions first. It is no snapshot: a job that changes meanwhile may be there or not.
+        """
+        left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
+        check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
+        read = functools.partial(
+            self.jobs_page, state=state, kind=kind, tag=tag, client=client, order=order
+        )
+        return self._yield_jobs(read, left)
+
+    def _yield_jobs(self, read: Callable[..., JobPage], left: int) -> Iterator[JobStatus]:
+        page = read(limit=min(left, PAGE))
+        while True:
+            yield from page.jobs
+            left -= len(page.jobs)
+            if page.after is None or left <= 0:
+                return
+            page = read(cursor=page.after, limit=min(left, PAGE))
 
     def list(
         self,

@@ -7,25 +7,31 @@ docstrings. Any thread may make a call.
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast, get_args
-
-from msgspec import Raw
+from typing import Any, TypeVar, cast, get_args
 
 from purgatory.core.keys import check_need, distinct_keys
+from purgatory.service.client.arguments import (
+    Duration,
+    OperationName,
+    checked_number,
+    checked_numbers,
+    checked_text,
+    error_texts,
+    op_id_of,
+)
+from purgatory.service.client.call_sender import packed_value
 from purgatory.service.client.calls import Keeping, RequestType
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
+from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.session import Session, WorkerLink
-from purgatory.service.client.trace_context import OperationTracer, wrap
-from purgatory.service.encoding import pack
-from purgatory.service.errors import OperationFailed, described
+from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
-    NOTHING,
+    MADE_UP,
     Acknowledge,
     Cancel,
     Complete,
@@ -47,32 +53,18 @@ from purgatory.service.protocol import (
     ReadOperations,
     Stats,
     Submission,
+    SubmissionOptions,
     Submit,
     TimeoutExtension,
     Unread,
     Work,
 )
-from timingwheel.lowlevel import check_count, to_ms
-
-_NOTHING: Final = Raw(NOTHING)
-#: The largest number that the protocol has.
-MAX_NUMBER: Final = (1 << 63) - 1
+from timingwheel.lowlevel import to_ms
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class _OperationFuture(Protocol):
-    """A future that knows the id of its operation."""
-
-    @property
-    def op_id(self) -> str: ...
-
-
-#: What names an operation: its id or its future.
-OperationName: TypeAlias = str | _OperationFuture
-
-
-class LaterCalls:
+class LaterCalls(LaterJobCalls):
     """The calls of a client, to be sent by its I/O thread.
 
     Docstrings say what the answer is, which the future of a `..._later` call gets. All of them
@@ -87,13 +79,8 @@ class LaterCalls:
         tracer: OperationTracer | None,
         platform: Platform,
     ) -> None:
-        self._io_thread = io_thread
-        # Its lock also guards `_count`, and that an id is looked up and entered in one step.
-        self._batcher = io_thread.batcher
+        super().__init__(io_thread, session, tracer, platform)
         self._patience = patience
-        self._tracer = tracer
-        self._prefix = f"{platform.new_id()[:16]}-"
-        self._count = itertools.count()
         #: For gateways.
         self.received = session.received
         #: For workers.
@@ -106,6 +93,7 @@ class LaterCalls:
         need: int = 1,
         kind: str = "",
         op_id: str | None = None,
+        unique_for: Duration | None = None,
         payload: Any = None,
     ) -> ReplyFuture[SubmissionReceipt]:
         """Have an operation wait at the server, on disk; answers its id and its state.
@@ -113,7 +101,7 @@ class LaterCalls:
         Like `Client.defer`, but its outcome goes to `on_outcome` of the client that has this name
         then, or stays at the server; see `unread` and `query`.
         """
-        submission = self._submission(keys, timeout, need, kind, op_id, payload)
+        submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
         with self._batcher.lock:
             if op_id is None:
@@ -128,6 +116,7 @@ class LaterCalls:
         need: int,
         kind: str,
         op_id: str | None,
+        unique_for: Duration | None,
         payload: Any,
     ) -> Submission:
         """Check and pack an operation; without an `op_id` it has none yet."""
@@ -137,46 +126,12 @@ class LaterCalls:
         timeout_ms = to_ms(timeout)
         kind = checked_text(kind, "kind")
         checked_id = "" if op_id is None else checked_text(op_id, "op_id")
+        unique_ms = unique_ms_of(unique_for, op_id)
+        options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
         packed = self._packed(payload)
         if self._batcher.open_batch is None:
             self._batcher.wait_for_room()
-        return Submission(checked_id, texts, timeout_ms, need, kind, packed)
-
-    def _next_id(self) -> str:
-        """Return a new operation id. The caller holds the batcher's lock."""
-        return f"{self._prefix}{next(self._count)}"
-
-    def schedule_later(
-        self,
-        delay: float | timedelta,
-        *,
-        kind: str = "",
-        payload: Any = None,
-        job_id: str | None = None,
-        unless: Iterable[str] = (),
-    ) -> ReplyFuture[SubmissionReceipt]:
-        """Have a worker of this client's name do a job in `delay`; answers with its receipt.
-
-        The job is on disk then. It is done at least once. `unless`: keys; completing any of them
-        before it is due ends the job, as `cancel` does. A job that the server has under `job_id`
-        already is not added again. `kind` chooses the handler, which gets `payload`.
-        """
-        if isinstance(unless, str):
-            raise TypeError(f"unless is {unless!r}; expected some keys")
-        if job_id is None:
-            with self._batcher.lock:
-                job_id = self._next_id()
-        job_id = checked_text(job_id, "job_id")
-        keys = tuple([checked_text(key, "key") for key in unless]) or (job_id,)
-        submission = Submission(
-            job_id, keys, to_ms(delay), 0, checked_text(kind, "kind"), self._packed(payload)
-        )
-        return self._call(Submit, submission)
-
-    def _packed(self, payload: Any) -> Raw:
-        """Encode a payload, with the context of the trace. Raises TypeError."""
-        packed = _NOTHING if payload is None else Raw(pack(payload))
-        return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
+        return Submission(checked_id, texts, timeout_ms, need, kind, packed, options)
 
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
         """Read jobs of this client's name that were given up after their last attempt.
@@ -216,9 +171,7 @@ class LaterCalls:
         hold. If the connection is lost before the answer, the completion is sent again, and done
         once.
         """
-        completion = Completion(
-            checked_text(key, "key"), _NOTHING if value is None else Raw(pack(value))
-        )
+        completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:
             completion.limit = checked_number(limit, "limit", 1)
         if hold:
@@ -292,13 +245,6 @@ class LaterCalls:
         """Read the server's stats by name; see `ServerStats`."""
         return self._call(Stats, ())
 
-    def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
-        future: ReplyFuture[Any] = ReplyFuture()
-        if self._batcher.open_batch is None:
-            self._batcher.wait_for_room()
-        self._batcher.add(request, item, future)
-        return future
-
 
 class JobCalls:
     """Calls of a worker; `call` makes one, `session` is its client's."""
@@ -319,60 +265,6 @@ class JobCalls:
     def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
         """End a lease; False: it had ended."""
         return self._call(Finish, end)
-
-
-def check_name(name: object) -> None:
-    """Raise TypeError or ValueError unless it can be the name of a client, or None."""
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name is {name!r}; expected a str or None")
-    if name == "":
-        raise ValueError("name is empty; expected a text or None")
-    if name is not None:
-        checked_text(name, "name")
-
-
-def checked_text(text: str, what: str) -> str:
-    """Return a text as a plain `str` that UTF-8 can hold.
-
-    Raises TypeError for anything but a text, and ValueError for lone surrogates.
-    """
-    if type(text) is str and text.isascii():
-        return text
-    if not isinstance(text, str):
-        raise TypeError(f"{what} is {text!r}; expected a str")
-    try:
-        return str.encode(text).decode()  # not an instance of a subclass
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{what} is {text!r}; expected a text that UTF-8 can hold") from error
-
-
-def checked_number(number: object, what: str, least: int = 0) -> int:
-    """Return a number as a plain int. Raises TypeError, and ValueError beyond 64 bits."""
-    return check_count(what, number, least, MAX_NUMBER)
-
-
-def checked_numbers(numbers: Iterable[int]) -> list[int]:
-    """Return numbers of outcomes or jobs. Raises TypeError and ValueError."""
-    return [checked_number(number, "number") for number in numbers]
-
-
-def error_texts(error: object) -> tuple[str, str]:
-    """Return the name of an error's class, and its text. Raises TypeError."""
-    if isinstance(error, OperationFailed):  # as it came from a server
-        return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
-    if isinstance(error, type) and issubclass(error, Exception):
-        return error.__name__, ""
-    if not isinstance(error, Exception):
-        raise TypeError(f"error is {error!r}; expected an Exception or a class of them")
-    return described(error)
-
-
-def op_id_of(operation: OperationName) -> str:
-    """Return the id of an operation. Raises TypeError."""
-    op_id = getattr(operation, "op_id", operation)
-    if not isinstance(op_id, str):
-        raise TypeError(f"operation is {operation!r}; expected its id or its future")
-    return checked_text(op_id, "operation")
 
 
 def described_by(call: Callable[..., ReplyFuture[Any]], made: _F) -> _F:

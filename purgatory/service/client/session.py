@@ -10,7 +10,6 @@ While few messages are unanswered, calls are sent at once. Then they gather into
 
 import itertools
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,15 +20,19 @@ from purgatory.service.client.calls import (
     Call,
     CallBatch,
     RequestType,
+    decode_values,
     fail_calls,
     reject,
     resolve,
 )
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture, SubmissionReceipt
+from purgatory.service.client.jobs.job_handle import ScheduledFuture
+from purgatory.service.client.jobs.job_waits import JobWaits
 from purgatory.service.client.older_servers import lacks, missing
 from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, ReceivedOutcomes
 from purgatory.service.client.resending import MAX_SENDINGS, Resending
 from purgatory.service.client.trace_context import OperationTracer
+from purgatory.service.client.unsent_calls import UnsentCalls
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (
     HelloRequired,
@@ -41,6 +44,7 @@ from purgatory.service.errors import (
     WrongVersion,
     error_for,
 )
+from purgatory.service.job_messages import JobEnds, ReadJobs, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
@@ -52,7 +56,6 @@ from purgatory.service.protocol import (
     Submit,
     Work,
 )
-from purgatory.service.verbs import VERBS
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -62,9 +65,13 @@ PIPELINE_DEPTH: Final = 2
 MAX_UNANSWERED: Final = 32
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
+# Requests whose answer has room for fewer items than were asked for.
+_QUERIES: Final = (Query, ReadJobs, WatchJobs)
 # Messages that answer no call, or that may end it otherwise. For a look-up: `isinstance` takes a
 # microsecond for each class that it is not.
-_NO_REPLIES: Final = frozenset((Outcomes, Jobs, protocol.Welcome, protocol.Failure, protocol.Ping))
+_NO_REPLIES: Final = frozenset(
+    (Outcomes, Jobs, JobEnds, protocol.Welcome, protocol.Failure, protocol.Ping)
+)
 
 
 @dataclass(slots=True)
@@ -104,17 +111,17 @@ class Session:
         )
         #: What becomes of the outcomes that the server sends.
         self.received: ReceivedOutcomes = ReceivedOutcomes(futures, self.handler, tracer)
+        #: The jobs whose ends callers wait for.
+        self.job_waits: JobWaits = JobWaits()
         #: What a worker asks for; None: this client is none.
         self.worker: WorkerLink | None = None
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
         self._version = VERSION  # of this connection, or offered for it
-        # In order; all batches are full but the last of each run of one kind.
-        self._unsent: deque[CallBatch] = deque()
+        self._unsent = UnsentCalls()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
         self._resending = Resending(self._unanswered)
-        self.unsent_calls: int = 0
         self.finished_calls: int = 0  # sent or failed, since the start
         self._max_message_bytes = 0
         self._max_items = CALLS_PER_MESSAGE
@@ -157,7 +164,7 @@ class Session:
                 self._fail_batch(batch, RequestAbandoned(f"{error}; it is not sent again"))
         self.welcome = None
         # It ends also after a caller was interrupted, perhaps between a change and its count.
-        self.unsent_calls = sum([len(batch.calls) for batch in self._unsent])
+        self._unsent.recount()
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
         """Add calls of one kind, to be sent in order."""
@@ -165,15 +172,7 @@ class Session:
             self.finished_calls += len(calls)
             fail_calls(calls, self.failure)
             return
-        self.unsent_calls += len(calls)
-        limit = CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
-        start = 0
-        if self._unsent and self._unsent[-1].request is request:
-            last = self._unsent[-1].calls
-            start = limit - len(last)
-            last += calls[:start]
-        for first in range(start, len(calls), limit):
-            self._unsent.append(CallBatch(request, list(calls[first : first + limit])))
+        self._unsent.add(request, calls)
 
     def begin(self, request: RequestType, call: Call) -> list[bytes] | None:
         """Return the messages of a call that is the only one; None if calls cannot be sent now."""
@@ -185,13 +184,14 @@ class Session:
     def take_messages(self) -> list[bytes]:
         """Return the messages that can be sent now."""
         messages = self._take_acknowledgements() if self.received.handled else []
+        messages += self._take_unwatched()
         if self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent and self.welcome is not None:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
                 break
-            if unanswered >= PIPELINE_DEPTH and self.unsent_calls < CALLS_PER_MESSAGE:
+            if unanswered >= PIPELINE_DEPTH and self._unsent.count < CALLS_PER_MESSAGE:
                 break
             message = self._next_message()
             if message is not None:
@@ -200,18 +200,15 @@ class Session:
 
     def _next_message(self) -> bytes | None:
         """Take the first calls that fit into a message; None if the first one alone does not."""
-        batch = self._unsent.popleft()
+        batch = self._unsent.take()
         if self._version < VERSION:
             batch = self._without_unknown(batch)
             if not batch.calls:
                 return None
         seq = next(self._seqs)
-        batch = self._split(batch, self._max_items)
-        frame, error = self._encoded(batch, seq)
-        while error is not None and len(batch.calls) > 1:
-            batch = self._split(batch, len(batch.calls) // 2)
-            frame, error = self._encoded(batch, seq)
-        self.unsent_calls -= len(batch.calls)
+        batch, frame, error = self._unsent.fitting(
+            batch, seq, self._max_items, self._max_message_bytes
+        )
         self.finished_calls += len(batch.calls)
         if error is not None:
             self._fail_batch(batch, error)
@@ -219,46 +216,26 @@ class Session:
         self._unanswered[seq] = (frame, batch)
         return frame
 
-    def _encoded(self, batch: CallBatch, seq: int) -> tuple[bytes, Exception | None]:
-        """Return the message of calls, or why they cannot be sent together."""
-        try:
-            frame = batch.encode(seq)
-        except Exception as error:  # noqa: BLE001  # a value that has no form: of that call alone
-            return b"", error
-        limit = self._max_message_bytes
-        if len(frame) <= limit:
-            return frame, None
-        return frame, TooLarge(f"message of {len(frame)} bytes; expected at most {limit}")
-
-    def _split(self, batch: CallBatch, count: int) -> CallBatch:
-        """Return the first `count` calls of a batch; the others are sent next."""
-        if len(batch.calls) > count:
-            self._unsent.appendleft(CallBatch(batch.request, batch.calls[count:]))
-            batch = CallBatch(batch.request, batch.calls[:count])
-        return batch
-
     def _without_unknown(self, batch: CallBatch) -> CallBatch:
         """Fail the calls that an older server does not know; return the others."""
         known = []
         for call in batch.calls:
             name = missing(self._version, batch.request, call[0])
             if name:
-                self._count_finished(1)
+                self.finished_calls += 1
                 self._fail_batch(CallBatch(batch.request, [call]), lacks(self._version, name))
             else:
                 known.append(call)
         return CallBatch(batch.request, known)
-
-    def _count_finished(self, count: int) -> None:
-        self.unsent_calls -= count
-        self.finished_calls += count
 
     def has_callbacks(self, message: Any) -> bool:
         """Tell whether handling a message may run callbacks, or send anything."""
         if type(message) in _NO_REPLIES:
             return type(message) is not protocol.Ping
         _, batch = self._unanswered.get(message.seq, (b"", None))
-        return batch is not None and any(future.is_observed for _, future in batch.calls)
+        if batch is None:
+            return False
+        return batch.request is WatchJobs or any(future.is_observed for _, future in batch.calls)
 
     def handle(self, message: Any) -> list[bytes]:
         """Handle a decoded message of the server; returns what is to be sent at once."""
@@ -276,6 +253,10 @@ class Session:
             if self.worker is not None:
                 self.worker.on_jobs(message.jobs)
             return []
+        if isinstance(message, JobEnds):
+            decode_values(message.jobs)
+            self.job_waits.note(message.jobs)
+            return []
         if isinstance(message, protocol.Welcome):
             return self._on_welcome(message)
         if isinstance(message, protocol.Failure):
@@ -287,6 +268,9 @@ class Session:
         self._version = min(self._version, message.version)
         self._max_message_bytes = message.limits.message_bytes
         self._max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
+        lost = self.job_waits.take_lost()
+        self.finished_calls -= len(lost)  # these are made once more
+        self.add(WatchJobs, lost)
         if self.worker is None:
             return self._resend_unanswered()
         self.worker.on_connected()  # the leases of the connection before have ended
@@ -312,6 +296,9 @@ class Session:
             return  # a second reply: the message was sent on two connections
         if isinstance(message, protocol.Submitted):
             self._on_submitted(batch, message)
+        elif batch.request is WatchJobs:
+            decode_values(message.jobs)
+            self.job_waits.note(message.jobs)
         else:
             batch.resolve(message)
         # Last: if a caller is interrupted before, the message is sent again.
@@ -326,6 +313,8 @@ class Session:
                 reject(future, error_for(item.code, item.message))
             elif isinstance(future, ServiceFuture):
                 future.acknowledged = True
+            elif isinstance(future, ScheduledFuture):
+                resolve(future, future.handle(submission.op_id, is_new=index not in known))
             else:
                 state = known.get(index, "pending")
                 resolve(future, SubmissionReceipt(submission.op_id, state))
@@ -346,10 +335,10 @@ class Session:
 
     def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:
         """Fail calls; queries whose answer is too large are asked again in two halves."""
-        if batch.request is Query and isinstance(error, TooLarge) and len(batch.calls) > 1:
-            self.unsent_calls += len(batch.calls)
+        is_query = batch.request in _QUERIES
+        if is_query and isinstance(error, TooLarge) and len(batch.calls) > 1:
             self.finished_calls -= len(batch.calls)
-            self._unsent.appendleft(self._split(batch, len(batch.calls) // 2))
+            self._unsent.put_first(self._unsent.split(batch, len(batch.calls) // 2))
         else:
             self._fail_batch(batch, error)
 
@@ -357,6 +346,8 @@ class Session:
         if batch.request is Submit:
             for submission, future in batch.calls:
                 self._forget(submission.op_id, future)
+        if batch.request is WatchJobs:
+            self.job_waits.fail(batch.calls, error)
         fail_calls(batch.calls, error)
 
     def _forget(self, op_id: str, future: ReplyFuture[Any]) -> None:
@@ -368,15 +359,15 @@ class Session:
         """Fail all calls and futures with an error, and all later calls: permanent."""
         self.failure = error
         batches = [batch for _, batch in self._unanswered.values()]
-        batches += self._unsent
+        self.finished_calls += self._unsent.count
+        batches += self._unsent.take_all()
         self._unanswered.clear()
-        self._unsent.clear()
-        self._count_finished(self.unsent_calls)
         for batch in batches:
             self._fail_batch(batch, error)
         while self._futures:
             _, future = self._futures.popitem()
             reject(future, error)
+        self.job_waits.fail_all(error)
 
     def _take_acknowledgements(self) -> list[bytes]:
         """Return the messages that acknowledge what is handled; none without a connection."""
@@ -386,4 +377,14 @@ class Session:
         return [
             encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
             for start in range(0, len(done), self._max_items)
+        ]
+
+    def _take_unwatched(self) -> list[bytes]:
+        """Return the messages that end the watch of jobs; none without a connection."""
+        left = self.job_waits.take_left()
+        if self.welcome is None:
+            return []
+        return [
+            encode(WatchJobs(next(self._seqs), left[start : start + self._max_items], stop=True))
+            for start in range(0, len(left), self._max_items)
         ]

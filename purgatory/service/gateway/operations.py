@@ -49,8 +49,8 @@ async def schedule(caller: Caller, data: JobRequest) -> Receipt:
         job_id=data.op_id,
         unless=data.unless,
     )
-    receipt = await caller.client.result_of(reply)
-    return Receipt(receipt.op_id, receipt.state)
+    job = await caller.client.result_of(reply)
+    return Receipt(job.id, "scheduled" if job.is_new else "known")
 
 
 @endpoint("POST", "/v1/batch/operations", Submit, "Submit many")

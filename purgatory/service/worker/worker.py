@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from purgatory.service.client.arguments import check_name, checked_text
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
-from purgatory.service.client.later_calls import check_name, checked_text
 from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,

@@ -328,7 +328,7 @@ def test_a_message_that_would_be_too_large_is_several():
     assert all(future.acknowledged for future in (*futures, after))
     assert isinstance(large.exception(0), TooLarge)
     assert "o" * 500 not in talk.futures
-    assert (talk.session.unsent_calls, talk.session.finished_calls, talk.session.busy) == (
+    assert (talk.session._unsent.count, talk.session.finished_calls, talk.session.busy) == (
         0,
         52,
         False,
@@ -369,7 +369,7 @@ def test_queries_whose_answer_is_too_large_are_asked_again_in_halves():
     assert counts == [5, 2, 3, 1, 2, 1, 1]
     assert [future.result(0).op_id for future in futures[:4]] == ["o0", "o1", "o2", "o3"]
     assert isinstance(futures[4].exception(0), TooLarge)
-    assert (talk.session.unsent_calls, talk.session.busy) == (0, False)
+    assert (talk.session._unsent.count, talk.session.busy) == (0, False)
     assert talk.session.finished_calls == 5
 
 

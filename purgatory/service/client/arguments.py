@@ -1,0 +1,105 @@
+"""Checks of the arguments of a client's calls, in the caller, before a call is made. Any thread."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol, TypeAlias
+
+from purgatory.durations import parse_duration
+from purgatory.service.errors import OperationFailed, described
+from timingwheel.lowlevel import check_count, to_ms
+
+#: The largest number that the protocol has.
+MAX_NUMBER: Final = (1 << 63) - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class _OperationFuture(Protocol):
+    """A future that knows the id of its operation."""
+
+    @property
+    def op_id(self) -> str: ...
+
+
+#: What names an operation: its id or its future.
+OperationName: TypeAlias = str | _OperationFuture
+#: A duration: seconds, or a text as "30m".
+Duration: TypeAlias = float | timedelta | str
+
+
+def check_name(name: object) -> None:
+    """Raise TypeError or ValueError unless it can be the name of a client, or None."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name is {name!r}; expected a str or None")
+    if name == "":
+        raise ValueError("name is empty; expected a text or None")
+    if name is not None:
+        checked_text(name, "name")
+
+
+def checked_text(text: str, what: str) -> str:
+    """Return a text as a plain `str` that UTF-8 can hold.
+
+    Raises TypeError for anything but a text, and ValueError for lone surrogates.
+    """
+    if type(text) is str and text.isascii():
+        return text
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {text!r}; expected a str")
+    try:
+        return str.encode(text).decode()  # not an instance of a subclass
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} is {text!r}; expected a text that UTF-8 can hold") from error
+
+
+def checked_number(number: object, what: str, least: int = 0) -> int:
+    """Return a number as a plain int. Raises TypeError, and ValueError beyond 64 bits."""
+    return check_count(what, number, least, MAX_NUMBER)
+
+
+def checked_numbers(numbers: Iterable[int]) -> list[int]:
+    """Return numbers of outcomes or jobs. Raises TypeError and ValueError."""
+    return [checked_number(number, "number") for number in numbers]
+
+
+def error_texts(error: object) -> tuple[str, str]:
+    """Return the name of an error's class, and its text. Raises TypeError."""
+    if isinstance(error, OperationFailed):  # as it came from a server
+        return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
+    if isinstance(error, type) and issubclass(error, Exception):
+        return error.__name__, ""
+    if not isinstance(error, Exception):
+        raise TypeError(f"error is {error!r}; expected an Exception or a class of them")
+    return described(error)
+
+
+def op_id_of(operation: OperationName) -> str:
+    """Return the id of an operation. Raises TypeError."""
+    op_id = getattr(operation, "op_id", operation)
+    if not isinstance(op_id, str):
+        raise TypeError(f"operation is {operation!r}; expected its id or its future")
+    return checked_text(op_id, "operation")
+
+
+def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return some texts, checked. Raises TypeError also for a single one."""
+    if isinstance(texts, str | bytes):
+        raise TypeError(f"{what} is {texts!r}; expected some texts, as a list has")
+    return tuple([checked_text(text, what) for text in texts])
+
+
+def duration_ms(duration: Duration, what: str) -> int:
+    """Return a duration in milliseconds, rounded up. Raises TypeError and ValueError."""
+    return to_ms(parse_duration(duration) if isinstance(duration, str) else duration, what)
+
+
+def moment_ms(moment: object, what: str) -> int:
+    """Return an aware datetime as Unix milliseconds, rounded up; what is before 1970 as 0.
+
+    Raises TypeError, and ValueError for a datetime without a zone.
+    """
+    if not isinstance(moment, datetime):
+        raise TypeError(f"{what} is {moment!r}; expected a datetime with a time zone")
+    if moment.utcoffset() is None:
+        raise ValueError(f"{what} is {moment!r}, which has no time zone; expected one that has")
+    return max(0, -((_EPOCH - moment) // _MILLISECOND))

@@ -1,0 +1,62 @@
+"""CallSender: what all calls of a client have in common. Any thread may make a call."""
+
+import itertools
+from typing import Any, Final
+
+from msgspec import Raw
+
+from purgatory.service.client.calls import RequestType
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.io_thread import ClientIOThread
+from purgatory.service.client.session import Session
+from purgatory.service.client.trace_context import OperationTracer, wrap
+from purgatory.service.encoding import pack
+from purgatory.service.platform import Platform
+from purgatory.service.protocol import NOTHING
+
+_NOTHING: Final = Raw(NOTHING)
+
+
+class CallSender:
+    """Sends calls with a client's I/O thread; a `tracer` adds its context to payloads."""
+
+    def __init__(
+        self,
+        io_thread: ClientIOThread,
+        session: Session,
+        tracer: OperationTracer | None,
+        platform: Platform,
+    ) -> None:
+        self._io_thread = io_thread
+        # Its lock also guards `_count`, and that an id is looked up and entered in one step.
+        self._batcher = io_thread.batcher
+        self._tracer = tracer
+        self._prefix = f"{platform.new_id()[:16]}-"
+        self._count = itertools.count()
+        self._job_waits = session.job_waits
+
+    def _next_id(self) -> str:
+        """Return a new id. The caller holds the batcher's lock."""
+        return f"{self._prefix}{next(self._count)}"
+
+    def _packed(self, payload: Any) -> Raw:
+        """Encode a payload, with the context of the trace. Raises TypeError."""
+        packed = packed_value(payload)
+        return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
+
+    def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
+        """Make a call: an item of a batch, or the fields of a request."""
+        return self._call_for(ReplyFuture(), request, item)
+
+    def _call_for(
+        self, future: ReplyFuture[Any], request: RequestType, item: Any
+    ) -> ReplyFuture[Any]:
+        if self._batcher.open_batch is None:
+            self._batcher.wait_for_room()
+        self._batcher.add(request, item, future)
+        return future
+
+
+def packed_value(value: Any) -> Raw:
+    """Encode a value. Raises TypeError if it has no such form."""
+    return _NOTHING if value is None else Raw(pack(value))

@@ -1,0 +1,93 @@
+"""JobHandle: a scheduled job, in the program that has scheduled the job. Any thread."""
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from purgatory.service.client.arguments import Duration
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.job_messages import JobStatus
+
+
+class JobControl(Protocol):
+    """What a handle needs of its client; see the verbs of `Client`."""
+
+    def result(self, job: str, timeout: float | None = None) -> Any:
+        """Wait for the end of a job."""
+
+    def job(self, job: str) -> JobStatus | None:
+        """Read the status of a job."""
+
+    def cancel_job(self, job: str) -> bool:
+        """Cancel a job."""
+
+    def reschedule_job(
+        self, job: str, delay: Duration | None = None, *, at: datetime | None = None
+    ) -> bool:
+        """Move a job to another time."""
+
+    def run_job(self, job: str) -> bool:
+        """Have a job run now."""
+
+    def retry_job(self, job: str) -> bool:
+        """Have a dead job tried again."""
+
+    def drop_job(self, job: str) -> bool:
+        """Forget a dead job."""
+
+
+class JobHandle:
+    """A job at the server: what `Client.schedule` returns.
+
+    `id` names the job. `is_new`: False if the server had a job of that id already; then nothing was
+    changed. Each method asks the server, and raises what the client's method of that name raises.
+    """
+
+    __slots__ = ("_client", "id", "is_new")
+
+    def __init__(self, client: JobControl, job_id: str, *, is_new: bool) -> None:
+        self._client = client
+        self.id: str = job_id
+        self.is_new: bool = is_new
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the end; return the handler's value. See `Client.result`."""
+        return self._client.result(self.id, timeout)
+
+    def status(self) -> JobStatus | None:
+        """Read the job's status; None: the server does not know the job."""
+        return self._client.job(self.id)
+
+    def cancel(self) -> bool:
+        """Cancel the job. See `Client.cancel_job`."""
+        return self._client.cancel_job(self.id)
+
+    def reschedule(self, delay: Duration | None = None, *, at: datetime | None = None) -> bool:
+        """Move the job to another time. See `Client.reschedule_job`."""
+        return self._client.reschedule_job(self.id, delay, at=at)
+
+    def run(self) -> bool:
+        """Have the job run now. See `Client.run_job`."""
+        return self._client.run_job(self.id)
+
+    def retry(self) -> bool:
+        """Have the dead job tried again. See `Client.retry_job`."""
+        return self._client.retry_job(self.id)
+
+    def drop(self) -> bool:
+        """Forget the dead job. See `Client.drop_job`."""
+        return self._client.drop_job(self.id)
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id!r}{'' if self.is_new else ', known before'}>"
+
+
+class ScheduledFuture(ReplyFuture[JobHandle]):
+    """The reply to a `schedule_later`; resolved by the session."""
+
+    def __init__(self, client: JobControl) -> None:
+        super().__init__()
+        self._client = client
+
+    def handle(self, job_id: str, *, is_new: bool) -> JobHandle:
+        """Return the result: the handle of the job."""
+        return JobHandle(self._client, job_id, is_new=is_new)

@@ -1,0 +1,22 @@
+"""What a waiting caller gets of a job that has ended. Pure; any thread."""
+
+from typing import Any
+
+from purgatory.service.errors import JobCancelled, JobFailed, JobUnknown
+from purgatory.service.job_messages import JobStatus
+
+
+def result_of(job_id: str, status: JobStatus | None) -> Any:
+    """Return the value of a done job. Raises JobFailed, JobCancelled and JobUnknown."""
+    if status is None or status.state == "unknown":
+        raise JobUnknown(job_id)
+    if status.state == "cancelled":
+        raise JobCancelled(job_id, status.error)
+    if status.state != "done":
+        raise JobFailed(job_id, status.error, status.attempts)
+    return status.result
+
+
+def still_pending(job_id: str, seconds: float | None) -> TimeoutError:
+    """Return the error of a wait that ended before the job."""
+    return TimeoutError(f"job {job_id!r} has not ended within {seconds} s")

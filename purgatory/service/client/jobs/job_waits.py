@@ -1,0 +1,116 @@
+"""JobWaits: which jobs' ends the callers of a client wait for.
+
+The server is told to watch a job once, for all of its callers, and again on each new connection. It
+says at once how a job is that has ended, and else when the job ends. Callers enter and leave in any
+thread; the rest is for the thread that has the `Turn`.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from purgatory.service.client.calls import Call, reject, resolve
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.job_messages import ENDED_STATES, JobStatus
+
+
+class JobEndFuture(ReplyFuture[JobStatus]):
+    """The status of a job that has ended, or is unknown; for one caller."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__()
+        self.job_id = job_id
+
+
+class JobWatch(ReplyFuture[JobStatus]):
+    """A job that the server watches, or will; `futures` are of its callers.
+
+    As the future of a call it only fails: if the server refuses to watch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.futures: dict[JobEndFuture, None] = {}
+        #: Whether the server watches the job, on this connection.
+        self.is_watched: bool = False
+
+
+class JobWaits:
+    """The watched jobs, by id."""
+
+    def __init__(self) -> None:
+        # Guards what follows; a leaf lock. Re-entrant, as a finalizer may make a call.
+        self._lock = threading.RLock()
+        self._watches: dict[str, JobWatch] = {}
+        # Ids for which no caller waits any longer, to be told to the server.
+        self._left: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    def enter(self, future: JobEndFuture) -> JobWatch | None:
+        """Have a future resolved; returns the watch if the server is to be asked for it."""
+        with self._lock:
+            watch = self._watches.get(future.job_id)
+            if watch is not None:
+                watch.futures[future] = None
+                return None
+            watch = self._watches[future.job_id] = JobWatch()
+            watch.futures[future] = None
+            return watch
+
+    def leave(self, future: JobEndFuture) -> None:
+        """Wait no longer. The server is told with the next message, if no caller waits."""
+        with self._lock:
+            watch = self._watches.get(future.job_id)
+            if watch is None or watch.futures.pop(future, self) is self or watch.futures:
+                return
+            del self._watches[future.job_id]
+            self._left[future.job_id] = None
+
+    def take_left(self) -> list[str]:
+        """Return the ids that are to be watched no longer, and forget them."""
+        if not self._left:
+            return []
+        with self._lock:
+            left, self._left = self._left, {}
+            return [job_id for job_id in left if job_id not in self._watches]
+
+    def note(self, statuses: Iterable[JobStatus]) -> None:
+        """Resolve the futures of the jobs that have ended or are unknown."""
+        for status in statuses:
+            with self._lock:
+                watch = self._watches.get(status.job_id)
+                if watch is None:
+                    continue
+                watch.is_watched = True
+                if status.state != "unknown" and status.state not in ENDED_STATES:
+                    continue
+                del self._watches[status.job_id]
+            for future in watch.futures:
+                resolve(future, status)
+
+    def take_lost(self) -> list[Call]:
+        """Return the calls to make on a new connection: of jobs that the server watched before."""
+        with self._lock:
+            lost = {job_id: watch for job_id, watch in self._watches.items() if watch.is_watched}
+            for watch in lost.values():
+                watch.is_watched = False
+            return list(lost.items())
+
+    def fail(self, calls: Iterable[tuple[str, ReplyFuture[Any]]], error: Exception) -> None:
+        """Fail the futures of jobs that the server refuses to watch."""
+        for job_id, call in calls:
+            with self._lock:
+                watch = self._watches.get(job_id)
+                if watch is None or watch is not call:
+                    continue
+                del self._watches[job_id]
+            for future in watch.futures:
+                reject(future, error)
+
+    def fail_all(self, error: Exception) -> None:
+        """Fail all futures."""
+        with self._lock:
+            calls = list(self._watches.items())
+        self.fail(calls, error)

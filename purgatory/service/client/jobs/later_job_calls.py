@@ -1,0 +1,295 @@
+"""LaterJobCalls: the calls about jobs that return the future of their answer at once.
+
+As `LaterCalls` declares those about operations. Any thread may make a call.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias, cast
+
+from purgatory.service.client.arguments import (
+    MAX_NUMBER,
+    Duration,
+    checked_number,
+    checked_text,
+    checked_texts,
+    duration_ms,
+    moment_ms,
+)
+from purgatory.service.client.call_sender import CallSender
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.jobs.job_handle import JobControl, JobHandle, ScheduledFuture
+from purgatory.service.client.jobs.job_waits import JobEndFuture
+from purgatory.service.errors import Unavailable
+from purgatory.service.job_messages import (
+    JOB_STATES,
+    ORDERS,
+    PRIORITIES,
+    CancelJobs,
+    CancelMatching,
+    CountJobs,
+    Cursor,
+    JobFilter,
+    JobPage,
+    JobStatus,
+    KindLimit,
+    ListJobs,
+    ReadJobs,
+    ReadLimits,
+    Reschedule,
+    RescheduleJobs,
+    RetryJobs,
+    SetLimit,
+    WatchJobs,
+)
+from purgatory.service.protocol import DEFAULT, MADE_UP, Submission, SubmissionOptions, Submit
+from timingwheel.lowlevel import check_count, plain_number
+
+
+class _Job(Protocol):
+    """A handle or a status of a job."""
+
+    @property
+    def id(self) -> str: ...
+
+
+#: What names a job: its id, its handle or its status.
+JobName: TypeAlias = str | _Job
+
+
+class LaterJobCalls(CallSender):
+    """The calls about jobs; docstrings say what the answer is, as those of `LaterCalls` do."""
+
+    def schedule_later(
+        self,
+        delay: Duration | None = None,
+        *,
+        kind: str = "",
+        payload: Any = None,
+        job_id: str | None = None,
+        at: datetime | None = None,
+        tags: Iterable[str] = (),
+        unless: Iterable[str] = (),
+        unique_for: Duration | None = None,
+        priority: int = 0,
+        start_within: Duration | None = None,
+    ) -> ReplyFuture[JobHandle]:
+        """Have a worker of this client's name do a job; answers with its handle.
+
+        `delay`: when the job is due, in seconds from now, as a timedelta or as a text like "30m";
+        or `at`: an aware datetime. One of the two is required. `kind` chooses the worker's handler,
+        which gets `payload`. The job is on disk then, and is done at least once.
+
+        `job_id`: the server does not add a job again that has this id, while the job lives and for
+        `unique_for` after its end (default: the server's `remember_ended`; 0: not after the end).
+        `tags` are to find and cancel jobs. `unless`: keys; completing any of them cancels the job,
+        unless it runs or has ended. `priority`: from -10 to 10, higher first. `start_within`: if no
+        handler has begun the job for so long after it was due, the job is cancelled.
+        """
+        timeout_ms, due_ms = _time_of(delay, at)
+        start_within_ms = None
+        if start_within is not None:
+            start_within_ms = duration_ms(start_within, "start_within")
+        options = SubmissionOptions(
+            unique_ms_of(unique_for, job_id),
+            checked_texts(tags, "tags"),
+            check_count("priority", priority, PRIORITIES[0], PRIORITIES[-1]),
+            start_within_ms,
+            due_ms,
+        )
+        if job_id is None:
+            with self._batcher.lock:
+                job_id = self._next_id()
+        job_id = checked_text(job_id, "job_id")
+        keys = checked_texts(unless, "unless") or (job_id,)
+        submission = Submission(
+            *(job_id, keys, timeout_ms, 0, checked_text(kind, "kind"), self._packed(payload)),
+            None if options == _PLAIN else options,
+        )
+        # Each of these is a `Client`, which has the verbs of a handle.
+        future = ScheduledFuture(cast("JobControl", self))
+        return self._call_for(future, Submit, submission)
+
+    def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:
+        """Read the status of a job, by its id; None: the server does not know the job."""
+        return self._call(ReadJobs, job_id_of(job))
+
+    def jobs_page_later(
+        self,
+        *,
+        state: str | None = None,
+        kind: str | None = None,
+        tag: str | None = None,
+        client: str | None = None,
+        order: str = "due",
+        cursor: Cursor | None = None,
+        limit: int = 100,
+    ) -> ReplyFuture[JobPage]:
+        """Read a page of `jobs`, which may be empty, and the `cursor` of the next.
+
+        That is its `after`; None: there are no more.
+        """
+        wanted = check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
+        after = None if cursor is None else _checked_cursor(cursor)
+        return self._call(ListJobs, (wanted, order, checked_number(limit, "limit", 1), after))
+
+    def job_counts_later(self) -> ReplyFuture[dict[tuple[str, str], int]]:
+        """Count jobs by kind and state; states without a job are not in the answer.
+
+        Kinds beyond the 100 busiest are counted together, as "other".
+        """
+        return self._call(CountJobs, ())
+
+    def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
+        """Cancel a job, by its id; False if it has ended or is not known.
+
+        A job that no handler runs ends at once. Of a running job, `job.cancelled` is set in the
+        handler, and no further attempt is made: the job ends as done if the handler succeeds, and
+        else as cancelled. `drop_job` forgets a dead job.
+        """
+        return self._call(CancelJobs, job_id_of(job))
+
+    def cancel_jobs_later(
+        self,
+        *,
+        kind: str | None = None,
+        tag: str | None = None,
+        state: str | None = None,
+        client: str | None = None,
+    ) -> ReplyFuture[int]:
+        """Cancel all jobs that match now, as `cancel_job` does; answers how many.
+
+        Raises TypeError without a filter.
+        """
+        wanted = check_filters(state=state, kind=kind, tag=tag, client=client)
+        if wanted == JobFilter():
+            raise TypeError("no filter is given; expected kind, tag, state or client")
+        return self._call(CancelMatching, (wanted,))
+
+    def reschedule_job_later(
+        self, job: JobName, delay: Duration | None = None, *, at: datetime | None = None
+    ) -> ReplyFuture[bool]:
+        """Move a job to another time, `delay` from now or `at` an aware datetime.
+
+        False if the job runs, has ended or is not known. `at` in the past: the job is due at once.
+        """
+        timeout_ms, due_ms = _time_of(delay, at)
+        job_id = job_id_of(job)
+        delay_ms = timeout_ms if due_ms is None else None
+        return self._call(RescheduleJobs, Reschedule(job_id, delay_ms, due_ms))
+
+    def run_job_later(self, job: JobName) -> ReplyFuture[bool]:
+        """Have a job run now that is scheduled, ready or retrying; False: it is not."""
+        return self._call(RescheduleJobs, Reschedule(job_id_of(job), 0))
+
+    def retry_job_later(self, job: JobName) -> ReplyFuture[bool]:
+        """Have a dead job tried again, from the first attempt; False: it is not dead."""
+        return self._call(RetryJobs, ([job_id_of(job)], False))
+
+    def drop_job_later(self, job: JobName) -> ReplyFuture[bool]:
+        """Forget a dead job; False: it is not dead."""
+        return self._call(RetryJobs, ([job_id_of(job)], True))
+
+    def pause_later(self, kind: str) -> ReplyFuture[None]:
+        """Begin no more jobs of a kind, on any worker of the server; running ones go on."""
+        return self._call(SetLimit, (checked_text(kind, "kind"), True))
+
+    def resume_later(self, kind: str) -> ReplyFuture[None]:
+        """Begin jobs of a paused kind again."""
+        return self._call(SetLimit, (checked_text(kind, "kind"), False))
+
+    def limit_later(
+        self, kind: str, running: int | None = None, per_second: float | None = None
+    ) -> ReplyFuture[None]:
+        """Limit jobs of a kind, over all workers of the server, also after a restart.
+
+        `running`: how many run at a time. `per_second`: how many begin in a second. What is None
+        stays as it is; 0 takes that limit away. Raises TypeError if both are None.
+        """
+        if running is None and per_second is None:
+            raise TypeError("no limit is given; expected running or per_second; 0: no limit")
+        if running is not None:
+            running = checked_number(running, "running")
+        rate = None if per_second is None else _checked_rate(per_second)
+        return self._call(SetLimit, (checked_text(kind, "kind"), None, running, rate))
+
+    def limits_later(self) -> ReplyFuture[list[KindLimit]]:
+        """Read the limits of all kinds that have one, or are paused."""
+        return self._call(ReadLimits, ())
+
+    @contextlib.contextmanager
+    def _end_of(self, job_id: str) -> Iterator[JobEndFuture]:
+        """Wait for the end of a job: have the future resolved, within the block."""
+        future = JobEndFuture(job_id)
+        try:
+            self._watch(future)
+            yield future
+        finally:
+            self._job_waits.leave(future)
+
+    def _watch(self, future: JobEndFuture) -> None:
+        watch = self._job_waits.enter(future)
+        if watch is None:
+            return
+        try:
+            self._call_for(watch, WatchJobs, future.job_id)
+        except BaseException:
+            # Others may wait for the same job by now.
+            self._job_waits.fail([(future.job_id, watch)], Unavailable("the call was not made"))
+            raise
+
+
+#: The options of a job without any: they are not sent.
+_PLAIN = SubmissionOptions(MADE_UP)
+
+
+def job_id_of(job: JobName) -> str:
+    """Return the id of a job. Raises TypeError."""
+    job_id = getattr(job, "id", job)
+    if not isinstance(job_id, str):
+        raise TypeError(f"job is {job!r}; expected its id, its handle or its status")
+    return checked_text(job_id, "job")
+
+
+def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
+    """Return for how long an id is remembered. Raises TypeError and ValueError."""
+    if unique_for is not None:
+        return duration_ms(unique_for, "unique_for")
+    return MADE_UP if given_id is None else DEFAULT
+
+
+def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
+    """Return a filter of state, kind, tag and client. Raises TypeError and ValueError."""
+    if checked_text(order, "order") not in ORDERS:
+        raise ValueError(f"order is {order!r}; expected one of {', '.join(ORDERS)}")
+    texts = {name: text and checked_text(text, name) for name, text in filters.items()}
+    wanted = JobFilter(**texts)
+    if wanted.state is not None and wanted.state not in JOB_STATES:
+        raise ValueError(f"state is {wanted.state!r}; expected one of {', '.join(JOB_STATES)}")
+    return wanted
+
+
+def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | None]:
+    """Return a delay in milliseconds, and the moment if there is one."""
+    if (delay is None) == (at is None):
+        raise TypeError(f"delay is {delay!r} and at is {at!r}; expected one of the two")
+    if delay is not None:
+        return duration_ms(delay, "delay"), None
+    return 0, moment_ms(at, "at")
+
+
+def _checked_cursor(cursor: object) -> Cursor:
+    if not isinstance(cursor, tuple | list) or len(cursor) != 2:
+        raise TypeError(f"cursor is {cursor!r}; expected the `after` of a page")
+    value, number = cursor
+    return checked_number(value, "cursor", -MAX_NUMBER), checked_number(number, "cursor")
+
+
+def _checked_rate(per_second: object) -> float:
+    rate = plain_number(per_second)
+    if rate is None:
+        raise TypeError(f"per_second is {per_second!r}; expected a number")
+    if not 0 <= rate < float("inf"):
+        raise ValueError(f"per_second is {per_second!r}; expected a number of 0 or more")
+    return float(rate)
