@@ -26,7 +26,7 @@ for await (const { number, op_id, outcome, kind, payload } of events()) {
   console.log(`${kind} ${outcome}: ${JSON.stringify(payload)}`);
   if (outcome === "expired") {
     // The id is made from the operation's: an outcome that is delivered twice schedules one job.
-    await post("jobs", { delay: 0, kind: "mail", op_id: `remind:${op_id}`, payload });
+    await post("jobs", { delay: 0, kind: "mail", job_id: `remind:${op_id}`, payload });
   }
   await post("outcomes/acknowledge", { numbers: [number] }); // after the work: at least once
   if (++done >= Number(count)) process.exit(0);

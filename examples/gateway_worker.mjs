@@ -9,7 +9,7 @@ const LEASE_S = 30;
 const handlers = {
   async mail(job) {
     if (job.payload.fail === job.attempt) throw new Error("not now");
-    console.log(`attempt ${job.attempt} at ${job.op_id}: mail to ${job.payload.to}`);
+    console.log(`attempt ${job.attempt} at ${job.job_id}: mail to ${job.payload.to}`);
   },
 };
 

@@ -3,10 +3,10 @@
 from tests.testing.purgatory_harness import HANG
 
 
-def schedule(shop, *op_ids, kind="mail", **others):
+def schedule(shop, *job_ids, kind="mail", **others):
     """Schedule jobs that are due at once."""
-    for op_id in op_ids:
-        job = {"delay": 0, "kind": kind, "payload": {"to": op_id}, "op_id": op_id}
+    for job_id in job_ids:
+        job = {"delay": 0, "kind": kind, "payload": {"to": job_id}, "job_id": job_id}
         assert shop.post("/v1/jobs", json=job | others).status_code == 201
 
 
@@ -19,4 +19,4 @@ def take(shop, *kinds, wait=HANG, **others):
 
 
 def ids(jobs):
-    return [job["op_id"] for job in jobs]
+    return [job["job_id"] for job in jobs]

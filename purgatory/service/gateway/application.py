@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from purgatory.service.gateway import leases, operations, outcomes
+from purgatory.service.gateway import jobs, leases, operations, outcomes
 from purgatory.service.gateway.callers import Callers
 from purgatory.service.gateway.document import document
 from purgatory.service.gateway.endpoint import Endpoint
@@ -22,8 +22,15 @@ from purgatory.service.gateway.problems import answer_to, refusal
 from purgatory.service.http.request_checks import HostCheck, OriginCheck
 
 ENDPOINTS: Final = (
-    *(operations.submit, operations.submit_batch, operations.schedule),
-    *(operations.look, operations.extend, operations.cancel, operations.change_key),
+    *(
+        operations.submit,
+        operations.submit_batch,
+        operations.look,
+        operations.extend,
+        operations.cancel,
+        operations.change_key,
+    ),
+    *(jobs.schedule, jobs.list_jobs, jobs.look, jobs.reschedule, jobs.cancel, jobs.run, jobs.retry),
     *(outcomes.unread, outcomes.follow, outcomes.acknowledge),
     *(leases.take, leases.keep, leases.finish, leases.give_back),
 )
@@ -39,8 +46,11 @@ _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/v1": {"GET": _DOCUMENT},
     "/v1/openapi.json": {"GET": _DOCUMENT},
 }
+# What is done to the thing that a path names before its last part: POST alone.
+_ACTIONS: Final = [each for each in ENDPOINTS if each.suffix]
 for each in ENDPOINTS:
-    _METHODS.setdefault(each.prefix, {})[each.method] = each
+    if each not in _ACTIONS:
+        _METHODS.setdefault(each.prefix, {})[each.method] = each
 for methods in _METHODS.values():
     if "GET" in methods:
         methods["HEAD"] = methods["GET"]  # the HTTP server leaves the content out
@@ -106,5 +116,15 @@ def _methods_of(scope: Scope) -> dict[str, _Answer]:
     raw_path: bytes = scope["raw_path"]
     for prefix, methods in _METHODS.items():
         if prefix.endswith("/") and raw_path[: len(prefix)] == prefix.encode() != raw_path:
-            return methods
+            return methods | _actions_of(prefix, raw_path.decode("latin-1"))
     return _METHODS.get("/" + "/".join(filter(None, scope["path"].split("/"))), {})
+
+
+def _actions_of(prefix: str, path: str) -> dict[str, _Answer]:
+    """Return what answers for a path that ends in an action, by method."""
+    rest = path.removeprefix(prefix)
+    return {
+        each.method: each
+        for each in _ACTIONS
+        if each.prefix == prefix and rest.endswith(each.suffix) and rest != each.suffix
+    }

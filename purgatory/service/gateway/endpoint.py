@@ -22,7 +22,13 @@ from purgatory.service.verbs import VERBS
 #: Bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20
 #: Arguments of handlers that are not in the body: where a request has them, under which name.
-PLACES: Final = {"after": ("query", "after"), "last_event_id": ("header", "Last-Event-ID")}
+PLACES: Final = {
+    "last_event_id": ("header", "Last-Event-ID"),
+    **{
+        name: ("query", name)
+        for name in ("after", "state", "kind", "tag", "client", "order", "limit", "cursor")
+    },
+}
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
 _EVENT_HEADERS: Final = {
@@ -35,8 +41,8 @@ _EVENT_HEADERS: Final = {
 class Endpoint:
     """A method of a path, answered by `handler` with `status`; it needs the right of `request`.
 
-    The handler's arguments say what it takes: `caller`; `data`, the body; `name`, the text that
-    ends the path; `request`; and those of `PLACES`. It returns a struct, or yields events.
+    The handler's arguments say what it takes: `caller`; `data`, the body; `name`, the text in the
+    path; `request`; and those of `PLACES`. It returns a struct, or yields events.
     """
 
     def __init__(
@@ -50,8 +56,9 @@ class Endpoint:
     ) -> None:
         self.method = method
         self.path = path
-        #: The path without the name that ends it, if one does.
+        #: What is before the name in the path, if there is one, and behind it.
         self.prefix: str = path.partition("{")[0]
+        self.suffix: str = path.partition("}")[2]
         self.right: str = VERBS[request].right
         self.summary = summary
         self.handler = handler
@@ -68,7 +75,7 @@ class Endpoint:
         """Answer a request. Raises ApiError, and what the handler raises."""
         given: dict[str, Any] = {"caller": caller, "request": request}
         if "name" in self.takes:
-            given["name"] = _text(request.scope["raw_path"], self.prefix)
+            given["name"] = _text(request.scope["raw_path"], self.prefix, self.suffix)
         for name in self.takes.keys() & PLACES:
             given[name] = self._parameter(request, name)
         if self.body is not None:
@@ -125,12 +132,13 @@ async def _body(request: HttpRequest) -> bytes:
     return bytes(body)
 
 
-def _text(raw_path: bytes, prefix: str) -> str:
-    """Return the text behind `prefix` in a request's path, as it was meant. Raises ApiError.
+def _text(raw_path: bytes, prefix: str, suffix: str) -> str:
+    """Return the text after `prefix` and before `suffix` in a request's path. Raises ApiError.
 
     The path itself would not tell `a%2Fb` from `a/b`, nor keep `a//b`.
     """
     try:
-        return unquote_to_bytes(raw_path.removeprefix(prefix.encode())).decode()
+        text = raw_path.removeprefix(prefix.encode()).removesuffix(suffix.encode())
+        return unquote_to_bytes(text).decode()
     except UnicodeDecodeError as error:
         raise ApiError(400, "malformed", f"path is {raw_path!r}; expected UTF-8") from error

@@ -5,6 +5,7 @@ any JSON.
 """
 
 import base64
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ Duration = (
     | Annotated[str, Meta(description="as 500ms, 30m, 1h30m, PT30M", max_length=64)]
 )
 Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+01:00")]
 
 
 class OperationRequest(Struct, forbid_unknown_fields=True):
@@ -37,17 +39,76 @@ class OperationRequest(Struct, forbid_unknown_fields=True):
 
 
 class JobRequest(Struct, forbid_unknown_fields=True):
-    """A job for the workers of the token's client: one of them does it in `delay`, at least once.
+    """A job for the workers of the token's client: one of them does the job, at least once.
 
-    Completing any of the keys `unless` before ends it. With the `op_id` of a job that is known it
-    changes nothing. `kind` chooses the worker's handler, which gets `payload`.
+    It is due in `delay`, or `at` a moment: one of the two is required. `kind` chooses the worker's
+    handler, which gets `payload`. With the `job_id` of a job that the server has, the request
+    changes nothing. The server remembers a `job_id` for `unique_for` after the job's end; without:
+    for as long as its configuration says. Completing any of the keys `unless` cancels the job,
+    unless it runs or has ended. Jobs of a higher `priority` come first. A job that has not begun
+    `start_within` after it was due is cancelled.
     """
 
-    delay: Duration
+    delay: Duration | None = None
+    at: Moment | None = None
     kind: Annotated[str, Meta(max_length=1024)] = ""
     payload: Any = None
-    op_id: Text | None = None
+    job_id: Text | None = None
+    tags: Annotated[list[Text], Meta(max_length=100)] = []
     unless: Annotated[list[Text], Meta(max_length=100)] = []
+    unique_for: Duration | None = None
+    priority: Annotated[int, Meta(ge=-10, le=10)] = 0
+    start_within: Duration | None = None
+
+
+class JobReceipt(Struct):
+    """A job that is on disk; `is_new` is false if the server had a job of that id already."""
+
+    job_id: str
+    is_new: bool
+
+
+class RescheduleRequest(Struct, forbid_unknown_fields=True):
+    """A new time of a job: in `delay` from now, or `at` a moment; one of the two is required."""
+
+    delay: Duration | None = None
+    at: Moment | None = None
+
+
+class JobReport(Struct):
+    """A job: `state` is scheduled, ready, running, retrying, done, dead or cancelled.
+
+    `due_ms`: of the job or, while it is retrying, of its next attempt. `began_ms`: of the latest
+    attempt. `attempts` counts the begun ones. `error`: of the last failed attempt, or the reason
+    for which the job was cancelled. `why`: the reason for which a ready job does not run. `result`:
+    what the handler of a done job has returned.
+    """
+
+    job_id: str
+    state: str
+    kind: str
+    client: str
+    tags: list[str]
+    unless: list[str]
+    priority: int
+    submitted_ms: int
+    due_ms: int
+    began_ms: int | None
+    ended_ms: int | None
+    attempts: int
+    max_attempts: int | None
+    error: str
+    worker: str
+    why: str
+    result: Any
+    payload: Any
+
+
+class JobList(Struct):
+    """A page of jobs, which may be empty; `cursor` asks for the next. Null: there are no more."""
+
+    jobs: list[JobReport]
+    cursor: str | None
 
 
 class BatchRequest(Struct, forbid_unknown_fields=True):
@@ -208,7 +269,7 @@ class LeasedJobReport(Struct):
 
     lease: str
     token: int
-    op_id: str
+    job_id: str
     kind: str
     attempt: int
     submitted_ms: int

@@ -1,4 +1,4 @@
-"""`/v1/operations`, `/v1/jobs` and `/v1/keys`: submit, look at, extend, cancel, complete, fail."""
+"""`/v1/operations` and `/v1/keys`: submit, look at, extend, cancel, complete, fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from purgatory.service.gateway.messages import (
     Count,
     Done,
     ExtensionRequest,
-    JobRequest,
     KeyChange,
     OperationReport,
     OperationRequest,
@@ -37,20 +36,6 @@ _UNKNOWN: Final = "unknown"
 async def submit(caller: Caller, data: OperationRequest) -> Receipt:
     """Have an operation wait; it is on disk when this is answered."""
     return await _submit(caller, data)
-
-
-@endpoint("POST", "/v1/jobs", Submit, "Schedule a job", 201)
-async def schedule(caller: Caller, data: JobRequest) -> Receipt:
-    """Have a worker do a job when it is due; it is on disk when this is answered."""
-    reply = caller.client.calls.schedule_later(
-        seconds(data.delay),
-        kind=data.kind,
-        payload=data.payload,
-        job_id=data.op_id,
-        unless=data.unless,
-    )
-    job = await caller.client.result_of(reply)
-    return Receipt(job.id, "scheduled" if job.is_new else "known")
 
 
 @endpoint("POST", "/v1/batch/operations", Submit, "Submit many")

@@ -8,6 +8,7 @@ import zmq
 
 from purgatory.service.encoding import decode_request, encode
 from purgatory.service.protocol import VERSION, Hello, Welcome
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import limits
 
@@ -33,6 +34,20 @@ class FakeServer:
         self.router = self.context.socket(zmq.ROUTER)
         port = self.router.bind_to_random_port("tcp://127.0.0.1")
         self.address = f"tcp://127.0.0.1:{port}"
+
+    def restart(self):
+        """End all connections, and accept new ones at the same address."""
+        self.router.close(0)
+        self.router = self.context.socket(zmq.ROUTER)
+        eventually(self._bind)
+
+    def _bind(self):
+        """Bind the address, unless the old socket still has it."""
+        try:
+            self.router.bind(self.address)
+        except zmq.ZMQError:
+            return False
+        return True
 
     def receive(self):
         """Return the next request; greets."""

@@ -56,7 +56,7 @@ def test_a_program_that_hangs_up(patient, server, connect):
         eventually(lambda: stats()["connections"] == 3)  # it waits, over a connection of its own
     schedule(patient, "a")
     [job] = take(patient)
-    assert (job["op_id"], job["attempt"]) == ("a", 1)
+    assert (job["job_id"], job["attempt"]) == ("a", 1)
 
 
 def test_a_gateway_that_ends(start, server, connect):
@@ -113,4 +113,4 @@ def test_a_revoked_token(start, server, connect):
         waiting.join(HANG)
         assert (answers[0].status_code, answers[0].json()["code"]) == (401, "token")
         [job] = shop.post("/v1/leases", json=body).json()["jobs"]
-        assert (job["op_id"], job["attempt"]) == ("a", 1)
+        assert (job["job_id"], job["attempt"]) == ("a", 1)

@@ -17,7 +17,7 @@ def test_take_and_acknowledge(shop, server, connect):
     """A job is leased with all that a handler gets, and done for ever when it is acknowledged."""
     schedule(shop, "a")
     [job] = take(shop)
-    assert (job["op_id"], job["kind"], job["attempt"]) == ("a", "mail", 1)
+    assert (job["job_id"], job["kind"], job["attempt"]) == ("a", "mail", 1)
     assert job["payload"] == {"to": "a"}
     assert job["due_ms"] >= job["submitted_ms"]
     assert job["traceparent"] is None
@@ -49,7 +49,7 @@ def test_a_program_that_vanishes(shop):
     schedule(shop, "a")
     [first] = take(shop, lease=0.2)
     [second] = take(shop, lease=60)
-    assert second["op_id"] == "a"
+    assert second["job_id"] == "a"
     assert second["attempt"] > first["attempt"]  # by more than one, if a lease ends on its way
     assert second["token"] > first["token"]
     assert held(shop, "acknowledge", first, second) == [False, True]

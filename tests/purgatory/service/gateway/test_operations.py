@@ -1,11 +1,6 @@
 """Operations over HTTP: the same as over ZeroMQ, as JSON."""
 
-import queue
-
 import pytest
-
-from purgatory import Worker
-from tests.testing.purgatory_harness import HANG
 
 
 def test_submit_and_complete(shop):
@@ -57,20 +52,6 @@ def test_batch(shop):
     assert results[1]["problem"]["code"] == "malformed"
     assert "need is 2" in results[1]["problem"]["message"]
     assert results[2]["receipt"]["state"] == "pending"
-
-
-def test_a_job_for_a_worker(gateway, shop, server):
-    """It is due after its delay; a key that it names ends it before."""
-    done = queue.SimpleQueue()
-    worker = Worker(server.address, name="shop")
-    worker.on("mail")(lambda job: done.put((job.id, job.payload)))
-    wanted = {"delay": 0.05, "kind": "mail", "payload": {"to": "ada"}, "op_id": "a"}
-    with worker:
-        assert shop.post("/v1/jobs", json=wanted).json() == {"op_id": "a", "state": "pending"}
-        assert done.get(timeout=HANG) == ("a", {"to": "ada"})
-    shop.post("/v1/jobs", json={"delay": "1h", "kind": "mail", "unless": ["paid"], "op_id": "b"})
-    assert shop.post("/v1/keys/paid", json={}).json() == {"count": 1}
-    assert shop.get("/v1/operations/b").json()["state"] == "completed"
 
 
 def test_keys_fail(shop):

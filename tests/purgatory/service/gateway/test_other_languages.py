@@ -44,8 +44,8 @@ def curl_for(gateway, program):
 def test_a_worker_in_node(gateway, shop, server, connect):
     """curl schedules jobs; Node takes them, tries one again that has failed, and ends them."""
     curl = curl_for(gateway, shop)
-    for op_id, fail in (("a", 0), ("b", 1)):
-        job = {"delay": 0, "kind": "mail", "op_id": op_id, "payload": {"to": "ada", "fail": fail}}
+    for job_id, fail in (("a", 0), ("b", 1)):
+        job = {"delay": 0, "kind": "mail", "job_id": job_id, "payload": {"to": "ada", "fail": fail}}
         curl("jobs", "-d", json.dumps(job))
     said = run("node", EXAMPLES / "gateway_worker.mjs", gateway.url, token_of(shop), 2)
     assert sorted(said.splitlines()) == [
@@ -69,4 +69,4 @@ def test_node_follows_outcomes_and_schedules_jobs(gateway, shop):
     ]
     assert curl("outcomes") == {"outcomes": []}
     [job] = curl("leases", "-d", '{"kinds": ["mail"]}')["jobs"]
-    assert (job["op_id"], job["payload"]) == ("remind:late", {"to": "ä"})
+    assert (job["job_id"], job["payload"]) == ("remind:late", {"to": "ä"})

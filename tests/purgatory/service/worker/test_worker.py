@@ -24,11 +24,11 @@ def test_a_job(worker, client):
     jobs = queue.SimpleQueue()
     one = worker()
     one.on("mail")(jobs.put)
-    job_id = client.schedule(0.01, kind="mail", payload={"to": ["ada", 1]})
+    scheduled = client.schedule(0.01, kind="mail", payload={"to": ["ada", 1]})
     with one:
         job = jobs.get(timeout=HANG)
         assert (job.id, job.kind, job.payload, job.attempt) == (
-            job_id,
+            scheduled.id,
             "mail",
             {"to": ["ada", 1]},
             1,
@@ -41,7 +41,8 @@ def test_a_job(worker, client):
 
 def test_scheduling(client, server, connect):
     """An id is scheduled once; `unless` and `cancel` end a job; bad arguments raise."""
-    assert client.schedule(60, job_id="a") == client.schedule(timedelta(hours=1), job_id="a") == "a"
+    first, again = client.schedule(60, job_id="a"), client.schedule(timedelta(hours=1), job_id="a")
+    assert [(job.id, job.is_new) for job in (first, again)] == [("a", True), ("a", False)]
     assert client.query("a").deadline_ms - client.query("a").submitted_ms == 60_000
     with pytest.raises(OperationIdTaken):
         connect(server, name="other").schedule(1, job_id="a")
@@ -50,7 +51,7 @@ def test_scheduling(client, server, connect):
     assert client.complete("paid:17") == 1
     assert client.query("b").state == "completed"
     assert client.stats()["unacknowledged"] == 0
-    with pytest.raises(TypeError, match="expected some keys"):
+    with pytest.raises(TypeError, match="expected some texts"):
         client.schedule(1, unless="paid:17")
     with pytest.raises(ValueError, match="delay"):
         client.schedule(-1)
@@ -149,7 +150,8 @@ def test_from_an_event_loop(server, worker):
 
     async def main():
         async with AsyncClient(server.address, name="jobs", timeout=HANG) as client:
-            assert await client.schedule(0, kind="mail", payload="no", job_id="a") == "a"
+            job = await client.schedule(0, kind="mail", payload="no", job_id="a")
+            assert (job.id, job.is_new) == ("a", True)
             while not (dead := await client.dead_jobs()):
                 await asyncio.sleep(0)
             assert (dead[0].op_id, dead[0].error) == ("a", "ValueError: no")

@@ -1,0 +1,141 @@
+"""`/v1/jobs`: schedule, list, look at, move, cancel, run, retry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from purgatory.service.gateway.callers import Caller, check_right
+from purgatory.service.gateway.endpoint import endpoint
+from purgatory.service.gateway.messages import (
+    Done,
+    JobList,
+    JobReceipt,
+    JobReport,
+    JobRequest,
+    RescheduleRequest,
+    report,
+)
+from purgatory.service.gateway.problems import ApiError
+from purgatory.service.job_messages import (
+    CancelJobs,
+    Cursor,
+    JobStatus,
+    ListJobs,
+    ReadJobs,
+    RescheduleJobs,
+    RetryJobs,
+)
+from purgatory.service.protocol import Submit
+from purgatory.service.verbs import VERBS
+
+_CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
+_State = Literal["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"] | None
+_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
+_Name = Annotated[str, Meta(max_length=1024)] | None
+
+
+@endpoint("POST", "/v1/jobs", Submit, "Schedule a job", 201)
+async def schedule(caller: Caller, data: JobRequest) -> JobReceipt:
+    """Have a worker do a job when it is due; it is on disk when this is answered."""
+    job = await caller.client.schedule(
+        data.delay,
+        at=data.at,
+        kind=data.kind,
+        payload=data.payload,
+        job_id=data.job_id,
+        tags=data.tags,
+        unless=data.unless,
+        unique_for=data.unique_for,
+        priority=data.priority,
+        start_within=data.start_within,
+    )
+    return JobReceipt(job.id, job.is_new)
+
+
+@endpoint("GET", "/v1/jobs", ListJobs, "List jobs")
+async def list_jobs(
+    caller: Caller,
+    state: _State = None,
+    kind: _Name = None,
+    tag: _Name = None,
+    client: _Name = None,
+    order: Literal["due", "newest"] = "due",
+    limit: _Limit = 100,
+    cursor: Annotated[str, Meta(max_length=40, description="of the page before")] | None = None,
+) -> JobList:
+    """Return a page of jobs: those that are due first or, newest, that were submitted last."""
+    if caller.access.own_only:
+        if client not in (None, caller.name):
+            return JobList([], None)
+        client = caller.name
+    page = await caller.client.jobs_page(
+        state=state,
+        kind=kind,
+        tag=tag,
+        client=client,
+        order=order,
+        limit=limit,
+        cursor=None if cursor is None else _cursor(cursor),
+    )
+    after = None if page.after is None else f"{page.after[0]}.{page.after[1]}"
+    return JobList([report(JobReport, job) for job in page.jobs], after)
+
+
+def _cursor(text: str) -> Cursor:
+    """Return the end of a page. Raises ValueError."""
+    found = _CURSOR.fullmatch(text)
+    if found is None:
+        raise ValueError(f"cursor is {text!r}; expected that of an answer")
+    return int(found[1]), int(found[2])
+
+
+@endpoint("GET", "/v1/jobs/{job_id}", ReadJobs, "Look at a job")
+async def look(caller: Caller, name: str) -> JobReport:
+    """Return the state of a job."""
+    return report(JobReport, await _status(caller, name))
+
+
+@endpoint("PATCH", "/v1/jobs/{job_id}", RescheduleJobs, "Move a job")
+async def reschedule(caller: Caller, name: str, data: RescheduleRequest) -> Done:
+    """Move a job to another time; not one that runs or has ended."""
+    client = caller.client
+    return await _change(caller, name, lambda: client.reschedule_job(name, data.delay, at=data.at))
+
+
+@endpoint("DELETE", "/v1/jobs/{job_id}", CancelJobs, "Cancel a job, or drop a dead one")
+async def cancel(caller: Caller, name: str) -> Done:
+    """Cancel a job: a running one gets no further attempt. Dropping a dead one needs `work`."""
+    status = await _status(caller, name)
+    if status.state == "dead":
+        check_right(caller.access, VERBS[RetryJobs].right)
+        return Done(await caller.client.drop_job(name))
+    return Done(await caller.client.cancel_job(name))
+
+
+@endpoint("POST", "/v1/jobs/{job_id}/run", RescheduleJobs, "Run a job now")
+async def run(caller: Caller, name: str) -> Done:
+    """Have a job run now that is scheduled, ready or retrying."""
+    return await _change(caller, name, lambda: caller.client.run_job(name))
+
+
+@endpoint("POST", "/v1/jobs/{job_id}/retry", RetryJobs, "Retry a dead job")
+async def retry(caller: Caller, name: str) -> Done:
+    """Have a dead job tried again, from the first attempt."""
+    return await _change(caller, name, lambda: caller.client.retry_job(name))
+
+
+async def _change(caller: Caller, job_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
+    """Change a job that the caller may see; the owner of a job never changes."""
+    await _status(caller, job_id)
+    return Done(await change())
+
+
+async def _status(caller: Caller, job_id: str) -> JobStatus:
+    status = await caller.client.job(job_id)
+    if status is None or (caller.access.own_only and status.client != caller.name):
+        raise ApiError(404, "unknown", f"job {job_id!r} is not known")
+    return status

@@ -1,0 +1,212 @@
+"""Waits for the ends of jobs: one watch for all callers, over lost connections."""
+
+import asyncio
+
+import pytest
+
+from purgatory.service import (
+    AsyncClient,
+    JobCancelled,
+    JobFailed,
+    JobStatus,
+    JobUnknown,
+    NotAllowed,
+    TooLarge,
+    Unavailable,
+)
+from purgatory.service.client.jobs.job_waits import JobEndFuture, JobWaits
+from purgatory.service.encoding import encode
+from purgatory.service.job_messages import JobEnds, JobStates, ReadJobs, WatchJobs
+from purgatory.service.protocol import Failure, Raw, Stats, StatsReply
+from tests.testing.purgatory_harness import HANG
+
+
+def done(job_id, value=5, **others):
+    return JobStatus(job_id, "done", result=Raw(encode(value)), **others)
+
+
+def ready(job_id):
+    return JobStatus(job_id, "ready")
+
+
+def test_a_job_that_has_ended(asking):
+    """The answer to the watch says so at once."""
+    request, result = asking.ask(
+        lambda client: client.result("a"), lambda seq: JobStates(seq, [done("a", {"x": 1})])
+    )
+    assert request == (WatchJobs, ["a"], False)
+    assert result == {"x": 1}
+
+
+def test_a_job_that_ends_later(asking):
+    """The server says so when it does; other calls are answered meanwhile."""
+    future, request = asking.begin(lambda client: client.result("a", HANG))
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    _, stats = asking.ask(lambda client: client.stats(), lambda seq: StatsReply(seq, {"x": 1}))
+    assert stats == {"x": 1}
+    assert not future.done()
+    asking.fake.send(JobEnds([done("other"), done("a", 7)]))
+    assert future.result(HANG) == 7
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (JobStatus("a", "unknown"), JobUnknown, "does not know job 'a'"),
+        (JobStatus("a", "dead", attempts=3, error="E: w"), JobFailed, "dead after attempt 3: E: w"),
+        (
+            JobStatus("a", "cancelled", error="cancelled by key k"),
+            JobCancelled,
+            "job 'a' was cancelled: cancelled by key k",
+        ),
+    ],
+)
+def test_a_job_without_a_result(asking, status, error, words):
+    """The error says how it has ended."""
+    future, request = asking.begin(lambda client: client.result("a"))
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    asking.fake.send(JobEnds([status]))
+    with pytest.raises(error, match=words) as caught:
+        future.result(HANG)
+    assert caught.value.job_id == "a"
+
+
+def test_many_wait_for_one_job(asking):
+    """The server is asked once, and each caller gets the result."""
+    first, request = asking.begin(lambda client: client.result("a"))
+    others = [asking.later(lambda client: client.result("a")) for _ in range(3)]
+    while len(asking.client._job_waits._watches["a"].futures) < 4:
+        assert not first.done()
+    asking.fake.send(JobStates(request.seq, [done("a")]))
+    assert [future.result(HANG) for future in (first, *others)] == [5] * 4
+    assert len(asking.client._job_waits) == 0
+
+
+def test_a_wait_that_is_over(asking):
+    """It raises TimeoutError; the server is told with the next message to watch no longer."""
+    future, request = asking.begin(lambda client: client.result("a", 0.01))
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    with pytest.raises(TimeoutError, match=r"job 'a' has not ended within 0\.01 s"):
+        future.result(HANG)
+    assert len(asking.client._job_waits) == 0
+    _, request = asking.begin(lambda client: client.stats())
+    assert (type(request), request.job_ids, request.stop) == (WatchJobs, ["a"], True)
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    request = asking.fake.receive()
+    assert isinstance(request, Stats)
+    asking.fake.send(StatsReply(request.seq, {}))
+
+
+def test_one_of_two_waits_is_over(asking):
+    """The job is watched on for the other."""
+    future, request = asking.begin(lambda client: client.result("a"))
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    with pytest.raises(TimeoutError):
+        asking.client.result("a", 0.01)
+    asking.fake.send(JobEnds([done("a", 3)]))
+    assert future.result(HANG) == 3
+
+
+def test_over_a_lost_connection(asking):
+    """What the server has watched is watched again."""
+    future, request = asking.begin(lambda client: client.result("a"))
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    asking.ask(lambda client: client.stats(), lambda seq: StatsReply(seq, {}))
+    asking.fake.restart()
+    request = asking.fake.receive()
+    assert (type(request), request.job_ids, request.stop) == (WatchJobs, ["a"], False)
+    asking.fake.send(JobStates(request.seq, [done("a", 9)]))
+    assert future.result(HANG) == 9
+    asking.client.flush()
+
+
+def test_a_watch_that_is_refused(asking):
+    """It raises the server's error; the next call asks anew."""
+    future, request = asking.begin(lambda client: client.result("a"))
+    asking.fake.send(Failure(request.seq, "not-allowed", "no"))
+    with pytest.raises(NotAllowed):
+        future.result(HANG)
+    _, result = asking.ask(
+        lambda client: client.result("a"), lambda seq: JobStates(seq, [done("a")])
+    )
+    assert result == 5
+
+
+def test_an_answer_that_is_too_large(asking):
+    """Fewer jobs are asked for at a time."""
+    futures = [asking.later(lambda client, n=n: client.result(f"{n}")) for n in range(4)]
+    got = []
+    while len(got) < 4:
+        request = asking.fake.receive()
+        if len(request.job_ids) > 1:
+            asking.fake.send(Failure(request.seq, "too-large", "the answer is too large"))
+        else:
+            got += request.job_ids
+            asking.fake.send(JobStates(request.seq, [done(request.job_ids[0])]))
+    assert [future.result(HANG) for future in futures] == [5] * 4
+
+
+def test_a_result_that_was_left_out(asking):
+    """It is read alone; one that is too large for a message raises."""
+    for left_out in (0, 10):
+        future, request = asking.begin(lambda client: client.result("a"))
+        asking.fake.send(JobStates(request.seq, [JobStatus("a", "done", left_out=100)]))
+        request = asking.fake.receive()
+        assert (type(request), request.job_ids) == (ReadJobs, ["a"])
+        asking.fake.send(JobStates(request.seq, [done("a", left_out=left_out)]))
+        if left_out:
+            with pytest.raises(TooLarge, match="job 'a'"):
+                future.result(HANG)
+        else:
+            assert future.result(HANG) == 5
+
+
+def test_the_client_is_closed(asking):
+    """The wait ends with an error."""
+    future, request = asking.begin(lambda client: client.result("a"))
+    asking.fake.send(JobStates(request.seq, [ready("a")]))
+    asking.client.close(0)
+    with pytest.raises(Unavailable):
+        future.result(HANG)
+    with pytest.raises(Unavailable):
+        asking.client.result("b")
+    assert len(asking.client._job_waits) == 0
+
+
+def test_async(fake):
+    """Many waits of a loop are few messages; a cancelled wait is left."""
+
+    async def main():
+        async with AsyncClient(fake.address, timeout=HANG) as client:
+            waits = [asyncio.ensure_future(client.result(f"{n}")) for n in range(100)]
+            got, messages = 0, 0
+            while got < 100:
+                request = await asyncio.to_thread(fake.receive)
+                got, messages = got + len(request.job_ids), messages + 1
+                fake.send(JobStates(request.seq, [ready(job_id) for job_id in request.job_ids]))
+            assert messages < 20
+            waits.pop().cancel()
+            with pytest.raises(TimeoutError, match="job '0' has not ended"):
+                await client.result("0", 0.01)
+            fake.send(JobEnds([done(f"{n}", n) for n in range(99)]))
+            assert await asyncio.gather(*waits) == list(range(99))
+            assert len(client._client._job_waits) == 0
+
+    asyncio.run(main())
+
+
+def test_a_job_is_watched_anew_before_the_server_is_told():
+    """Then it is not told to watch the job no longer."""
+    waits = JobWaits()
+    one, two, three = JobEndFuture("a"), JobEndFuture("a"), JobEndFuture("b")
+    for future in (one, three):
+        assert waits.enter(future) is not None
+        waits.leave(future)
+        waits.leave(future)
+    assert waits.enter(two) is not None
+    assert waits.take_left() == ["b"]
+    assert waits.take_left() == []
+    assert waits.take_lost() == []  # its first call is still to be answered
+    waits.note([JobStatus("a", "ready")])
+    assert [job_id for job_id, _ in waits.take_lost()] == ["a"]
+    assert waits.take_lost() == []

@@ -1,0 +1,76 @@
+"""Checks of the arguments of a client's calls."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from purgatory.service.client.arguments import (
+    checked_text,
+    checked_texts,
+    duration_ms,
+    moment_ms,
+)
+
+
+@pytest.mark.parametrize(
+    ("duration", "ms"),
+    [
+        (0, 0),
+        (1.5, 1500),
+        (0.0001, 1),
+        (timedelta(hours=1), 3_600_000),
+        ("90", 90_000),
+        ("30m", 1_800_000),
+        ("P1DT2H", 93_600_000),
+    ],
+)
+def test_durations(duration, ms):
+    """Seconds, a timedelta or a text, in milliseconds, rounded up."""
+    assert duration_ms(duration, "delay") == ms
+
+
+@pytest.mark.parametrize(
+    ("duration", "error"),
+    [
+        *[(value, ValueError) for value in ("soon", -1, "-1", "inf")],
+        *[(value, TypeError) for value in (None, [], b"1", True)],
+    ],
+)
+def test_what_is_no_duration(duration, error):
+    """The error names the value."""
+    with pytest.raises(error, match=r"soon|delay|-1|inf"):
+        duration_ms(duration, "delay")
+
+
+def test_moments():
+    """They are Unix milliseconds, rounded up, whatever their zone."""
+    moment = datetime(1970, 1, 2, tzinfo=UTC)
+    assert moment_ms(moment, "at") == 86_400_000
+    assert moment_ms(moment.replace(tzinfo=timezone(timedelta(hours=1))), "at") == 82_800_000
+    assert moment_ms(moment + timedelta(microseconds=1), "at") == 86_400_001
+    assert moment_ms(datetime(1960, 1, 1, tzinfo=UTC), "at") == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "error"),
+    [(datetime(1970, 1, 2), ValueError), (5, TypeError), ("1970-01-02", TypeError)],  # noqa: DTZ001
+)
+def test_what_is_no_moment(moment, error):
+    """A datetime without a zone, and anything else."""
+    with pytest.raises(error, match=r"at is .* time zone|expected a datetime"):
+        moment_ms(moment, "at")
+
+
+def test_texts():
+    """Some texts are not one text; each is a plain `str` that UTF-8 can hold."""
+
+    class Text(str):
+        __slots__ = ()
+
+    assert checked_texts({"ä": 1}, "tags") == ("ä",)
+    assert type(checked_text(Text("ä"), "kind")) is str
+    for bad, error in (("t", TypeError), (b"t", TypeError), ([5], TypeError), (5, TypeError)):
+        with pytest.raises(error):
+            checked_texts(bad, "tags")
+    with pytest.raises(ValueError, match="tags is"):
+        checked_texts(["\udce9"], "tags")
