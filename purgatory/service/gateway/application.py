@@ -46,7 +46,7 @@ _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/v1": {"GET": _DOCUMENT},
     "/v1/openapi.json": {"GET": _DOCUMENT},
 }
-# What is done to the thing that a path names before its last part: POST alone.
+# Endpoints whose path goes on after the name of a thing.
 _ACTIONS: Final = [each for each in ENDPOINTS if each.suffix]
 for each in ENDPOINTS:
     if each not in _ACTIONS:
@@ -116,7 +116,7 @@ def _methods_of(scope: Scope) -> dict[str, _Answer]:
     raw_path: bytes = scope["raw_path"]
     for prefix, methods in _METHODS.items():
         if prefix.endswith("/") and raw_path[: len(prefix)] == prefix.encode() != raw_path:
-            return methods | _actions_of(prefix, raw_path.decode("latin-1"))
+            return _actions_of(prefix, raw_path.decode("latin-1")) or methods
     return _METHODS.get("/" + "/".join(filter(None, scope["path"].split("/"))), {})
 
 

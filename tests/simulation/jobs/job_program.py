@@ -67,7 +67,7 @@ class JobProgram(Program):
             job.delay_ns / NS_PER_S, kind=job.kind, job_id=job.job_id
         )
         self._when_answered(
-            reply, job, lambda receipt: self._job_oracle.scheduled(job, receipt.state)
+            reply, job, lambda handle: self._job_oracle.scheduled(job, _answer_of(handle.is_new))
         )
 
     def _cancel_job(self) -> None:
@@ -133,3 +133,7 @@ class JobProgram(Program):
 
         call = CallRecord(self._world.now_ns)
         self._when_answered(self._client.dead_jobs_later(after), call, note)
+
+
+def _answer_of(is_new: bool) -> str:
+    return "new" if is_new else "known"

@@ -24,6 +24,9 @@ def test_it_lists_all_routes(shop):
     assert sorted(document["paths"]) == [
         "/v1/batch/operations",
         "/v1/jobs",
+        "/v1/jobs/{job_id}",
+        "/v1/jobs/{job_id}/retry",
+        "/v1/jobs/{job_id}/run",
         "/v1/keys/{key}",
         "/v1/leases",
         "/v1/leases/acknowledge",

@@ -92,7 +92,7 @@ class Load:
     def end(self):
         self.stop.set()
         self.thread.join(HANG)
-        return {reply.result(HANG).op_id for reply in self.replies}
+        return {reply.result(HANG).id for reply in self.replies}
 
 
 def jobs_left(client):
