@@ -11,7 +11,13 @@ import msgspec
 from msgspec import Raw
 
 from purgatory.service.errors import Malformed
-from purgatory.service.job_messages import Begin, CancelLeases, JobEnds, JobStatus
+from purgatory.service.job_messages import (
+    Begin,
+    CancelLeases,
+    JobEnds,
+    JobStatus,
+    LeaseReady,
+)
 from purgatory.service.protocol import (
     VERSION,
     Answer,
@@ -32,7 +38,7 @@ from purgatory.service.protocol import (
 from purgatory.service.verbs import VERBS
 
 #: What a server sends without having been asked.
-PUSHES: Final = (Outcomes, Ping, Jobs, JobEnds, CancelLeases)
+PUSHES: Final = (Outcomes, Ping, Jobs, JobEnds, CancelLeases, LeaseReady)
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(

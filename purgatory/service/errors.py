@@ -170,6 +170,10 @@ class TooManyRepeats(Refused, code="too-many-repeats"):
     """The client, or all of them together, have as many repeats as the server accepts."""
 
 
+class TooManyLeases(Refused, code="too-many-leases"):
+    """The server has as many named leases, or waiters, as it accepts. Can be temporary."""
+
+
 class TooManyClients(Refused, code="too-many-clients"):
     """The server has as many connections as it accepts. Can be temporary."""
 

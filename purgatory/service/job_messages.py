@@ -277,10 +277,10 @@ class ReadRepeats(Request, tag=93):
 
 
 class TakeLease(Request, tag=94):
-    """Take a named lease for `keep_ms`; wait in its queue for at most `wait_ms`.
+    """Take a named lease for `keep_ms`, or wait in its queue for at most `wait_ms`.
 
-    `holder`: an id from the caller. The same request again, also on another connection, changes
-    nothing, and keeps the place in the queue.
+    `holder`: an id from the caller. The same request again, also on another connection, keeps the
+    place in the queue; if the caller has the lease, its time counts anew.
     """
 
     name: str
@@ -379,7 +379,10 @@ class Repeats(Answer, tag=123):
 
 
 class LeaseTaken(Answer, tag=124):
-    """Answer to `TakeLease`; `token` None: another had it for all that time."""
+    """Answer to `TakeLease`, at once; `token` None: another has it.
+
+    If the caller waits, `LeaseReady` tells when to ask again.
+    """
 
     token: int | None
 
@@ -407,3 +410,10 @@ class CancelLeases(Push, tag=68):
 
     leases: list[Lease]
     recall: bool = False
+
+
+class LeaseReady(Push, tag=69):
+    """Tell a program that waited for a named lease to ask for it again: its turn has come."""
+
+    name: str
+    holder: str

@@ -18,6 +18,7 @@ _STEPS_BACK: Final = (
     "DROP TABLE remembered",
     "DROP TABLE remembered_shards",
     "DROP TABLE repeats",
+    "DROP TABLE named_leases",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

@@ -31,6 +31,7 @@ _STATUS: Final[Mapping[type[Exception], int]] = {
     errors.TooManyReads: 429,
     errors.TooManyPending: 429,
     errors.TooManyHeld: 429,
+    errors.TooManyLeases: 429,
     errors.TooManyRemembered: 429,
     errors.TooManyRepeats: 429,
     errors.TooManySessions: 429,

@@ -121,6 +121,7 @@ def load_state(
     state.remembered = RememberedIds(key_bytes, max_remembered, remember_ms)
     _load_remembered(state.remembered, store)
     state.replies.load(store.replies())
+    state.named_leases.load(store.named_leases())
     for key, event in store.held_events():
         state.held.set(key, event)
     moved = _read_moved(metadata)

@@ -15,7 +15,15 @@ from msgspec.structs import astuple
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
-from purgatory.service.job_messages import Begin, ChangeRepeat, ReadRepeats, SetRepeat
+from purgatory.service.job_messages import (
+    Begin,
+    ChangeRepeat,
+    EndLease,
+    KeepLease,
+    ReadRepeats,
+    SetRepeat,
+    TakeLease,
+)
 from purgatory.service.protocol import (
     Acknowledge,
     Acknowledged,
@@ -51,6 +59,7 @@ from purgatory.service.server.memory import (
     spread_bytes,
     value_bytes,
 )
+from purgatory.service.server.named_leases.lease_requests import NamedLeaseRequests
 from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
 from purgatory.service.server.records.clients import OutcomeRecord
@@ -110,6 +119,13 @@ class RequestHandler:
             SetRepeat: repeats.declare,
             ChangeRepeat: repeats.change,
         }
+        named_leases = NamedLeaseRequests(state.named_leases, validator)
+        # Done once more, they change nothing: no answers are remembered.
+        self._repeatable: dict[type[Request], Change] = {
+            TakeLease: named_leases.take,
+            KeepLease: named_leases.keep,
+            EndLease: named_leases.end,
+        }
         self._in_memory: dict[type[Request], InMemory] = {
             Work: jobs.do_in_memory,
             Keep: jobs.do_in_memory,
@@ -140,6 +156,8 @@ class RequestHandler:
             self._apply_once(transaction, command, change)
         elif isinstance(request, Acknowledge):
             self._acknowledge(transaction, command, request)
+        elif (change := self._repeatable.get(kind)) is not None:
+            self._reply(transaction, command, change(transaction, command))
         elif (do := self._in_memory.get(kind)) is not None:
             answer = do(command, transaction.clock_ms)
             if answer is not None:

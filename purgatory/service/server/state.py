@@ -25,6 +25,7 @@ from purgatory.service.server.jobs.job_index import JobIndex
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SHARE
+from purgatory.service.server.named_leases.named_leases import NamedLeases
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
@@ -150,6 +151,7 @@ class ServerState:
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.observer = self.jobs
         self.repeats: RepeatRegistry = RepeatRegistry()
+        self.named_leases: NamedLeases = NamedLeases(epoch)
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
@@ -179,6 +181,7 @@ class ServerState:
             + self.held.bytes
             + self.replies.bytes
             + self.remembered.memory_bytes
+            + self.named_leases.bytes
             + self.clients.bytes
             + self.repeats.bytes
         )

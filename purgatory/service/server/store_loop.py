@@ -256,6 +256,7 @@ class StoreLoop:
                 wakes_ms.append(leases.next_wake_ms(state.clock()))
             if state.repeats.by_key:
                 wakes_ms.append(state.repeats.next_wake_ms())
+            wakes_ms.append(state.named_leases.next_wake_ms())
             if retention.acknowledged:
                 wakes_ms.append(retention.next_deletion_ms())
             if numbers.has_deletable:
@@ -291,6 +292,8 @@ class StoreLoop:
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
                 transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
             self._go_on(transaction)
+            grace_ms = GRACE_MS if self.requests.length else 0
+            self.state.named_leases.expire(transaction.clock_ms, grace_ms)
         self._maintenance.run(transaction, self._retry_ms)
         self._end_transaction(transaction)
         self._note_lateness(due)
@@ -388,6 +391,7 @@ class StoreLoop:
         self._reads.repeated.forget(command.route)
         for job in self.state.leases.drop_worker(command.route, command.client):
             transaction.lease_ends.lose(job, WORKER_GONE)
+        self.state.named_leases.disconnect(command.route, transaction.clock_ms)
         client = self.state.clients.record(command.client)
         client.connections -= 1
         self.state.clients.drop_if_idle(client)

@@ -22,6 +22,7 @@ class Changes:
     __slots__ = (
         "deadlines",
         "delete_held",
+        "delete_named_leases",
         "delete_operations",
         "delete_outcomes",
         "delete_queued",
@@ -29,6 +30,7 @@ class Changes:
         "delete_replies",
         "held",
         "jobs",
+        "named_leases",
         "operations",
         "outcomes",
         "progress",
@@ -49,6 +51,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.repeats: list[Any] = []
+        self.named_leases: list[Any] = []
         self.replies: list[Any] = []
         self.results: list[Any] = []  # of jobs
         self.spreads: list[Any] = []
@@ -58,6 +61,7 @@ class Changes:
         self.delete_outcomes: list[int] = []  # seqs
         self.delete_held: list[str] = []  # keys
         self.delete_repeats: list[tuple[str, str]] = []  # client and name
+        self.delete_named_leases: list[str] = []  # names
         self.delete_replies: list[tuple[str, int]] = []  # session and seq
         self.remembered: RememberedChanges | None = None
         #: Up to these numbers events and extensions are deleted, since the journal has them.
@@ -78,6 +82,8 @@ class Changes:
             or self.held
             or self.jobs
             or self.repeats
+            or self.named_leases
+            or self.delete_named_leases
             or self.replies
             or self.results
             or self.spreads

@@ -121,6 +121,12 @@ CREATE TABLE repeats (
     settings BLOB NOT NULL, -- MessagePack: a Repeat
     PRIMARY KEY (client, name)
 ) WITHOUT ROWID;
+CREATE TABLE named_leases (
+    name TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    until_ms INTEGER NOT NULL
+) WITHOUT ROWID;
 """
 
 

@@ -139,6 +139,9 @@ class Store:
         self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
         self._jobs = table("jobs", (*StoredJob._fields, "error"))
         self._results = table("results", ("seq", "result"), ())
+        self._named_leases = table(
+            "named_leases", ("name", "holder", "token", "until_ms"), ("until_ms",)
+        )
         self._spreads = table("spreads", StoredSpread._fields)
         self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
         self._repeats = table("repeats", StoredRepeat._fields, ("next_ms",))
@@ -212,6 +215,7 @@ class Store:
             (self._spreads, changes.spreads),
             (self._repeats, changes.repeats),
             (self._replies, changes.replies),
+            (self._named_leases, changes.named_leases),
         ):
             if rows:
                 table.write(rows)
@@ -220,6 +224,7 @@ class Store:
         if changes.delete_repeats:
             sql = "DELETE FROM repeats WHERE client = ? AND name = ?"
             self._connection.executemany(sql, changes.delete_repeats)
+        self._named_leases.delete(changes.delete_named_leases)
         if changes.delete_replies:
             sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
             self._connection.executemany(sql, changes.delete_replies)
@@ -263,7 +268,7 @@ class Store:
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._batches.shift_times(by_ms, [number for (number,) in ended])
             self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
-            for table in (self._held, self._jobs, self._replies, self._spreads):
+            for table in (self._held, self._jobs, self._replies, self._spreads, self._named_leases):
                 table.shift_times(by_ms)
             self.remembered.shift_times(by_ms)
             # A time of the calendar is what the clock shows then, however it was set.
@@ -391,6 +396,11 @@ class Store:
         """Return all repeats, in order of clients and names."""
         with store_errors(self._where, "read"):
             return [StoredRepeat(*row) for row in self._repeats.select("ORDER BY client, name")]
+
+    def named_leases(self) -> list[tuple[str, str, int, int]]:
+        """Return name, holder and token of each named lease, and until when it lasts."""
+        with store_errors(self._where, "read"):
+            return self._named_leases.select()
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""

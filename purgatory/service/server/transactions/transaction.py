@@ -306,6 +306,8 @@ class Transaction(OutcomeReceiver):
             self.events.prepare()
         if self._repeats is not None:
             self._repeats.prepare()
+        if self._state.named_leases.is_touched:
+            self.late_replies += self._state.named_leases.prepare(self.changes)
 
     def publish(self) -> None:
         """Make it visible: `changes` are on disk. Ends the transaction."""
@@ -326,6 +328,7 @@ class Transaction(OutcomeReceiver):
         if self.deleted:
             retention.delete(self.deleted)
             remembered.reserved -= sum(record.unique_ms > 0 for record in self.deleted)
+        self._state.named_leases.publish()
         if self.changes.remembered is not None:
             remembered.publish(self.changes.remembered)
         if self._lease_ends is not None:
@@ -368,6 +371,7 @@ class Transaction(OutcomeReceiver):
         state = self._state
         state.receiver = None  # the ends below are none
         self.events.roll_back()
+        state.named_leases.roll_back()
         if self._lease_ends is not None:
             self._lease_ends.roll_back()
         if self._repeats is not None:

@@ -1,0 +1,1 @@
+"""Leases of names, which one program at a time has."""

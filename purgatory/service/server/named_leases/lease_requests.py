@@ -1,0 +1,70 @@
+"""NamedLeaseRequests: carries out the requests about named leases. Used by the store thread alone.
+
+Each may be done again: a client that got no answer sends it once more.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from purgatory.service.errors import Malformed
+from purgatory.service.job_messages import EndLease, KeepLease, LeaseKept, LeaseTaken, TakeLease
+from purgatory.service.server.named_leases.named_leases import NamedLeases
+from purgatory.service.server.validation import RequestValidator
+
+if TYPE_CHECKING:
+    from purgatory.service.server.commands import ClientRequest
+    from purgatory.service.server.transactions.transaction import Transaction
+
+#: The shortest time for which a name is leased.
+MIN_KEEP_MS: Final = 100
+
+
+class NamedLeaseRequests:
+    """Carries out requests about `leases`, with the rules of `validator`. Raises `Refused`."""
+
+    def __init__(self, leases: NamedLeases, validator: RequestValidator) -> None:
+        self._leases = leases
+        self._validator = validator
+
+    def take(self, transaction: "Transaction", command: "ClientRequest") -> LeaseTaken:
+        """Give a name to a program, or have it wait."""
+        request = command.request
+        assert isinstance(request, TakeLease)
+        self._check(request)
+        self._check_keep(request.keep_ms)
+        self._validator.check_timeout(request.wait_ms, "wait_ms")
+        token = self._leases.take(
+            request.name,
+            request.holder,
+            request.keep_ms,
+            request.wait_ms,
+            command.route,
+            transaction.clock_ms,
+        )
+        return LeaseTaken(request.seq, token)
+
+    def keep(self, transaction: "Transaction", command: "ClientRequest") -> LeaseKept:
+        """Have a lease last longer."""
+        request = command.request
+        assert isinstance(request, KeepLease)
+        self._check(request)
+        self._check_keep(request.keep_ms)
+        now_ms = transaction.clock_ms
+        kept = self._leases.keep(request.name, request.holder, request.keep_ms, now_ms)
+        return LeaseKept(request.seq, kept)
+
+    def end(self, transaction: "Transaction", command: "ClientRequest") -> LeaseKept:
+        """End a lease, or a wait."""
+        request = command.request
+        assert isinstance(request, EndLease)
+        self._check(request)
+        ended = self._leases.end(request.name, request.holder, transaction.clock_ms)
+        return LeaseKept(request.seq, ended)
+
+    def _check(self, request: TakeLease | KeepLease | EndLease) -> None:
+        self._validator.check_text(request.name)
+        self._validator.check_text(request.holder)
+
+    def _check_keep(self, keep_ms: int) -> None:
+        if keep_ms < MIN_KEEP_MS:
+            raise Malformed(f"keep_ms is {keep_ms}; expected at least {MIN_KEEP_MS}")
+        self._validator.check_timeout(keep_ms, "keep_ms")
