@@ -71,6 +71,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             "timer-purgatory",
         ),
         (
+            "bench_neighbour.py",
+            ["--operations", "600", "--seconds", "1"],
+            ["A calm client beside a busy one"],
+            "| values |",
+        ),
+        (
             "bench_workers.py",
             ["--jobs", "100", "--repeats", "1"],
             ["Jobs a second"],

@@ -1,0 +1,273 @@
+"""What another client notices of a client that asks for much: its submits, and the server's memory.
+
+    python benchmarks/bench_neighbour.py [--scenes values,waiters,names] [--operations N]
+                                         [--seconds 20] [--json FILE]
+
+A server, a busy client and a calm client, each a process. The calm client submits one operation
+every two milliseconds, alone at first, then while the busy client
+
+- `values`: completes a key with a value of 64 kB for which 20,000 operations wait,
+- `waiters`: completes a key with a small value for which 1,000,000 operations wait,
+- `names`: says a new name with each request, on one connection, as fast as it can.
+
+In the first two the busy client reads all outcomes and acknowledges them: each has the value, and
+none is missing or comes twice. Memory is the server's largest resident size, beside `max_memory`.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import zmq
+from bench_service import free_port
+from harness import machine, table
+from service_peers import Process
+
+from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.protocol import (
+    NOTHING,
+    VERSION,
+    Acknowledge,
+    Bye,
+    Complete,
+    Completed,
+    Completion,
+    Hello,
+    Outcomes,
+    Raw,
+    Submission,
+    Submit,
+    Submitted,
+)
+
+# Scene -> operations that wait, bytes of the value, `max_memory` of the server in MiB.
+SCENES = {
+    "values": (20_000, 64_000, 1024),
+    "waiters": (1_000_000, 10, 2048),
+    "names": (0, 0, 384),
+}
+BATCH = 500
+WAIT_MS = 600_000
+PAUSE_S = 0.002
+CALM_S = 5.0  # seconds that the calm client is alone
+
+
+class Peer:
+    """A connection that has said hello."""
+
+    def __init__(self, address: str, client: str) -> None:
+        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.connect(address)
+        self.send(Hello(0, VERSION, client))
+        self.receive()
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send a message."""
+        self.socket.send(encode(message))
+
+    def receive(self) -> msgspec.Struct:
+        """Return the next message; raises RuntimeError if none comes."""
+        if not self.socket.poll(WAIT_MS):
+            raise RuntimeError("the server sends nothing")
+        return decode_answer(self.socket.recv())
+
+
+def submission(op_id: str, key: str) -> Submission:
+    """Return an operation that waits for ten minutes."""
+    return Submission(op_id, (key,), WAIT_MS, 1, "", Raw(NOTHING))
+
+
+class BusyClient:
+    """The attack of a scene, run in a process of its own; speaks with its parent by lines."""
+
+    def __init__(self, address: str, operations: int, size: int) -> None:
+        self.peer = Peer(address, "busy")
+        self.operations, self.size = operations, size
+        self.seen = bytearray(operations)
+        self.twice = self.wrong = 0
+
+    def submit(self) -> None:
+        """Submit all operations that are to wait, some messages ahead of the answers."""
+        starts = range(0, self.operations, BATCH)
+        for n, start in enumerate(starts):
+            ids = range(start, min(start + BATCH, self.operations))
+            self.peer.send(Submit(n, [submission(str(number), "key") for number in ids]))
+            if n >= 8:
+                self._take_answer()
+        for _ in range(min(8, len(starts))):
+            self._take_answer()
+
+    def _take_answer(self) -> None:
+        answer = self.peer.receive()
+        if not isinstance(answer, Submitted) or answer.refused:
+            raise RuntimeError(f"not submitted: {answer}")
+
+    def complete(self) -> int:
+        """Complete the key and read all outcomes; returns how many it is said to have completed."""
+        value = encode("v" * self.size)
+        self.peer.send(Complete(10**6, [Completion("key", Raw(value))]))
+        completed, left = -1, self.operations
+        while left > 0 or completed < 0:
+            answer = self.peer.receive()
+            if isinstance(answer, Completed):
+                completed = answer.counts[0]
+            elif isinstance(answer, Outcomes):
+                left -= len(answer.outcomes)
+                self._note(answer, value)
+        return completed
+
+    def _note(self, answer: Outcomes, value: bytes) -> None:
+        for outcome in answer.outcomes:
+            self.twice += self.seen[int(outcome.op_id)]
+            self.seen[int(outcome.op_id)] = 1
+            self.wrong += outcome.outcome != "completed" or bytes(outcome.result) != value
+        self.peer.send(Acknowledge(0, [outcome.number for outcome in answer.outcomes]))
+
+    def say_names(self) -> None:
+        """Say a new name for each request, until the process is killed."""
+        peer = self.peer
+        for n in count():
+            peer.send(Bye(n))
+            peer.send(Hello(n, VERSION, f"name {n}"))
+            peer.send(Submit(n, [submission(f"name {n}", "never")]))
+            while peer.socket.poll(0):
+                peer.socket.recv()
+
+
+def run_busy(address: str, scene: str, operations: int) -> None:
+    """Prepare, wait for a line, and do what the scene says; the result is a line of JSON."""
+    busy = BusyClient(address, operations, SCENES[scene][1])
+    busy.submit()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    if scene == "names":
+        busy.say_names()
+    begin = time.perf_counter()
+    completed = busy.complete()
+    found = {
+        "completed": completed,
+        "missing": busy.seen.count(0),
+        "twice": busy.twice,
+        "wrong": busy.wrong,
+        "seconds": time.perf_counter() - begin,
+    }
+    print(json.dumps(found), flush=True)
+
+
+class CalmClient:
+    """Submits one operation after the other; notes how long each takes, and the server's memory."""
+
+    def __init__(self, address: str, server: Process) -> None:
+        self._peer = Peer(address, "calm")
+        self._status = Path(f"/proc/{server.pid}/status")
+        self._numbers = count()
+        self.peak_mib = 0
+
+    def work(self, seconds: float, busy: "subprocess.Popen[str] | None" = None) -> list[float]:
+        """Return the milliseconds of each submit, sorted; ends with `busy`, too, if given."""
+        took: list[float] = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and (busy is None or busy.poll() is None):
+            number = next(self._numbers)
+            begin = time.perf_counter()
+            self._peer.send(Submit(number, [submission(f"calm {number}", f"calm {number}")]))
+            while not isinstance(self._peer.receive(), Submitted):
+                pass
+            took.append(1000 * (time.perf_counter() - begin))
+            if not number % 20:
+                self.peak_mib = max(self.peak_mib, self._resident_mib())
+            time.sleep(PAUSE_S)
+        return sorted(took)
+
+    def _resident_mib(self) -> int:
+        lines = self._status.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) >> 10
+
+
+def run_scene(scene: str, operations: int, seconds: float) -> dict[str, object]:
+    """Run a scene with a server of its own; returns its row."""
+    _, _, most_mib = SCENES[scene]
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory() as directory:
+        flags = ["--data-dir", directory, "--bind", address, "--http-bind", ""]
+        flags += ["--max-memory", str(most_mib << 20), "--max-pending", "2000000"]
+        flags += ["--max-pending-per-client", "2000000"]
+        command = [sys.executable, "-m", "purgatory", "serve", *flags]
+        server = Process(command, Path(directory))
+        try:
+            return measure(scene, operations, seconds, address, server)
+        finally:
+            server.end()
+
+
+def measure(
+    scene: str, operations: int, seconds: float, address: str, server: Process
+) -> dict[str, object]:
+    """Measure the calm client alone, then beside the busy one."""
+    command = [sys.executable, __file__, "--busy", address, "--scenes", scene]
+    command += ["--operations", str(operations)]
+    calm = CalmClient(address, server)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as busy:
+        assert busy.stdin is not None
+        assert busy.stdout is not None
+        busy.stdout.readline()
+        alone = calm.work(CALM_S if seconds >= CALM_S else seconds)
+        busy.stdin.write("go\n")
+        busy.stdin.flush()
+        beside = calm.work(seconds if scene == "names" else WAIT_MS, busy)
+        busy.kill()
+        found = json.loads(busy.stdout.read() or "{}")
+    return {
+        "scene": scene,
+        "p50 alone": at(alone, 50),
+        "p50": at(beside, 50),
+        "p99 alone": at(alone, 99),
+        "p99": at(beside, 99),
+        "longest": round(beside[-1], 1),
+        "MiB": calm.peak_mib,
+        "of": SCENES[scene][2],
+        **{name: round(value, 1) for name, value in found.items()},
+    }
+
+
+def at(took: list[float], percent: int) -> float:
+    """Return a percentile of sorted milliseconds."""
+    return round(took[len(took) * percent // 100], 1)
+
+
+def main() -> None:
+    """Run the scenes and print a table."""
+    parser = argparse.ArgumentParser(description="What another client notices")
+    parser.add_argument("--scenes", default=",".join(SCENES))
+    parser.add_argument("--operations", type=int, help="that wait, instead of the scene's number")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of `names`")
+    parser.add_argument("--json", type=Path, help="also write the rows to this file")
+    parser.add_argument("--busy", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    scenes = arguments.scenes.split(",")
+    numbers = {name: SCENES[name][0] for name in scenes}
+    if arguments.operations is not None:
+        numbers = {name: arguments.operations if count else 0 for name, count in numbers.items()}
+    if arguments.busy:
+        run_busy(arguments.busy, scenes[0], numbers[scenes[0]])
+        return
+    rows = [run_scene(name, numbers[name], arguments.seconds) for name in scenes]
+    print(machine())
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[str(row.get(name, "")) for name in columns] for row in rows]
+    print(table("A calm client beside a busy one, milliseconds of a submit", columns, cells))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
