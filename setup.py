@@ -97,6 +97,7 @@ HOT = [
     "purgatory/service/server/records/retention.py",
     "purgatory/service/server/records/spreads.py",
     "purgatory/service/server/state.py",
+    "purgatory/service/server/commits.py",
     "purgatory/service/server/store_loop.py",
     "purgatory/service/server/transactions/maintenance.py",
     "purgatory/service/server/transactions/transaction.py",

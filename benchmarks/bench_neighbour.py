@@ -27,6 +27,7 @@ import msgspec
 import zmq
 from bench_service import free_port
 from harness import machine, table
+from msgspec import Raw
 from service_peers import Process
 
 from purgatory.service.encoding import decode_answer, encode
@@ -40,7 +41,6 @@ from purgatory.service.protocol import (
     Completion,
     Hello,
     Outcomes,
-    Raw,
     Submission,
     Submit,
     Submitted,
@@ -62,8 +62,8 @@ class Peer:
     """A connection that has said hello."""
 
     def __init__(self, address: str, client: str) -> None:
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger = 0
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.connect(address)
         self.send(Hello(0, VERSION, client))
         self.receive()
@@ -220,7 +220,7 @@ def measure(
         assert busy.stdin is not None
         assert busy.stdout is not None
         busy.stdout.readline()
-        alone = calm.work(CALM_S if seconds >= CALM_S else seconds)
+        alone = calm.work(min(CALM_S, seconds))
         busy.stdin.write("go\n")
         busy.stdin.flush()
         beside = calm.work(seconds if scene == "names" else WAIT_MS, busy)

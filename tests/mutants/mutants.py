@@ -438,9 +438,9 @@ MUTANTS = [
     Mutant(
         "what was not written is in the journal",
         SERVER + "store_loop.py",
-        "        transaction.roll_back()\n        self._retry_ms",
+        "        transaction.roll_back()\n        if error.fatal",
         "        transaction.roll_back()\n        if self._sink is not None:\n"
         "            self._sink.write(operation_rows(transaction), [], [], [])\n"
-        "        self._retry_ms",
+        "        if error.fatal",
     ),
 ]

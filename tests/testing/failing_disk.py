@@ -21,7 +21,12 @@ class DiskFaults:
         self.hangs.clear()
         self._positions = frozenset()
         self._always = False
+        self._most = None
         self._count = 0
+
+    def fail_above(self, size):
+        """Fail the statements that write a value of more bytes, as a disk that is almost full."""
+        self._most = size
 
     def fail_at(self, *positions, code=sqlite3.SQLITE_FULL, message="database or disk is full"):
         """Fail the statements at these positions, counted from 0 from now on."""
@@ -48,9 +53,21 @@ class DiskFaults:
         class Faulty(sqlite3.Connection):
             def execute(self, sql, *args):
                 faults._count_statement(commits(self, sql))
+                faults._check_sizes(sql, *args)
                 return super().execute(sql, *args)
 
         return Faulty
+
+    def _check_sizes(self, sql, values=()):
+        sizes = [len(value) for value in values if isinstance(value, bytes | bytearray)]
+        if "zeroblob" in sql:
+            sizes.append(values[-1])
+        if (
+            self._most is not None
+            and sql.startswith("INSERT")
+            and max(sizes, default=0) > self._most
+        ):
+            self._fail("database or disk is full", sqlite3.SQLITE_FULL)
 
     def _count_statement(self, is_commit):
         if is_commit and not self._returns.is_set():
@@ -59,6 +76,9 @@ class DiskFaults:
         position = self._count
         self._count += 1
         if position in self._positions or (self._always and is_commit):
-            error = sqlite3.OperationalError(self._message)
-            error.sqlite_errorcode = self._code
-            raise error
+            self._fail(self._message, self._code)
+
+    def _fail(self, message, code):
+        error = sqlite3.OperationalError(message)
+        error.sqlite_errorcode = code
+        raise error

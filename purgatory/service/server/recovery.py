@@ -6,6 +6,7 @@ starts the server, before the store thread runs.
 """
 
 import contextlib
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -41,6 +42,8 @@ from purgatory.service.store.rows import (
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.sqlite_errors import DAMAGE
 from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
 
 #: Key of the metadata for the outcomes that were acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
@@ -85,8 +88,6 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
         moved = msgspec.msgpack.encode(_Moved(last.events, last.outcomes, clock.now_ms()))
         acknowledged = _moved_acknowledgements(before, clock.shift_ms)
         store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, _MOVED: moved})
-    else:
-        store.set_metadata(clock.metadata())
     return clock
 
 
@@ -110,7 +111,9 @@ def load_state(
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
-    state = ServerState(name, start_ms, registry, max_memory, begin_epoch(store, now_ms))
+    epoch = next_epoch(store, now_ms)
+    state = ServerState(name, start_ms, registry, max_memory, epoch)
+    state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
     last = store.last_numbers()
     state.last_number, state.last_seq = last.operations, last.outcomes
     state.journal_numbers = JournalNumbers(last, store.deleted_queued())
@@ -334,14 +337,28 @@ def _spread(row: StoredSpread, request: SpreadRequest, state: ServerState) -> Sp
 LEASE_EPOCH: Final = "lease_epoch"
 
 
-def begin_epoch(store: Store, now_ms: int) -> int:
-    """Return the epoch of this run's leases: above that of each run before. Raises StoreError.
+def next_epoch(store: Store, now_ms: int) -> int:
+    """Return an epoch for this run's leases: above that of each run before. Raises StoreError.
 
     Also of those after the one of which a backup was made, as long as the clock is right.
     """
-    epoch: int = max(store.metadata().get(LEASE_EPOCH, 0) + 1, now_ms // 1000)
-    store.set_metadata({LEASE_EPOCH: epoch})
-    return epoch
+    return max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
+
+
+def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Write the clock and the epoch of this run; returns what could not be written.
+
+    A server starts on a full disk, too: it answers what only reads. Raises StoreError if the disk
+    cannot be relied on.
+    """
+    try:
+        store.set_metadata(metadata)
+    except StoreError as error:
+        if error.fatal:
+            raise
+        log.warning("nothing can be written yet: %s", error)
+        return metadata
+    return {}
 
 
 def load_jobs(state: "ServerState", stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:

@@ -382,7 +382,8 @@ class RequestHandler:
         frames = _encoded(replies + transaction.unconditional_replies)
         outcomes = transaction.outcomes
         pushes = outcome_pushes(self._store, outcomes) if outcomes else []
-        if self._state.leases.by_number or self._state.leases.notices:
+        state = self._state
+        if not state.unnoted and (state.leases.by_number or state.leases.notices):
             frames += self._job_frames.assign(transaction.clock_ms)
         return TransactionReplies(frames, pushes, size)
 

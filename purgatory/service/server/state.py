@@ -155,6 +155,9 @@ class ServerState:
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
+        #: Metadata of this start that the disk had no room for. Nothing is committed and no job is
+        #: leased before: the next run has to know the clock of times and the epoch of leases.
+        self.unnoted: dict[str, Any] = {}
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
         # Nothing is due before, but perhaps later: what waited for it may have ended otherwise.

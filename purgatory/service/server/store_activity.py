@@ -39,11 +39,13 @@ class StoreActivity:
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
 
-    def commit_succeeded(self) -> None:
-        """Note that what was begun is on disk."""
+    def commit_succeeded(self, *, is_well: bool = True) -> None:
+        """Note that what was begun is on disk. `is_well`: larger commits would succeed, too."""
         now_ns = self.now_ns()
         seconds = (now_ns - self.commit_since_ns) / NS_PER_S
-        self.commit_since_ns = self.failing_since_ns = self.failures_in_a_row = 0
+        self.commit_since_ns = 0
+        if is_well:
+            self.failing_since_ns = self.failures_in_a_row = 0
         self.committed_ns = now_ns
         self.commits += 1
         self.last_commit_s = seconds

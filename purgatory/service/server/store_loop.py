@@ -40,6 +40,7 @@ from purgatory.service.server.commands import (
     StoreReleased,
     TransactionReplies,
 )
+from purgatory.service.server.commits import Commits
 from purgatory.service.server.fair_queue import RequestQueue
 from purgatory.service.server.journal.journal_rows import (
     event_rows,
@@ -72,12 +73,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds in which reads are answered after a transaction, about: requests that come meanwhile wait.
 READ_S = 0.002
-# For so long after a failed commit nothing is expired or deleted; requests are tried at once.
-RETRY_MS = 1000
 # While requests wait, leases last so much longer: one of them may keep or end a lease.
 GRACE_MS = 1000
-# While commits fail, every so many of them are logged: one a minute, if nothing is requested.
-LOGGED_FAILURES = 60
 
 # What a client asks for, or what concerns it: handled in order, of each client in turn.
 _ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
@@ -127,13 +124,13 @@ class StoreLoop:
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
         self._stopping = False  # ends when the commands have been handled
         self.read_seconds: float = READ_S
-        self._retry_ms = 0  # nothing is expired or deleted before; 0: the last commit succeeded
         self._late_ms = 0  # when the oldest outcome was due of those that are late; 0: none is
         self.failure: Exception | None = None
         # Counted here, read by any thread.
         self.submitted: int = 0
         self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
         self.activity: StoreActivity = StoreActivity(platform.monotonic_ns)
+        self._commits = Commits(state, store, clock, self.activity)
         self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 
     def start(self) -> None:
@@ -157,7 +154,7 @@ class StoreLoop:
                 transaction = Transaction(self.state, self.clock.now_ns())
                 self._spread(transaction)
                 transaction.prepare()
-                self._store.commit(transaction.changes)
+                self._commits.write(transaction.changes)
                 self._publish(transaction)
 
     def _confirm_journaled(self, position: JournalPosition) -> None:
@@ -241,15 +238,14 @@ class StoreLoop:
         """Return the seconds until something is due."""
         state = self.state
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers
+        retry_ms = self._commits.retry_ms
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
-        if self.requests.length or self._reads.waiting or (state.spreads and not self._retry_ms):
+        if self.requests.length or self._reads.waiting or (state.spreads and not retry_ms):
             return 0.0
-        wakes_ms: list[int | None] = []
+        wakes_ms: list[int | None] = [self._commits.look_ms or None]
         wake_ns = self._maintenance.wake_ms * NS_PER_MS
-        if self._retry_ms:
-            wakes_ms.append(self._retry_ms)
-        else:
+        if not retry_ms:
             if next_wake_ns is not None:
                 wake_ns = min(wake_ns, next_wake_ns)
             if leases.by_number:
@@ -281,20 +277,20 @@ class StoreLoop:
 
     def _run_transaction(self) -> None:
         transaction = Transaction(self.state, self.clock.now_ns())
-        if transaction.clock_ms >= self._retry_ms:
+        if transaction.clock_ms >= self._commits.retry_ms:
             transaction.expire()
         if self._observer is not None:
             self._observer.begun(transaction)
         ended = transaction.outcomes
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         transaction = self._handle_requests(transaction)
-        if transaction.clock_ms >= self._retry_ms:
+        if transaction.clock_ms >= self._commits.retry_ms:
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
                 transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
             self._go_on(transaction)
             grace_ms = GRACE_MS if self.requests.length else 0
             self.state.named_leases.expire(transaction.clock_ms, grace_ms)
-        self._maintenance.run(transaction, self._retry_ms)
+        self._maintenance.run(transaction, self._commits.retry_ms)
         self._end_transaction(transaction)
         self._note_lateness(due)
         after_commit, self._after_commit = self._after_commit, []
@@ -311,11 +307,15 @@ class StoreLoop:
         transaction.prepare()
         if self._observer is not None:
             self._observer.prepared(transaction)
-        failure = self._commit(transaction)
-        if failure is None:
-            self._publish(transaction)
-        else:
+        clock_ms = transaction.clock_ms
+        failure = self._commits.commit(transaction.changes, self.requests.bytes, clock_ms)
+        if failure is not None:
             self._roll_back(transaction, failure)
+            return
+        lost = self._commits.look(clock_ms)
+        self._publish(transaction)
+        if lost is not None:
+            self._fail(lost)
 
     def _read(self) -> None:
         """Answer what only reads, for a while."""
@@ -344,7 +344,7 @@ class StoreLoop:
         `due`: when the first and the last that have expired were due; (0, 0) without any.
         """
         first_ms, last_ms = due
-        if self._retry_ms:  # nothing of the transaction was written; or it was empty
+        if self._commits.retry_ms:  # nothing of the transaction was written; or it was empty
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
         else:  # operations expire in order of deadline: those left were due after the last one
             self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
@@ -396,32 +396,6 @@ class StoreLoop:
         client.connections -= 1
         self.state.clients.drop_if_idle(client)
 
-    def _commit(self, transaction: Transaction) -> StoreError | None:
-        """Write the changes to disk, if there are any; returns the error if that fails.
-
-        After a failure something small is written even if there are none: so the server finds out
-        that its disk is well again, though no client asks for anything.
-        """
-        is_retry = 0 < self._retry_ms <= transaction.clock_ms
-        has_changes = bool(transaction.changes)
-        if not has_changes and not is_retry:
-            return None
-        self.activity.commit_since_ns = self.activity.now_ns()
-        try:
-            if has_changes:
-                self._store.commit(transaction.changes)
-            else:
-                self._store.set_metadata(self.clock.metadata())
-        except StoreError as error:
-            self.activity.commit_failed(str(error))
-            return error
-        failures = self.activity.failures_in_a_row
-        if failures:
-            log.warning("a commit has succeeded, after %d that failed", failures)
-        self.activity.commit_succeeded()
-        self._retry_ms = 0
-        return None
-
     def _publish(self, transaction: Transaction) -> None:
         transaction.publish()
         self.submitted += len(transaction.submitted)
@@ -447,14 +421,11 @@ class StoreLoop:
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
-        self._retry_ms = transaction.clock_ms + RETRY_MS
         if error.fatal:
             # It is not known whether it is on disk, so nothing is answered: clients ask again.
             self._fail(error)
             self._tell_failure(transaction, error, None)
             return
-        if self.activity.failures_in_a_row % LOGGED_FAILURES == 1:
-            log.error("nothing was written: %s", error)
         refusal: Refused = StoreFailed(str(error))
         answer = self.handler.reject(transaction, refusal, self.requests.bytes)
         self._answer(answer)
@@ -494,7 +465,7 @@ class StoreLoop:
         transaction = Transaction(self.state, self.clock.now_ns())
         self._maintenance.stop(transaction)
         transaction.prepare()
-        self._store.commit(transaction.changes)
+        self._commits.write(transaction.changes)
         transaction.publish()
         self._maintenance.write_remembered()
         acknowledgements = pack_acknowledgements(self.state.retention)

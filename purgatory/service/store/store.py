@@ -12,6 +12,7 @@ statement releases the GIL, and getting it back can take milliseconds while anot
 """
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -46,8 +47,13 @@ from purgatory.service.store.tables import (
     placeholders,
 )
 
+log: logging.Logger = logging.getLogger(__name__)
+
 # Key of the metadata for the last number given to an operation, if that was deleted.
 _LAST: Final = "last"
+
+# And for what `check_room` writes, if its end was not written.
+_ROOM: Final = "room"
 
 _SET_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _PROGRESS: Final = "progress WHERE number NOT IN (SELECT number FROM outcomes)"
@@ -97,13 +103,7 @@ class Store:
         if path is not None:
             files.make_private(path)
         with store_errors(self._where, "open"):
-            self._connection = connect(
-                self._where,
-                isolation_level=None,
-                check_same_thread=False,  # opened by the thread that starts the server
-                cached_statements=64,
-                timeout=_BUSY_MS / 1000,
-            )
+            self._connection = self._open_log(connect)
             try:
                 self._set_up(path, files)
                 self._open_tables()
@@ -115,12 +115,11 @@ class Store:
         self.is_closing: bool = False  # set before SQLite deletes its log
         self._wal_preallocator = None
         if path is not None:
-            log = path.with_name(f"{path.name}-wal")
-            self._wal_preallocator = files.wal_preallocator(log, _CHECKPOINT_PAGES * _PAGE_BYTES)
+            wal = path.with_name(f"{path.name}-wal")
+            self._wal_preallocator = files.wal_preallocator(wal, _CHECKPOINT_PAGES * _PAGE_BYTES)
 
     def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
         run = self._connection.execute
-        run("PRAGMA journal_mode=WAL")
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
@@ -129,6 +128,37 @@ class Store:
             found = run(check).fetchone()[0]
             if found != "ok":
                 raise StoreError(f"{self._where}: {DAMAGE}: {found}", fatal=True)
+
+    def _open_log(self, connect: Callable[..., sqlite3.Connection]) -> sqlite3.Connection:
+        """Connect, with a write-ahead log; on a full disk without the file that indexes the log.
+
+        The index is in memory then: no other process can open the database beside this one.
+        """
+        try:
+            return self._connect(connect, "NORMAL")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_IOERR_SHMSIZE:
+                raise
+        log.warning("%s: the disk is full: no backup before the next start", self._where)
+        return self._connect(connect, "EXCLUSIVE")
+
+    def _connect(
+        self, connect: Callable[..., sqlite3.Connection], locking: str
+    ) -> sqlite3.Connection:
+        connection = connect(
+            self._where,
+            isolation_level=None,
+            check_same_thread=False,  # opened by the thread that starts the server
+            cached_statements=64,
+            timeout=_BUSY_MS / 1000,
+        )
+        try:
+            connection.execute(f"PRAGMA locking_mode={locking}")
+            connection.execute("PRAGMA journal_mode=WAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _open_tables(self) -> None:
         connection = self._connection
@@ -249,12 +279,24 @@ class Store:
 
     def metadata(self) -> dict[str, Any]:
         """Read the metadata: key -> value."""
-        return dict(self._iterate("SELECT key, value FROM meta"))
+        return dict(self._iterate(f"SELECT key, value FROM meta WHERE key != '{_ROOM}'"))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
         """Write metadata, in a commit of its own."""
         with self._transaction():
             self._write_metadata(metadata)
+
+    def check_room(self, size: int) -> None:
+        """Write `size` bytes and delete them, in commits of their own. Raises StoreError.
+
+        So a full disk is found out that has room for something smaller.
+        """
+        with self._transaction():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, zeroblob(?))", (_ROOM, size)
+            )
+        with self._transaction():
+            self._connection.execute("DELETE FROM meta WHERE key = ?", (_ROOM,))
 
     def _write_metadata(self, metadata: dict[str, Any]) -> None:
         self._connection.executemany(_SET_META, list(metadata.items()))

@@ -1,9 +1,9 @@
 """The store loop notes what is due and not on disk, and finds out that its disk is well again."""
 
 from purgatory.service.protocol import Submitted
+from purgatory.service.server.commits import RETRY_MS
 from purgatory.service.server.server_health import report_health
 from purgatory.service.server.store_activity import NS_PER_S
-from purgatory.service.server.store_loop import RETRY_MS
 from purgatory.service.server.transactions import transaction
 from purgatory.service.server.transactions.maintenance import MAINTENANCE_MS
 from tests.testing.step_server import START_MS, operation

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import sqlite3
+from functools import partial
 
 import pytest
 from msgspec import Raw
@@ -353,3 +354,30 @@ def test_rows_have_their_recorded_bytes(store):
 
 def rows(store, table):
     return store._connection.execute(f"SELECT * FROM {table}").fetchall()
+
+
+class NoIndex(sqlite3.Connection):
+    """A connection on a full disk: there is no room for the file that indexes the log."""
+
+    def execute(self, sql, *args):
+        if sql == "PRAGMA journal_mode=WAL" and self.mode() == "normal":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+            raise error
+        return super().execute(sql, *args)
+
+    def mode(self):
+        """Return the mode in which it locks the file."""
+        return super().execute("PRAGMA locking_mode").fetchone()[0]
+
+
+def test_a_full_disk_without_room_for_the_index(tmp_path, caplog):
+    """The index is in memory: what is there is read, and written once there is room."""
+    Store(tmp_path / "a.db").close()
+    store = Store(tmp_path / "a.db", connect=partial(sqlite3.connect, factory=NoIndex))
+    assert store._connection.mode() == "exclusive"
+    assert "the disk is full" in caplog.text
+    assert not (tmp_path / "a.db-shm").exists()
+    store.commit(changes_of(operations=batch(1)))
+    store.close()
+    again(tmp_path).close()

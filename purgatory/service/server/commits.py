@@ -1,0 +1,113 @@
+"""Commits: writes transactions to the disk, and finds out when a disk that failed is well again.
+
+A full disk may have room for what is small: then small transactions succeed, and large ones fail.
+So the disk counts as well once it has taken as many bytes as the largest transaction that failed:
+those of a transaction, or bytes written for the purpose. Used by the thread that has the store.
+"""
+
+import logging
+from typing import Final
+
+from purgatory.errors import StoreError
+from purgatory.service.server.clock import ServiceClock
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.store_activity import StoreActivity
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.store import Store
+
+log: logging.Logger = logging.getLogger(__name__)
+
+# For so long after a failed commit nothing is expired or deleted; requests are tried at once.
+RETRY_MS: Final = 1000
+# While commits fail, every so many of them are logged: one a minute, if nothing is requested.
+LOGGED_FAILURES: Final = 60
+
+
+class Commits:
+    """Commits changes to `store`, and notes in `activity` how that went."""
+
+    def __init__(
+        self, state: ServerState, store: Store, clock: ServiceClock, activity: StoreActivity
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._clock = clock
+        self._activity = activity
+        #: Nothing is expired or deleted before; 0: the last commit succeeded.
+        self.retry_ms: int = 0
+        #: When to look whether the disk is well; 0: it is.
+        self.look_ms: int = 0
+        self._refused_bytes = 0  # of the largest transaction that has failed since it was well
+        if state.unnoted:  # the start has found the disk full
+            activity.commit_since_ns = activity.now_ns()
+            activity.commit_failed("the disk is full")
+            self.retry_ms = self.look_ms = clock.now_ms()
+
+    def write(self, changes: Changes) -> None:
+        """Commit changes; before, what the start could not write. Raises StoreError."""
+        self._note_start()
+        self._store.commit(changes)
+
+    def _note_start(self) -> None:
+        if self._state.unnoted:
+            self._store.set_metadata(self._state.unnoted)
+            self._state.unnoted = {}
+
+    def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
+        """Write changes, if there are any; returns the error if that fails.
+
+        `size`: the bytes of the requests that ask for them.
+        """
+        if not changes:
+            return None
+        self._activity.commit_since_ns = self._activity.now_ns()
+        try:
+            self.write(changes)
+        except StoreError as error:
+            self._refused_bytes = max(self._refused_bytes, size)
+            self._note_failure(error, clock_ms)
+            self.retry_ms = self.look_ms
+            return error
+        self._note_success(size)
+        return None
+
+    def look(self, clock_ms: int) -> StoreError | None:
+        """Write something, though no client asks for anything, if it is time to; see `look_ms`.
+
+        Returns the error if the disk cannot be relied on.
+        """
+        if not 0 < self.look_ms <= clock_ms:
+            return None
+        self._activity.commit_since_ns = self._activity.now_ns()
+        try:
+            self._note_start()
+            self._store.set_metadata(self._clock.metadata())
+            self.retry_ms = 0
+            if self._refused_bytes:
+                self._store.check_room(self._refused_bytes)
+        except StoreError as error:
+            self._note_failure(error, clock_ms)
+            if self.retry_ms:
+                self.retry_ms = self.look_ms
+            return error if error.fatal else None
+        self._note_success(self._refused_bytes)
+        return None
+
+    def _note_failure(self, error: StoreError, clock_ms: int) -> None:
+        activity = self._activity
+        activity.commit_failed(str(error))
+        self.look_ms = clock_ms + RETRY_MS
+        if not error.fatal and activity.failures_in_a_row % LOGGED_FAILURES == 1:
+            log.error("nothing was written: %s", error)
+
+    def _note_success(self, size: int) -> None:
+        """Note that so many bytes are on disk: it is well, unless more of them were refused."""
+        activity = self._activity
+        self.retry_ms = 0
+        if size < self._refused_bytes:
+            activity.commit_succeeded(is_well=False)
+            return
+        if activity.failures_in_a_row:
+            log.warning("a commit has succeeded, after %d that failed", activity.failures_in_a_row)
+        activity.commit_succeeded()
+        self.look_ms = self._refused_bytes = 0
