@@ -32,6 +32,9 @@ ORDERS: Final = ("due", "newest")
 PRIORITIES: Final = range(-10, 11)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+#: `JobStatus.error` of a job that a key of `unless` has cancelled: this, and the key.
+CANCELLED_BY_KEY: Final = "cancelled by key "
+
 # Where a page of a list ended: the value by which it is ordered, and the job's number.
 Cursor: TypeAlias = tuple[Int64, Int64]
 # Where a page of repeats ended: client and name.

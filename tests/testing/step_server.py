@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.service.encoding import decode_answer, encode, unpack
-from purgatory.service.job_messages import Begin, CancelLeases
+from purgatory.service.job_messages import Begin, CancelLeases, CountJobs, ReadJobs
 from purgatory.service.protocol import (
     NOTHING,
     Acknowledge,
@@ -334,14 +334,27 @@ class StepServer:
         self.step()
         return found
 
-    def post_finish(self, job, how=How.DONE, delay_ms=0):
+    def post_finish(self, job, how=How.DONE, delay_ms=0, result=NOTHING):
         """Put the end of a lease into the next transaction."""
-        self.post(Finish, [LeaseEnd(job.number, job.token, how, delay_ms)])
+        self.post(Finish, [LeaseEnd(job.number, job.token, how, delay_ms, "", Raw(result))])
 
-    def finish(self, *jobs, how=How.DONE, delay_ms=0, error="", client="c"):
+    def finish(self, *jobs, how=How.DONE, delay_ms=0, error="", client="c", result=NOTHING):
         """End the leases of jobs; returns for each whether it lasted until now."""
-        ends = [LeaseEnd(job.number, job.token, how, delay_ms, error) for job in jobs]
+        ends = [LeaseEnd(job.number, job.token, how, delay_ms, error, Raw(result)) for job in jobs]
         return self.ask(Finish, ends, client=client).done
+
+    def job(self, job_id):
+        """Return the status of a job."""
+        return self.ask(ReadJobs, [job_id]).jobs[0]
+
+    def job_states(self, *job_ids):
+        """Return the states of jobs."""
+        return [one.state for one in self.ask(ReadJobs, list(job_ids)).jobs]
+
+    def job_counts(self):
+        """Return how many jobs there are, by kind and state."""
+        counts = self.ask(CountJobs).counts
+        return {(kind, state): count for kind, state, count in counts}
 
     def query(self, op_id):
         """Return the state of an operation."""

@@ -50,6 +50,7 @@ from purgatory.service.protocol import (
     Work,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
+from purgatory.service.server.jobs.job_ends import job_end_frames
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
 from purgatory.service.server.memory import (
@@ -62,8 +63,8 @@ from purgatory.service.server.memory import (
 from purgatory.service.server.named_leases.lease_requests import NamedLeaseRequests
 from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
+from purgatory.service.server.reads.status_answers import state_of
 from purgatory.service.server.records.clients import OutcomeRecord
-from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.spreads import SpreadRequest
 from purgatory.service.server.repeats.repeat_requests import RepeatRequests
@@ -385,6 +386,8 @@ class RequestHandler:
         state = self._state
         if not state.unnoted and (state.leases.by_number or state.leases.notices):
             frames += self._job_frames.assign(transaction.clock_ms)
+        if self._state.jobs.watches.ended:
+            frames += job_end_frames(self._state, self._store)
         return TransactionReplies(frames, pushes, size)
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
@@ -446,10 +449,6 @@ def _add_known(
     outcomes: list[OutcomeRecord],
 ) -> None:
     """Add the state of a known operation of a submit, and its outcome if it has ended."""
-    if entry.job is not None:
-        known.append(Known(index, OUTCOMES_OF_JOBS[entry.job.state]))
-    elif isinstance(entry, OutcomeRecord):
-        known.append(Known(index, entry.outcome))
+    known.append(Known(index, state_of(entry)))
+    if isinstance(entry, OutcomeRecord) and entry.job is None:
         outcomes.append(entry)
-    else:
-        known.append(Known(index, "pending"))

@@ -181,6 +181,7 @@ class ServerState:
             + self.retention.bytes
             + JOB_BYTES * len(self.leases.by_number)
             + self.jobs.bytes
+            + self.jobs.watches.bytes
             + self.held.bytes
             + self.replies.bytes
             + self.remembered.memory_bytes

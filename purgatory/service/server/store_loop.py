@@ -389,6 +389,7 @@ class StoreLoop:
 
     def _disconnect(self, transaction: Transaction, command: ClientDisconnected) -> None:
         self._reads.repeated.forget(command.route)
+        self.state.jobs.watches.forget(command.route)
         for job in self.state.leases.drop_worker(command.route, command.client):
             transaction.lease_ends.lose(job, WORKER_GONE)
         self.state.named_leases.disconnect(command.route, transaction.clock_ms)
@@ -400,7 +401,10 @@ class StoreLoop:
         transaction.publish()
         self.submitted += len(transaction.submitted)
         for _, record, _, _ in transaction.outcomes:
-            self.ended[record.outcome] += 1
+            if record.job is None:
+                self.ended[record.outcome] += 1
+            elif record.outcome != "expired":  # a job that is due has not ended
+                self.ended["cancelled"] += 1
         answer = self.handler.answer(transaction, self.requests.bytes)
         self._answer(answer)
         if self._observer is not None:

@@ -9,10 +9,12 @@ from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
 from purgatory.service.server.jobs.due_order import DueOrder, place_of
+from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
 from purgatory.service.server.leases.due_job import DueJob, JobObserver
 from purgatory.service.server.memory import job_bytes
 from purgatory.service.server.records.job_record import (
+    DONE,
     READY,
     RETRYING,
     RUNNING,
@@ -33,7 +35,16 @@ NEWEST_START: Final = ((1 << 62), (1 << 62))
 class JobIndex(JobObserver):
     """Jobs that wait, run, or have ended and are remembered."""
 
-    __slots__ = ("_by_kind", "_by_number", "_by_state", "_by_tag", "bytes", "counts", "length")
+    __slots__ = (
+        "_by_kind",
+        "_by_number",
+        "_by_state",
+        "_by_tag",
+        "bytes",
+        "counts",
+        "length",
+        "watches",
+    )
 
     def __init__(self) -> None:
         self._by_state: list[DueOrder] = [DueOrder() for _ in range(STATE_COUNT)]
@@ -46,6 +57,8 @@ class JobIndex(JobObserver):
         self.length: int = 0
         #: The memory that they take; charged when they are submitted.
         self.bytes: int = 0
+        #: Who is told of ends.
+        self.watches: JobWatches = JobWatches()
 
     def add(self, job: JobRecord) -> None:
         """Add a job in its state."""
@@ -86,6 +99,8 @@ class JobIndex(JobObserver):
         counts = self.counts[job.kind]
         counts[before] -= 1
         counts[state] += 1
+        if state >= DONE and self.watches.count:
+            self.watches.note_end(job)
 
     def move(self, job: JobRecord, state: int, due_ms: int) -> None:
         """Move a job to a state, in which it is due at a time."""

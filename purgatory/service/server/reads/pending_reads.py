@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManyReads, refusal_of
+from purgatory.service.job_messages import CountJobs, ListJobs, ReadJobs, WatchJobs
 from purgatory.service.protocol import (
     Failure,
     OutcomeMessage,
@@ -35,6 +36,7 @@ from purgatory.service.server.commands import (
     TransactionReplies,
 )
 from purgatory.service.server.fair_queue import FairQueue
+from purgatory.service.server.jobs.job_answers import JobAnswers
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, first_outcomes
 from purgatory.service.server.reads.status_answers import answer_list, answer_query
@@ -86,6 +88,7 @@ class PendingReads:
         #: Whether anything waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
+        jobs = JobAnswers(state, store, max_bytes)
         #: By type of request: what answers it.
         self.answers: dict[type[Request], Portions] = {
             Query: self._query,
@@ -93,6 +96,10 @@ class PendingReads:
             ReadOperations: self._list,
             ReadDead: self._dead,
             Stats: self._answer_stats,
+            ReadJobs: jobs.read,
+            WatchJobs: jobs.watch,
+            ListJobs: jobs.page,
+            CountJobs: jobs.count,
         }
 
     def add(self, request: ClientRequest) -> None:

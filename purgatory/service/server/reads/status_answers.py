@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooLarge
+from purgatory.service.job_messages import JobStatus
 from purgatory.service.protocol import (
     NOTHING,
     Failure,
@@ -25,6 +26,7 @@ from purgatory.service.protocol import (
     States,
 )
 from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
@@ -65,7 +67,7 @@ def answer_query(
     room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
     for start in range(0, len(ids), PORTION):
         for status in _look_up(ids[start : start + PORTION], find, store):
-            room -= _fit_values(status, room, times[status.op_id])
+            room -= fit_values(status, room, times[status.op_id])
             found[status.op_id] = raw = Raw(encode(status))
             size += len(raw) * times[status.op_id]
         if size > max_bytes and len(request.op_ids) > 1:
@@ -91,7 +93,7 @@ def answer_list(
         matches = [match for row in rows if (match := _match(request, owner, row, state))]
         taken = matches[: limit - len(found)]
         for status in _statuses(taken, store):
-            room -= _fit_values(status, room)
+            room -= fit_values(status, room)
             found.append(status)
         is_full = len(found) >= limit
         after = taken[-1][0].number if is_full else rows[-1].number if rows else after
@@ -129,16 +131,32 @@ def _match(
         request.key not in row.keys or not isinstance(entry, PendingOperation)
     ):
         return None
-    name = entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
-    return (row, entry) if request.state in (None, name) else None
+    return (row, entry) if request.state in (None, state_of(entry)) else None
+
+
+def state_of(entry: PendingOperation | OutcomeRecord) -> str:
+    """Return the state of an operation; a job that was due is pending until it has ended."""
+    if entry.job is not None:
+        return OUTCOMES_OF_JOBS[entry.job.state]
+    return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
+
+
+def _of_job(status: OperationStatus, record: OutcomeRecord) -> OperationStatus:
+    """Return a status; that of a job says what has become of the job, instead of its outcome."""
+    if record.job is not None:
+        status.state = state_of(record)
+        if record.job.is_alive:
+            status.at_ms = None
+    return status
 
 
 def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
-    seqs = [entry.seq for _, entry in matches if isinstance(entry, OutcomeRecord)]
+    records = {entry.seq: entry for _, entry in matches if isinstance(entry, OutcomeRecord)}
+    seqs = list(records)
     ended = {}
     for start in range(0, len(seqs), MAX_LISTED):
         for outcome, row in store.outcomes_by_seqs(seqs[start : start + MAX_LISTED]):
-            ended[outcome.number] = ended_status(outcome, row)
+            ended[outcome.number] = _of_job(ended_status(outcome, row), records[outcome.seq])
     for row, entry in matches:
         if isinstance(entry, PendingOperation):
             yield _pending_status(entry, row.payload)
@@ -146,7 +164,7 @@ def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
             yield ended[entry.number]
 
 
-def _fit_values(status: OperationStatus, room: int, times: int = 1) -> int:
+def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -> int:
     """Leave result and payload out if they do not fit; returns how many bytes of room they take."""
     size = len(status.result) + len(status.payload)
     if size <= _EMPTY_BYTES:
@@ -177,7 +195,7 @@ def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[Operat
     yield from _pending_statuses(pending, store)
     if ended:
         for outcome, row in store.outcomes_by_seqs(list(ended)):
-            yield ended_status(outcome, row)
+            yield _of_job(ended_status(outcome, row), ended[outcome.seq])
 
 
 def _pending_statuses(

@@ -1,0 +1,206 @@
+"""The answers about jobs, in portions: their statuses, a page of a list, and their counts.
+
+Used by the store thread alone.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from purgatory.service.encoding import encode
+from purgatory.service.errors import Malformed, TooLarge
+from purgatory.service.job_messages import (
+    JOB_STATES,
+    ORDERS,
+    CountedJobs,
+    JobFilter,
+    JobPage,
+    JobStates,
+    JobStatus,
+    ListJobs,
+    ReadJobs,
+    WatchJobs,
+)
+from purgatory.service.protocol import Failure
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches
+from purgatory.service.server.jobs.job_statuses import job_statuses
+from purgatory.service.server.reads.remembered_answers import RememberedReader
+from purgatory.service.server.reads.status_answers import (
+    MAX_LISTED,
+    PORTION,
+    VALUE_BYTES,
+    VALUES_SHARE,
+    fit_values,
+)
+from purgatory.service.server.records.job_record import STATE_COUNT, JobRecord
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.store import Store
+
+if TYPE_CHECKING:
+    from purgatory.service.server.records.clients import OutcomeRecord
+    from purgatory.service.server.records.operation import PendingOperation
+
+#: Jobs that are looked at in one portion, and portions of a request.
+LOOKED_AT: Final = 2000
+MAX_PORTIONS: Final = 500
+
+
+class JobAnswers:
+    """Answers reads of jobs of `state` and `store`, each with at most `max_bytes`, about."""
+
+    def __init__(self, state: ServerState, store: Store, max_bytes: int) -> None:
+        self._state = state
+        self._store = store
+        self._max_bytes = max_bytes
+        self._remembered = RememberedReader(state, store)
+
+    def read(self, command: ClientRequest) -> Iterator[bytes | None]:
+        """Answer `ReadJobs`."""
+        request = command.request
+        assert isinstance(request, ReadJobs)
+        return self._states(command, request.job_ids)
+
+    def watch(self, command: ClientRequest) -> Iterator[bytes | None]:
+        """Answer `WatchJobs`; from now on the connection is told of ends."""
+        request, watches = command.request, self._state.jobs.watches
+        assert isinstance(request, WatchJobs)
+        if request.stop:
+            watches.stop(command.route, request.job_ids)
+        else:
+            refusal = watches.add(command.route, request.job_ids)
+            if refusal is not None:
+                yield encode(Failure(request.seq, refusal.code, str(refusal)))
+                return
+        yield from self._states(command, request.job_ids)
+
+    def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
+        """Yield None after each portion, and the frame of the statuses last."""
+        seq, owner = command.request.seq, command.owner
+        found: list[JobStatus] = []
+        size = 0
+        room = self._max_bytes if len(job_ids) == 1 else self._max_bytes // VALUES_SHARE
+        for start in range(0, len(job_ids), PORTION):
+            for status in self._look_up(job_ids[start : start + PORTION], owner):
+                room -= fit_values(status, room)
+                found.append(status)
+                size += len(encode(status))
+            if size > self._max_bytes and len(job_ids) > 1:
+                message = f"the answer has more than {self._max_bytes} bytes; ask for fewer jobs"
+                yield encode(Failure(seq, TooLarge.code, message))
+                return
+            yield None
+        yield encode(JobStates(seq, found))
+
+    def _look_up(self, job_ids: list[str], owner: str | None) -> list[JobStatus]:
+        """Return the statuses of some jobs, in order."""
+        entries: dict[str, PendingOperation | OutcomeRecord] = {}
+        for job_id in job_ids:
+            entry = self._state.find(job_id, owner)
+            if entry is not None and entry.job is not None:
+                entries[job_id] = entry
+        statuses = job_statuses(list(entries.values()), self._state, self._store)
+        by_id = {status.job_id: status for status in statuses}
+        for job_id in job_ids:
+            if job_id not in by_id:
+                by_id[job_id] = self._ended_status(job_id, owner)
+        return [by_id[job_id] for job_id in job_ids]
+
+    def _ended_status(self, job_id: str, owner: str | None) -> JobStatus:
+        """Return the status of a job that memory does not have."""
+        found = self._remembered.find(job_id, owner)
+        status = None if found is None else self._remembered.job(found)
+        return JobStatus(job_id, "unknown") if status is None else status
+
+    def page(self, command: ClientRequest) -> Iterator[bytes | None]:
+        """Answer `ListJobs`: a page, which may be short though there are more."""
+        request = command.request
+        assert isinstance(request, ListJobs)
+        wanted, order = request.wanted, request.order
+        if order not in ORDERS:
+            yield _malformed(request.seq, f"order is {order!r}; expected one of {ORDERS}")
+            return
+        if (wrong := wrong_filter(wanted)) is not None:
+            yield _malformed(request.seq, wrong)
+            return
+        limit = min(max(1, request.limit), MAX_LISTED)
+        after = request.after or (DUE_START if order == "due" else NEWEST_START)
+        found: list[JobRecord] = []
+        is_end = False
+        for _ in range(MAX_PORTIONS):
+            after, is_end = self._look(command, after, limit, found)
+            if is_end or len(found) >= limit:
+                break
+            yield None
+        yield encode(JobPage(request.seq, self._listed(found), None if is_end else after))
+
+    def _look(
+        self,
+        command: ClientRequest,
+        after: tuple[int, int],
+        limit: int,
+        found: list[JobRecord],
+    ) -> tuple[tuple[int, int], bool]:
+        """Look at some jobs beyond a place; returns the place then, and if there are no more."""
+        request, owner = command.request, command.owner
+        assert isinstance(request, ListJobs)
+        wanted, by_due = request.wanted, request.order == "due"
+        left = LOOKED_AT
+        for job in self._state.jobs.walk(wanted, request.order, after):
+            if not left or len(found) >= limit:
+                return after, False
+            left -= 1
+            after = (job.due_ms, job.number) if by_due else (job.number, job.number)
+            if matches(job, wanted, owner):
+                found.append(job)
+        return after, True
+
+    def _listed(self, jobs: list[JobRecord]) -> list[JobStatus]:
+        """Return the statuses of a page, whose values are bounded together."""
+        known = self._state.known
+        entries = [known[job.op_id] for job in jobs if job.op_id in known]
+        room = VALUE_BYTES
+        statuses = job_statuses(entries, self._state, self._store)
+        for status in statuses:
+            room -= fit_values(status, room)
+        return statuses
+
+    def count(self, command: ClientRequest) -> Iterator[bytes | None]:
+        """Answer `CountJobs`; those of one client name are counted one by one."""
+        seq, owner = command.request.seq, command.owner
+        counts = self._state.jobs.counts
+        if owner is not None:
+            counts, after = {}, NEWEST_START[0]
+            is_end = False
+            while not is_end:
+                after, is_end = self._count_some(owner, after, counts)
+                yield None
+        rows = [
+            (kind, JOB_STATES[state], count)
+            for kind, by_state in counts.items()
+            for state, count in enumerate(by_state)
+            if count
+        ]
+        yield encode(CountedJobs(seq, rows))
+
+    def _count_some(self, owner: str, after: int, counts: dict[str, list[int]]) -> tuple[int, bool]:
+        """Count some jobs of a client name; returns where to go on, and if there are no more."""
+        left = LOOKED_AT
+        for job in self._state.jobs.walk(JobFilter(), "newest", (after, after)):
+            if not left:
+                return after, False
+            left -= 1
+            after = job.number
+            if job.client == owner:
+                counts.setdefault(job.kind, [0] * STATE_COUNT)[job.state] += 1
+        return after, True
+
+
+def wrong_filter(wanted: JobFilter) -> str | None:
+    """Return what is wrong with a filter; None: nothing."""
+    if wanted.state is not None and wanted.state not in JOB_STATES:
+        return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
+    return None
+
+
+def _malformed(seq: int, message: str) -> bytes:
+    return encode(Failure(seq, Malformed.code, message))

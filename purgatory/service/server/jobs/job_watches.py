@@ -1,0 +1,75 @@
+"""JobWatches: which connections are told of the ends of which jobs.
+
+Used by the store thread alone; the length may be read by any.
+"""
+
+from typing import Final
+
+from purgatory.service.errors import Refused, TooManyItems
+from purgatory.service.server.memory import text_bytes
+from purgatory.service.server.records.job_record import JobRecord
+
+#: Jobs that a connection may watch, and all of them.
+PER_CONNECTION: Final = 1 << 15
+MOST: Final = 1 << 18
+_WATCH_BYTES: Final = 300
+
+
+class JobWatches:
+    """Watched jobs, by id and by route. A job that ends is not watched any more."""
+
+    __slots__ = ("_by_id", "_by_route", "bytes", "count", "ended")
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, dict[bytes, None]] = {}
+        self._by_route: dict[bytes, dict[str, None]] = {}
+        #: How many there are, and the memory that they take.
+        self.count: int = 0
+        self.bytes: int = 0
+        #: Jobs that have ended, with the routes to tell.
+        self.ended: list[tuple[JobRecord, list[bytes]]] = []
+
+    def add(self, route: bytes, job_ids: list[str]) -> Refused | None:
+        """Have a connection told of ends; returns why that is refused."""
+        watched = self._by_route.get(route, {})
+        new = {job_id for job_id in job_ids if job_id not in watched}
+        if len(watched) + len(new) > PER_CONNECTION:
+            return TooManyItems(f"the connection watches {len(watched)} jobs, and would watch "
+                                f"{len(new)} more; expected at most {PER_CONNECTION}")  # fmt: skip
+        if self.count + len(new) > MOST:
+            return TooManyItems(f"{self.count} jobs are watched; expected at most {MOST}")
+        for job_id in new:
+            self._by_route.setdefault(route, {})[job_id] = None
+            self._by_id.setdefault(job_id, {})[route] = None
+            self.bytes += _WATCH_BYTES + text_bytes(job_id)
+        self.count += len(new)
+        return None
+
+    def stop(self, route: bytes, job_ids: list[str]) -> None:
+        """Have a connection told no more of some jobs."""
+        for job_id in job_ids:
+            if job_id in self._by_route.get(route, {}):
+                self._remove(route, job_id)
+
+    def forget(self, route: bytes) -> None:
+        """Forget a connection that has ended."""
+        for job_id in list(self._by_route.get(route, ())):
+            self._remove(route, job_id)
+
+    def _remove(self, route: bytes, job_id: str) -> None:
+        watched, routes = self._by_route[route], self._by_id[job_id]
+        del watched[job_id], routes[route]
+        if not watched:
+            del self._by_route[route]
+        if not routes:
+            del self._by_id[job_id]
+        self.count -= 1
+        self.bytes -= _WATCH_BYTES + text_bytes(job_id)
+
+    def note_end(self, job: JobRecord) -> None:
+        """Note that a job has ended, on disk."""
+        routes = list(self._by_id.get(job.op_id, ()))
+        if routes:
+            self.ended.append((job, routes))
+            for route in routes:
+                self._remove(route, job.op_id)

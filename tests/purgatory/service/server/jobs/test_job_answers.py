@@ -1,0 +1,149 @@
+"""The answers about jobs: statuses, pages and counts."""
+
+import pytest
+
+from purgatory.service.job_messages import (
+    CountJobs,
+    JobFilter,
+    JobPage,
+    ListJobs,
+    ReadJobs,
+)
+from purgatory.service.protocol import Failure
+from purgatory.service.server.commands import ClientRequest
+from tests.testing.step_server import StepServer, job, operation
+
+
+def pages(server, order="due", limit=100, **wanted):
+    """Return the ids of all pages of a list."""
+    found, after = [], None
+    while True:
+        page = server.ask(ListJobs, JobFilter(**wanted), order, limit, after)
+        assert isinstance(page, JobPage)
+        assert len(page.jobs) <= limit
+        found += [one.job_id for one in page.jobs]
+        after = page.after
+        if after is None:
+            return found
+
+
+def ask_own(server, client, request, *args):
+    """Ask with a key that is limited to its client name; returns the answer."""
+    server.seq += 1
+    command = ClientRequest(b"r", client, request(server.seq, *args), 1, own_only=True)
+    server.store_loop.mailbox.send(command)
+    [answer] = server.step()[0]
+    return answer
+
+
+def test_unknown(step_server):
+    """An unknown id, and that of an operation, are no jobs."""
+    step_server.submit(operation("op"), job("a"))
+    assert step_server.job_states("nobody", "op", "a", "a") == [
+        "unknown",
+        "unknown",
+        "scheduled",
+        "scheduled",
+    ]
+
+
+def test_pages(step_server):
+    """Each job is on one page, in order, whatever the size of pages."""
+    names = [f"job-{number}" for number in range(25)]
+    for at, name in enumerate(names):
+        step_server.submit(job(name, timeout_ms=1000 + (7 * at) % 25))
+    by_due = sorted(names, key=lambda name: (7 * int(name[4:])) % 25)
+    for limit in (1, 3, 25, 100):
+        assert pages(step_server, limit=limit) == by_due
+        assert pages(step_server, "newest", limit=limit) == names[::-1]
+
+
+def test_filters(step_server):
+    """By kind, state, tag and client."""
+    step_server.submit(job("mail", kind="mail", tags=("x",)), job("bill", kind="bill"))
+    step_server.submit(job("other", kind="mail", timeout_ms=0), client="d")
+    step_server.pass_time(2)
+    assert pages(step_server, kind="mail") == ["other", "mail"]
+    assert pages(step_server, kind="mail", state="ready") == ["other"]
+    assert pages(step_server, tag="x") == ["mail"]
+    assert pages(step_server, client="c") == ["mail", "bill"]
+    assert pages(step_server, state="dead") == []
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((JobFilter(), "oldest"), "order is 'oldest'; expected one of"),
+        ((JobFilter(state="expired"),), "state is 'expired'; expected one of"),
+    ],
+)
+def test_bad_lists(step_server, args, words):
+    """They are refused with the value and what was expected."""
+    failure = step_server.ask(ListJobs, *args)
+    assert isinstance(failure, Failure)
+    assert failure.code == "malformed"
+    assert words in failure.message
+
+
+def test_many_that_do_not_match(step_server, monkeypatch):
+    """A page is made in portions; it ends early rather than looking at too many at once."""
+    monkeypatch.setattr("purgatory.service.server.jobs.job_answers.LOOKED_AT", 7)
+    monkeypatch.setattr("purgatory.service.server.jobs.job_answers.MAX_PORTIONS", 3)
+    step_server.submit(*[job(f"job-{n}", timeout_ms=1000 + n) for n in range(50)])
+    step_server.submit(job("last", timeout_ms=9999), client="d")
+    short = step_server.ask(ListJobs, JobFilter(client="d"))
+    assert short.jobs == []
+    assert short.after is not None
+    assert pages(step_server, client="d") == ["last"]
+
+
+def test_counts(step_server):
+    """By kind and state."""
+    assert step_server.job_counts() == {}
+    step_server.submit(job("a", kind="mail"), job("b", kind="mail"), job("c", kind="bill"))
+    step_server.cancel("b")
+    expected = {("mail", "scheduled"): 1, ("mail", "cancelled"): 1, ("bill", "scheduled"): 1}
+    assert step_server.job_counts() == expected
+    step_server.crash()
+    assert step_server.job_counts() == expected
+
+
+def test_own_jobs_only(step_server):
+    """A key that is limited to its name sees the jobs of that name only."""
+    step_server.submit(job("a", kind="mail"))
+    step_server.submit(job("b", kind="mail"), client="d")
+    assert [one.state for one in ask_own(step_server, "d", ReadJobs, ["a", "b"]).jobs] == [
+        "unknown",
+        "scheduled",
+    ]
+    page = ask_own(step_server, "d", ListJobs, JobFilter())
+    assert [one.job_id for one in page.jobs] == ["b"]
+    assert ask_own(step_server, "d", CountJobs).counts == [("mail", "scheduled", 1)]
+
+
+def test_large_values_are_left_out(tmp_path):
+    """A page has bounded payloads; a job asked for alone has all of its own."""
+    server = StepServer(tmp_path / "a.db", payload_bytes=100_000)
+    server.hello()
+    payload = "x" * 90_000
+    server.submit(job("a", payload=payload), job("b", payload=payload))
+    first, second = server.ask(ListJobs, JobFilter()).jobs
+    assert len(first.payload) > 90_000
+    assert first.left_out == 0
+    assert second.left_out > 90_000
+    assert server.job("b").left_out == 0
+    server.store.close()
+
+
+def test_a_large_answer(tmp_path):
+    """Too many statuses for an answer are a failure that says what to do."""
+    server = StepServer(tmp_path / "a.db", message_bytes=2000)
+    server.hello()
+    server.submit(*[job(f"job-{n}", tags=("x" * 100,)) for n in range(40)])
+    failure = server.ask(ReadJobs, [f"job-{n}" for n in range(40)])
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.message) == (
+        "too-large",
+        "the answer has more than 2000 bytes; ask for fewer jobs",
+    )
+    server.store.close()
