@@ -57,7 +57,7 @@ class JobIndex(JobObserver):
         self.length: int = 0
         #: The memory that they take; charged when they are submitted.
         self.bytes: int = 0
-        #: Who is told of ends.
+        #: The connections that hear of ends.
         self.watches: JobWatches = JobWatches()
 
     def add(self, job: JobRecord) -> None:
