@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.options import DURATION, SubParsers, add_command, import_extra
 from purgatory.cli.process import configure_logging, signals_handled
-from purgatory.service.errors import ConfigError
+from purgatory.service.errors import ConfigError, WorkerStuck
 
 if TYPE_CHECKING:
     from purgatory.service.worker.worker import Worker
@@ -33,7 +33,8 @@ _EXAMPLES: Final = """\
 examples:
   purgatory worker reminders:worker
 
-exit codes: 0 ended by a signal, 2 an error"""
+exit codes: 0 ended by a signal, 1 handlers run beyond their time limits and cannot be stopped,
+2 an error"""
 
 
 def add_parser(subparsers: SubParsers) -> None:
@@ -55,6 +56,9 @@ def _run(arguments: argparse.Namespace) -> int:
             _run_until(received, worker, arguments.drain)
         except (TypeError, ValueError) as error:  # an address, an option: of the program
             raise ConfigError(f"worker {arguments.worker}: {error}") from error
+        except WorkerStuck as error:
+            print(f"purgatory: {error}", file=sys.stderr, flush=True)
+            return 1
     return 0
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ServerError,
         ServiceError,
         StoreFailed,
+        TimeLimit,
         TimeoutTooLong,
         TooLarge,
         TooManyClients,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         TooManySessions,
         TooMuchMemory,
         Unavailable,
+        WorkerStuck,
         WrongVersion,
     )
     from purgatory.service.job_messages import JobPage, JobStatus, KindLimit
@@ -99,6 +101,7 @@ __all__ = [
     "ServiceFuture",
     "StoreFailed",
     "SubmissionReceipt",
+    "TimeLimit",
     "TimeoutTooLong",
     "TooLarge",
     "TooManyClients",
@@ -114,6 +117,7 @@ __all__ = [
     "TooMuchMemory",
     "Unavailable",
     "Worker",
+    "WorkerStuck",
     "WrongVersion",
 ]
 

@@ -99,6 +99,17 @@ class RequestAbandoned(ServiceError):
     """
 
 
+class TimeLimit(ServiceError):
+    """An attempt at a job has taken longer than the `timeout` of its handler: it has failed."""
+
+
+class WorkerStuck(ServiceError):
+    """Too many handlers of a worker run beyond their time limits, and cannot be stopped.
+
+    The worker has given back its jobs. Its process is to end: a supervisor starts it again.
+    """
+
+
 class Refused(ServiceError):
     """Base of a server's refusals: nothing of the request was done."""
 

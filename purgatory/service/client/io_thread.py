@@ -130,6 +130,11 @@ class ClientIOThread:
         if self._closed:  # the command may have been sent after the last was taken
             raise Unavailable("the client is closed")
 
+    def wake(self) -> None:
+        """Have the thread send what is to be sent; nothing once it is closed."""
+        with contextlib.suppress(Unavailable):
+            self.post(WakeCommand())
+
     def _post_handled(self, command: OutcomeHandled) -> None:
         with contextlib.suppress(Unavailable):  # closed: the outcome stays at the server
             self.post(command)

@@ -27,8 +27,9 @@ from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
 from purgatory.service.client.patience import Patience
-from purgatory.service.client.session import Session, WorkerLink
+from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
+from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     MADE_UP,
@@ -84,7 +85,7 @@ class LaterCalls(LaterJobCalls):
         #: For gateways.
         self.received = session.received
         #: For workers.
-        self.job_calls: JobCalls = JobCalls(self._call, session)
+        self.job_calls: JobCalls = JobCalls(self._call, session, io_thread.wake)
 
     def submit_later(
         self,
@@ -247,11 +248,27 @@ class LaterCalls(LaterJobCalls):
 
 
 class JobCalls:
-    """Calls of a worker; `call` makes one, `session` is its client's."""
+    """Calls of a worker; `call` makes one, `session` is its client's, `wake` has it sent."""
 
-    def __init__(self, call: Callable[[RequestType, Any], ReplyFuture[Any]], session: Session):
+    def __init__(
+        self,
+        call: Callable[[RequestType, Any], ReplyFuture[Any]],
+        session: Session,
+        wake: Callable[[], None],
+    ) -> None:
         self._call = call
         self._session = session
+        self._wake = wake
+
+    @property
+    def max_result_bytes(self) -> int | None:
+        """How large a result may be; None: the server keeps none, or is not known."""
+        return self._session.max_result_bytes
+
+    def begin(self, leases: list[Lease]) -> None:
+        """Tell the server which handlers have begun; there is no answer."""
+        self._session.begun.leases.extend(leases)
+        self._wake()
 
     def ask(self, link: WorkerLink) -> ReplyFuture[None]:
         """Ask for jobs, on this connection and on those to come."""

@@ -10,8 +10,7 @@ While few messages are unanswered, calls are sent at once. Then they gather into
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 from purgatory.service import protocol
@@ -33,6 +32,7 @@ from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, Receive
 from purgatory.service.client.resending import MAX_SENDINGS, Resending
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.client.unsent_calls import UnsentCalls
+from purgatory.service.client.worker_link import BEGIN_VERSION, BegunLeases, WorkerLink
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (
     HelloRequired,
@@ -44,13 +44,12 @@ from purgatory.service.errors import (
     WrongVersion,
     error_for,
 )
-from purgatory.service.job_messages import JobEnds, ReadJobs, WatchJobs
+from purgatory.service.job_messages import CancelLeases, JobEnds, ReadJobs, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
     Jobs,
-    LeasedJob,
     Outcomes,
     Query,
     Submit,
@@ -70,21 +69,8 @@ _QUERIES: Final = (Query, ReadJobs, WatchJobs)
 # Messages that answer no call, or that may end it otherwise. For a look-up: `isinstance` takes a
 # microsecond for each class that it is not.
 _NO_REPLIES: Final = frozenset(
-    (Outcomes, Jobs, JobEnds, protocol.Welcome, protocol.Failure, protocol.Ping)
+    (Outcomes, Jobs, JobEnds, CancelLeases, protocol.Welcome, protocol.Failure, protocol.Ping)
 )
-
-
-@dataclass(slots=True)
-class WorkerLink:
-    """`asks`: kinds with their attempts, room, milliseconds of a lease, `detached`; see `Work`.
-
-    `on_jobs` gets jobs that are leased from now on; `on_connected` is called before the first ones
-    of a connection: leases of the connection before have ended, or will.
-    """
-
-    asks: tuple[dict[str, int], int, int, bool]
-    on_jobs: Callable[[list[LeasedJob]], None]
-    on_connected: Callable[[], None]
 
 
 class Session:
@@ -115,6 +101,8 @@ class Session:
         self.job_waits: JobWaits = JobWaits()
         #: What a worker asks for; None: this client is none.
         self.worker: WorkerLink | None = None
+        #: What a worker's handlers have begun.
+        self.begun: BegunLeases = BegunLeases()
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
@@ -185,6 +173,8 @@ class Session:
         """Return the messages that can be sent now."""
         messages = self._take_acknowledgements() if self.received.handled else []
         messages += self._take_unwatched()
+        if self.begun.leases and self.welcome is not None:
+            messages += self.begun.take(self._seqs, self._max_items, self._version)
         if self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
         while self._unsent and self.welcome is not None:
@@ -249,19 +239,19 @@ class Session:
         if isinstance(message, Outcomes):
             self.received.resolve(message.outcomes, message.take)
             return self._take_acknowledgements()
-        if isinstance(message, Jobs):
-            if self.worker is not None:
-                self.worker.on_jobs(message.jobs)
-            return []
-        if isinstance(message, JobEnds):
-            decode_values(message.jobs)
-            self.job_waits.note(message.jobs)
-            return []
         if isinstance(message, protocol.Welcome):
             return self._on_welcome(message)
         if isinstance(message, protocol.Failure):
             return self._on_failure(message)
-        return []  # a ping
+        if isinstance(message, JobEnds):
+            decode_values(message.jobs)
+            self.job_waits.note(message.jobs)
+        elif self.worker is not None:
+            if isinstance(message, Jobs):
+                self.worker.on_jobs(message.jobs)
+            elif isinstance(message, CancelLeases):
+                self.worker.on_cancelled(message)
+        return []  # else a ping
 
     def _on_welcome(self, message: protocol.Welcome) -> list[bytes]:
         self.welcome = message
@@ -273,6 +263,7 @@ class Session:
         self.add(WatchJobs, lost)
         if self.worker is None:
             return self._resend_unanswered()
+        self.begun.leases.clear()
         self.worker.on_connected()  # the leases of the connection before have ended
         return [encode(Work(next(self._seqs), *self.worker.asks)), *self._resend_unanswered()]
 
@@ -368,6 +359,14 @@ class Session:
             _, future = self._futures.popitem()
             reject(future, error)
         self.job_waits.fail_all(error)
+
+    @property
+    def max_result_bytes(self) -> int | None:
+        """How large the result of a job may be; None: the server keeps none, or is not known."""
+        welcome = self.welcome
+        if welcome is None or self._version < BEGIN_VERSION:
+            return None
+        return welcome.limits.payload_bytes
 
     def _take_acknowledgements(self) -> list[bytes]:
         """Return the messages that acknowledge what is handled; none without a connection."""

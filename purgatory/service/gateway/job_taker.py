@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 from purgatory.service.client.async_client import AsyncClient
-from purgatory.service.client.session import WorkerLink
+from purgatory.service.client.worker_link import Asks, WorkerLink
 from purgatory.service.gateway.problems import ApiError
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 
@@ -114,7 +114,7 @@ class JobTaker:
     def _send_ask(self) -> Any:
         """Have the server lease as many jobs as the waiting requests can take."""
         room = min(_MAX_ROOM, sum(each.wanted for each in self._waiting))
-        asks = self._kinds, room, self._lease_ms, True
+        asks: Asks = self._kinds, room, self._lease_ms, True, {}, False
         link = WorkerLink(asks, self._on_jobs, lambda: None)
         return self._client.calls.job_calls.ask(link)
 

@@ -16,12 +16,15 @@ from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.worker.handlers import Handler, Job
 from purgatory.service.worker.held_jobs import HeldJob
+from purgatory.service.worker.kind_slots import KindSlots
 
 log: logging.Logger = logging.getLogger(__name__)
 
 
 class HandlerThreads:
     """Runs up to `concurrency` plain handlers in threads, and as many coroutines in an event loop.
+
+    Of a kind whose handler has a `concurrency` of its own, no more than that.
 
     `handlers`: by kind of job. `tracer` makes a span of each attempt at a job that was scheduled
     within a trace.
@@ -42,6 +45,13 @@ class HandlerThreads:
         self._end: Callable[[HeldJob, BaseException | None], None]
         self._queue: queue.SimpleQueue[HeldJob | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._thread_count = 0
+        limits = {
+            kind: handler.limits.concurrency
+            for kind, handler in handlers.items()
+            if handler.limits.concurrency is not None
+        }
+        self._slots = KindSlots(limits, self._run)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = False  # the event loop
         self._room = asyncio.Semaphore(concurrency)
@@ -59,8 +69,8 @@ class HandlerThreads:
         self._begin, self._end = begin, end
         asyncs = {handler.is_async for handler in self._handlers.values()}
         if False in asyncs:
-            for n in range(self._concurrency):
-                self._start_thread(self._work, f"{self._name}-{n}")
+            for _ in range(self._concurrency):
+                self._start_worker_thread()
         if True in asyncs:
             self._loop = asyncio.new_event_loop()
             self._start_thread(self._run_loop, f"{self._name}-loop")
@@ -71,8 +81,16 @@ class HandlerThreads:
         self._threads.append(thread)
         thread.start()
 
+    def _start_worker_thread(self) -> None:
+        self._start_thread(self._work, f"{self._name}-{self._thread_count}")
+        self._thread_count += 1
+
     def add(self, held: HeldJob) -> None:
         """Have a job run."""
+        self._slots.add(held)
+
+    def _run(self, held: HeldJob) -> None:
+        """Have a job run in the next free thread, or in the event loop."""
         if not self._handlers[held.leased.kind].is_async:
             self._queue.put(held)
         elif self._loop is not None:
@@ -80,12 +98,40 @@ class HandlerThreads:
 
     def _work(self) -> None:
         while (held := self._queue.get()) is not None:
+            held.thread = threading.current_thread()
             try:
                 if self._begin(held):
                     with self._attempt(held) as job:
-                        refuse_unfinished("handler", self._handlers[job.kind].function(job))
+                        held.result = self._handlers[job.kind].function(job)
+                        refuse_unfinished("handler", held.result)
             except BaseException:
                 log.exception("worker %r: job %r", self._name, held.leased.op_id)
+            if held.is_lost:  # another thread has taken its place
+                return
+            self._slots.free(held)
+
+    def lose(self, held: HeldJob) -> None:
+        """Have another handler run in the place of one that was given up: it is `is_lost`.
+
+        A coroutine is cancelled; a thread goes on until its handler returns.
+        """
+        if held.thread is not None:
+            self._threads.remove(held.thread)
+            self._start_worker_thread()
+            self._slots.free(held)
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._lose_task, held)
+
+    def _lose_task(self, held: HeldJob) -> None:
+        self._room.release()
+        self._slots.free(held)
+        if held.task is not None:
+            held.task.cancel()
+
+    def cancel(self, held: HeldJob) -> None:
+        """Cancel the coroutine of a handler that runs; a thread is not stopped."""
+        if held.task is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(held.task.cancel)
 
     @contextlib.contextmanager
     def _attempt(self, held: HeldJob) -> Iterator[Job]:
@@ -116,16 +162,21 @@ class HandlerThreads:
 
     def _start_task(self, held: HeldJob) -> None:
         assert self._loop is not None
-        task = self._loop.create_task(self._run_in_turn(held))
+        task = held.task = self._loop.create_task(self._run_in_turn(held))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _run_in_turn(self, held: HeldJob) -> None:
-        async with self._room:
+        await self._room.acquire()
+        try:
             if self._begin(held):
                 with self._attempt(held) as job:
-                    result = await self._handlers[job.kind].function(job)
-                    refuse_unfinished("handler", result)
+                    held.result = await self._handlers[job.kind].function(job)
+                    refuse_unfinished("handler", held.result)
+        finally:
+            if not held.is_lost:  # else `_lose_task` does this
+                self._room.release()
+                self._slots.free(held)
 
     def stop(self, seconds: float) -> None:
         """End the threads; handlers of the event loop that still run are cancelled."""
@@ -154,5 +205,14 @@ class HandlerThreads:
 def _job(held: HeldJob, payload: object) -> Job:
     """Return what the handler gets."""
     leased = held.leased
-    submitted_ms, due_ms = leased.submitted_ms, leased.deadline_ms
-    return Job(leased.op_id, leased.kind, payload, leased.attempt, held.token, submitted_ms, due_ms)
+    return Job(
+        leased.op_id,
+        leased.kind,
+        payload,
+        leased.attempt,
+        held.token,
+        leased.submitted_ms,
+        leased.deadline_ms,
+        tuple(leased.tags),
+        held.attempt,
+    )

@@ -1,14 +1,19 @@
 """Handlers: the functions of a worker, by kind of job, and the `Job` that each gets. Immutable."""
 
 import random
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
+from purgatory.service.worker.attempt import Attempt
 from timingwheel.lowlevel import to_ms
 
+#: How many jobs a worker may run at a time.
+MAX_CONCURRENCY: Final = 1000
 # A server takes no more.
 _MOST_ATTEMPTS: Final = (1 << 31) - 1
 
@@ -20,6 +25,7 @@ class Job:
     `id` is the same at each attempt; `attempt` counts from 1. `token` grows with each lease of any
     job: storage that refuses tokens below the highest that it has seen of a job refuses a worker
     that has lost its lease. Times are Unix milliseconds; `due_ms`: when it should have begun.
+    `tags` are those that the job was scheduled with.
     """
 
     id: str
@@ -29,6 +35,23 @@ class Job:
     token: int
     submitted_ms: int
     due_ms: int
+    tags: tuple[str, ...] = ()
+    _attempt: Attempt = field(default_factory=Attempt, repr=False, compare=False)
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """The event that is set when the job is cancelled: no other attempt follows.
+
+        The job ends done if the handler returns, else cancelled. A coroutine is cancelled, too.
+        """
+        return self._attempt.cancelled
+
+    def extend(self, seconds: float | timedelta) -> bool:
+        """Have the time limit and the lease count anew from now, the limit for `seconds`.
+
+        False if the worker has given the attempt up already. Raises TypeError and ValueError.
+        """
+        return self._attempt.extend(to_ms(seconds) / 1000)
 
 
 #: A function of a job, or a coroutine function.
@@ -49,17 +72,47 @@ class Retry(NamedTuple):
         return backoff_s(attempt, self.delay, self.max_delay, uniform)
 
 
+class HandlerLimits(NamedTuple):
+    """The seconds of an attempt, and how many run at a time; None: no limit of its own."""
+
+    timeout: float | None = None
+    concurrency: int | None = None
+
+
+_NO_LIMITS: Final = HandlerLimits()
+
+
 class Handler(NamedTuple):
     """A function and how its jobs are tried again; `is_async`: it is awaited in the event loop."""
 
     function: HandlerFunction
     retry: Retry
     is_async: bool
+    limits: HandlerLimits = _NO_LIMITS
 
 
-def make_handler(function: HandlerFunction, retry: Retry) -> Handler:
+def make_handler(
+    function: HandlerFunction, retry: Retry, limits: HandlerLimits = _NO_LIMITS
+) -> Handler:
     """Return a handler. Raises TypeError if it is no function, or a generator function."""
-    return Handler(function, retry, check_function("handler", function))
+    return Handler(function, retry, check_function("handler", function), limits)
+
+
+def check_limits(timeout: float | timedelta | None, concurrency: int | None) -> HandlerLimits:
+    """Return the limits of a handler. Raises TypeError and ValueError."""
+    seconds = None if timeout is None else to_ms(timeout) / 1000
+    if seconds is not None and seconds <= 0:
+        raise ValueError(f"timeout is {timeout!r}; expected more than 0 seconds, or None")
+    return HandlerLimits(seconds, None if concurrency is None else check_concurrency(concurrency))
+
+
+def check_concurrency(concurrency: object) -> int:
+    """Return how many handlers run at a time. Raises TypeError and ValueError."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+        raise TypeError(f"concurrency is {concurrency!r}; expected an int")
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise ValueError(f"concurrency is {concurrency}; expected 1 to {MAX_CONCURRENCY}")
+    return concurrency
 
 
 def check_retry(retry: Retry) -> Retry:

@@ -7,11 +7,13 @@ has as many more as it runs in LOOK_AHEAD_S.
 Any thread may call any method.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.protocol import Lease, LeasedJob
+from purgatory.service.worker.attempt import Attempt
 
 # A lease is taken for shorter by this share, as the server's clock may be faster than this one:
 # systems correct the speed of a clock by at most 500 parts in a million.
@@ -32,9 +34,28 @@ class HeldJob:
 
     `kept_at` is when the server had the lease for this worker at the latest, as far as this worker
     knows; `asked_at`: when it was asked to keep it, or gave it; `came_at`: when it gave it first.
+    `ends_at`: when the time of the attempt is over. `is_told`: the server knows of the beginning.
+    `has_lapsed`: the lease was over before the handler. `is_lost`: its handler was given up, and
+    runs. `thread` or `task` is where it runs.
     """
 
-    __slots__ = ("asked_at", "came_at", "is_ending", "kept_at", "leased", "started_at", "token")
+    __slots__ = (
+        "asked_at",
+        "attempt",
+        "came_at",
+        "ends_at",
+        "has_lapsed",
+        "is_ending",
+        "is_lost",
+        "is_told",
+        "kept_at",
+        "leased",
+        "result",
+        "started_at",
+        "task",
+        "thread",
+        "token",
+    )
 
     def __init__(self, leased: LeasedJob, now: float) -> None:
         self.leased: LeasedJob = leased
@@ -43,7 +64,15 @@ class HeldJob:
         self.asked_at: float = now
         self.came_at: float = now
         self.started_at: float | None = None
+        self.ends_at: float | None = None
+        self.has_lapsed: bool = False
+        self.is_told: bool = False
         self.is_ending: bool = False
+        self.is_lost: bool = False
+        self.attempt: Attempt = Attempt()
+        self.result: object = None  # what the handler has returned
+        self.thread: threading.Thread | None = None
+        self.task: asyncio.Task[None] | None = None
 
     @property
     def lease(self) -> Lease:
@@ -62,11 +91,18 @@ class HeldJobs:
         self._clock = clock
         self._lock = threading.Lock()
         self._jobs: dict[int, HeldJob] = {}
-        self.running: int = 0
+        self._running: dict[int, HeldJob] = {}
+        #: Those whose handlers were given up, and run.
+        self.lost: list[HeldJob] = []
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._jobs)
+
+    @property
+    def running(self) -> int:
+        """How many handlers run."""
+        return len(self._running)
 
     def add(self, leased: LeasedJob) -> HeldJob | None:
         """Add a job; None if it is here already, and goes on under its new lease."""
@@ -74,6 +110,7 @@ class HeldJobs:
             held = self._jobs.get(leased.number)
             if held is not None:
                 held.token = leased.token
+                held.is_told = False
                 if held.started_at is None:
                     held.leased = leased  # its handler is told which attempt it is
                 held.kept_at = held.asked_at = self._clock()
@@ -89,16 +126,49 @@ class HeldJobs:
                 return False
             if now - held.kept_at >= self._lease_s:  # suspended, or cut off from the server
                 del self._jobs[held.leased.number]
+                held.has_lapsed = True
                 return False
             held.started_at = now
-            self.running += 1
+            self._running[held.leased.number] = held
             return True
 
-    def end(self, held: HeldJob) -> None:
-        """Note that the handler has returned; the job stays until the server knows."""
+    def end(self, held: HeldJob, *, lost: bool = False) -> bool:
+        """Note that the handler has returned, or is `lost`; False if it was lost before.
+
+        The job stays until the server knows.
+        """
         with self._lock:
-            held.is_ending = True
-            self.running -= 1
+            if held.is_ending:
+                if held.is_lost and not lost:
+                    self.lost.remove(held)
+                return False
+            held.is_ending, held.is_lost = True, lost
+            if lost:
+                self.lost.append(held)
+            del self._running[held.leased.number]
+            return True
+
+    def take_untold(self) -> list[Lease]:
+        """Return the leases of handlers that run and of which the server was not told."""
+        with self._lock:
+            untold = [held for held in self._running.values() if not held.is_told]
+            for held in untold:
+                held.is_told = True
+            return [held.lease for held in untold]
+
+    def find(self, lease: Lease) -> HeldJob | None:
+        """Return the job of a lease; None if it is not here, or has another lease."""
+        with self._lock:
+            held = self._jobs.get(lease.number)
+            return held if held is not None and held.token == lease.token else None
+
+    def take(self, held: HeldJob) -> bool:
+        """Remove a job that was not begun; False if it was."""
+        with self._lock:
+            if held.started_at is not None or self._jobs.get(held.leased.number) is not held:
+                return False
+            del self._jobs[held.leased.number]
+            return True
 
     def remove(self, held: HeldJob) -> None:
         """Forget a job: its end is known, or it is another's."""
@@ -131,8 +201,7 @@ class HeldJobs:
     def unfinished(self) -> list[HeldJob]:
         """Return the jobs that have begun and whose handlers have not returned."""
         with self._lock:
-            jobs = list(self._jobs.values())
-        return [held for held in jobs if held.started_at is not None and not held.is_ending]
+            return list(self._running.values())
 
     def to_keep(self, older_than: float) -> list[HeldJob]:
         """Return the jobs that were leased, or asked for to be kept, before that; they are now."""

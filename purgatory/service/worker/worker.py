@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.service.client.arguments import check_name, checked_text
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
+from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,
     HandlerFunction,
     Retry,
+    check_concurrency,
+    check_limits,
     check_retry,
     make_handler,
 )
-from purgatory.service.worker.worker_loop import JOIN_S, WorkerCounts, WorkerLoop, WorkerSettings
+from purgatory.service.worker.lease_returns import WorkerCounts
+from purgatory.service.worker.worker_loop import JOIN_S, WorkerLoop
 from timingwheel.lowlevel import to_ms
 
 if TYPE_CHECKING:
@@ -35,8 +39,6 @@ log: logging.Logger = logging.getLogger(__name__)
 STOP_TIMEOUT_S: Final = 30.0
 # Seconds in which the last ends should reach the server.
 _FLUSH_S: Final = 10.0
-# How many jobs a worker may run at a time.
-_MAX_CONCURRENCY: Final = 1000
 
 _F = TypeVar("_F", bound=HandlerFunction)
 
@@ -65,14 +67,10 @@ class Worker:
         max_retry_delay: float = 600.0,
         **client_options: Any,
     ) -> None:
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int):
-            raise TypeError(f"concurrency is {concurrency!r}; expected an int")
-        if not 1 <= concurrency <= _MAX_CONCURRENCY:
-            raise ValueError(f"concurrency is {concurrency}; expected 1 to {_MAX_CONCURRENCY}")
         self.address = address
         check_name(name)
         self.name = name
-        self._concurrency = concurrency
+        self._concurrency = check_concurrency(concurrency)
         self._lease_ms = to_ms(lease)
         if self._lease_ms < 100:
             raise ValueError(f"lease is {lease!r}; expected 0.1 seconds or more")
@@ -102,16 +100,27 @@ class Worker:
         self,
         kind: str,
         *,
+        timeout: float | timedelta | None = None,
+        concurrency: int | None = None,
         max_attempts: int | None = None,
         retry_delay: float | None = None,
         max_retry_delay: float | None = None,
     ) -> Callable[[_F], _F]:
         """Return a decorator: the function, of a `Job`, handles jobs of this kind.
 
-        When it returns, the job is done. If it raises, the job is tried again after about
-        `retry_delay` seconds, then twice that and so on, until `max_attempts` have failed: then it
-        is dead, see `Client.dead_jobs`. Raises ValueError if the kind has a handler.
+        When it returns, the job is done; the server keeps what it has returned. If it raises, the
+        job is tried again after about `retry_delay` seconds, then twice that and so on, until
+        `max_attempts` have failed: then it is dead, see `Client.dead_jobs`.
+
+        `timeout`: an attempt that takes longer, seconds, has failed. A coroutine is cancelled. A
+        thread cannot be stopped: another one takes its place, and what the handler says then is
+        ignored. If that happens to more handlers at a time than `concurrency`, the worker gives
+        back its jobs, and `run` and `wait` raise WorkerStuck.
+
+        `concurrency`: at most so many handlers of this kind run at a time, of those of the worker.
+        Raises TypeError for bad arguments, and ValueError, also if the kind has a handler.
         """
+        limits = check_limits(timeout, concurrency)
         usual = self._retry
         retry = Retry(
             usual.max_attempts if max_attempts is None else max_attempts,
@@ -124,7 +133,7 @@ class Worker:
         def register(function: _F) -> _F:
             if kind in self._handlers:
                 raise ValueError(f"kind {kind!r} has a handler")
-            self._handlers[kind] = make_handler(function, retry)
+            self._handlers[kind] = make_handler(function, retry, limits)
             return function
 
         return register
@@ -133,7 +142,7 @@ class Worker:
         """Run jobs until `stop` is called; while no server answers, wait for one.
 
         It can be run again then. Raises ValueError if there is no handler, RuntimeError if it runs
-        already, `Refused`, and Unavailable.
+        already, `Refused`, Unavailable and WorkerStuck.
         """
         self._begin()
         self._run()
@@ -168,6 +177,8 @@ class Worker:
                 if self._stop_seconds is None:  # it has failed, or is interrupted
                     loop.stop(STOP_TIMEOUT_S)
                 self._drive(loop)
+            if loop.failure is not None:
+                raise loop.failure
 
     def _make_loop(self, client: Client, threads: HandlerThreads) -> WorkerLoop:
         flush_s = min(client.timeout, _FLUSH_S)

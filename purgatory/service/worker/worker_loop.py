@@ -8,37 +8,32 @@ for any thread; the client's I/O thread brings jobs and answers.
 
 import contextlib
 import logging
-import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from msgspec import Raw
+
+from purgatory.service.client.calls import Keeping
 from purgatory.service.client.later_calls import JobCalls
-from purgatory.service.client.session import WorkerLink
-from purgatory.service.errors import (
-    RequestAbandoned,
-    ServiceError,
-    StoreFailed,
-    Unavailable,
-    described,
-)
+from purgatory.service.client.worker_link import Asks, WorkerLink
+from purgatory.service.encoding import pack
+from purgatory.service.errors import TimeLimit, TooLarge, Unavailable, WorkerStuck, described
+from purgatory.service.job_messages import CancelLeases
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
+from purgatory.service.worker.demand import Demand, WorkerSettings
 from purgatory.service.worker.handlers import Handler
-from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, HeldJob, HeldJobs, Pace
-
-if TYPE_CHECKING:
-    from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, HeldJob, HeldJobs
+from purgatory.service.worker.lease_returns import LeaseReturns, WorkerCounts
 
 log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds between two looks at the leases, at most.
 _LOOK_S: Final = 1.0
-#: Seconds without an answer to the request for jobs after which the log says so.
-PATIENCE_S: Final = 5.0
+# Seconds until the server is told that a handler has begun, if it runs for so long.
+_TELL_S: Final = 0.01
 # Characters of an error that are kept of a job that was given up.
 _ERROR_LENGTH: Final = 500
 # Seconds that threads are waited for which should have ended.
@@ -52,39 +47,17 @@ class _Phase(Enum):
     FINISHED = auto()
 
 
-@dataclass(slots=True)
-class WorkerCounts:
-    """What has become of jobs at a worker: done; failed; and lost, as the lease had ended."""
-
-    done: int = 0
-    failed: int = 0
-    lost: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def add(self, done: int = 0, failed: int = 0, lost: int = 0) -> None:
-        """Count some more."""
-        with self._lock:
-            self.done += done
-            self.failed += failed
-            self.lost += lost
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """Of one run: `flush_s` is how long the last ends may take to reach the server."""
-
-    name: str
-    address: str
-    concurrency: int
-    lease_ms: int
-    flush_s: float
-
-
 class HandlerRunner(Protocol):
     """What runs handlers, as the loop sees it; `HandlerThreads` in production."""
 
     def add(self, held: HeldJob) -> None:
         """Have a job run: `begin` it when its turn comes, and `end` it after its handler."""
+
+    def cancel(self, held: HeldJob) -> None:
+        """Cancel a handler that runs, if it is a coroutine."""
+
+    def lose(self, held: HeldJob) -> None:
+        """Have another handler run in the place of one that was given up, and cancel that."""
 
     def stop(self, seconds: float) -> None:
         """Begin no more jobs, and wait for threads for so long."""
@@ -110,24 +83,18 @@ class WorkerLoop:
         self._handlers = handlers
         self._calls = calls
         self._runner = runner
-        self._counts = counts
         self._platform = platform
         self._monotonic = platform.monotonic
         self.wake: Callable[[], object] = _nothing
-        self._is_mixed = len({one.is_async for one in handlers.values()}) > 1
-        concurrency = settings.concurrency * (2 if self._is_mixed else 1)
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
-        self._pace = Pace(concurrency, platform.monotonic)
-        self._asked: tuple[ReplyFuture[None], float] | None = None  # for jobs; and when
-        # Whether coroutine functions, or plain ones, are all busy: no more jobs of them are wanted.
-        self._stalled: set[bool] = set()
+        self._demand = Demand(settings, handlers, self._ask, platform.monotonic)
+        self._ends = LeaseReturns(settings.name, calls, self._held, counts, self._wake_if_stopping)
         self._sleeps_long = False  # whether jobs that come are to wake it
-        self._is_silent = False  # whether the server did not answer that for long
-        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # ends that the server could not write
-        self._unanswered: set[ReplyFuture[bool]] = set()  # to ends
         self._stop_seconds: float | None = None  # set when it is to stop
         self._phase = _Phase.WORKING
         self._phase_end = 0.0  # when the phase is over at the latest
+        #: What has ended it; None: nothing, or `stop`.
+        self.failure: WorkerStuck | None = None
 
     @property
     def running(self) -> int:
@@ -136,7 +103,7 @@ class WorkerLoop:
 
     def start(self) -> None:
         """Ask for jobs. Raises Unavailable."""
-        self._ask(self._pace.room)
+        self._demand.ask()
 
     def stop(self, seconds: float) -> None:
         """Take no more jobs, let handlers run for so long at most, then give back the rest."""
@@ -149,16 +116,21 @@ class WorkerLoop:
         """See `Loop`."""
         seconds = min(_LOOK_S, self._settings.lease_ms / 3000)
         self._sleeps_long = True  # before the look: a job that comes now is seen, or wakes it
-        if len(self._held) > self._held.running:
-            self._sleeps_long = False
-            seconds = min(seconds, LOOK_AHEAD_S)
+        running = self._held.unfinished()
+        if len(self._held) > sum(held.is_told for held in running):
+            self._sleeps_long = False  # some wait, and begin soon
+            seconds = min(seconds, _TELL_S)
+        now = self._monotonic()
+        for held in running:
+            if held.ends_at is not None:
+                seconds = min(seconds, max(0.0, held.ends_at - now))
         if self._phase is _Phase.WORKING:
             return seconds if self._stop_seconds is None else 0.0
         return min(seconds, max(0.0, self._phase_end - self._monotonic()))
 
     def step(self) -> None:
         """See `Loop`. Raises what the server refused the request for jobs with."""
-        self._send_again()
+        self._ends.send_again()
         if self._phase is _Phase.WORKING:
             self._work()
         if self._phase is _Phase.DRAINING:
@@ -182,28 +154,44 @@ class WorkerLoop:
         if self._stop_seconds is not None:
             self._begin_phase(_Phase.DRAINING, self._stop_seconds)
             with contextlib.suppress(Unavailable):
-                self._ask(0)
-            self._give_back(self._held.take_waiting(0))
+                self._demand.end()
+            self._ends.give_back(self._held.take_waiting(0))
             return
         self._keep()
+        self._tell_begun()
+        self._end_late()
         unfinished = self._held.unfinished()
-        started = [held.started_at for held in unfinished if held.started_at]
-        self._set_pace(self._lease_clock() - min(started) if started else 0.0)
+        self._look_at_demand(unfinished)
         self._give_back_late(unfinished)
-        self._check_answer()
+        self._demand.check_answer()
+
+    def _tell_begun(self) -> None:
+        """Tell the server which handlers have begun and still run."""
+        leases = self._held.take_untold()
+        if leases:
+            self._calls.begin(leases)
+
+    def _end_late(self) -> None:
+        """Give up the handlers whose time is over."""
+        now = self._monotonic()
+        for held in self._held.unfinished():
+            if held.ends_at is not None and held.ends_at <= now:
+                self._give_up(held)
 
     def _drain(self) -> None:
         """Let handlers return that run, and give back what they do not finish."""
         if self._held.running and self._monotonic() < self._phase_end:
             self._keep()
+            self._tell_begun()
+            self._end_late()
             return
-        self._give_back(self._held.take_waiting(0) + self._held.unfinished())
+        self._ends.give_back(self._held.take_waiting(0) + self._held.unfinished())
         self._runner.stop(JOIN_S)
         self._begin_phase(_Phase.FLUSHING, self._settings.flush_s)
 
     def _flush(self) -> None:
         """Wait until the server has answered to all ends."""
-        left = len(self._unanswered) + len(self._again)
+        left = self._ends.left
         if left and self._monotonic() < self._phase_end:
             return
         self._phase = _Phase.FINISHED
@@ -217,33 +205,9 @@ class WorkerLoop:
 
     # Leases
 
-    def _ask(self, room: int) -> None:
-        kinds = {
-            kind: handler.retry.max_attempts
-            for kind, handler in self._handlers.items()
-            if handler.is_async not in self._stalled
-        }
-        asks = kinds, room, self._settings.lease_ms, False
-        link = WorkerLink(asks, self._on_jobs, self._on_connected)
-        self._asked = (self._calls.ask(link), self._monotonic())
-
-    def _check_answer(self) -> None:
-        """Raise what the server refused the request for jobs with; log if it does not answer."""
-        if self._asked is None:
-            return
-        reply, since = self._asked
-        name, address = self._settings.name, self._settings.address
-        if reply.done():
-            if isinstance(reply.exception(), RequestAbandoned):
-                self._ask(self._pace.room)
-                return
-            reply.result()
-            if self._is_silent:
-                log.warning("worker %r: the server at %s answers", name, address)
-            self._is_silent = False
-        elif not self._is_silent and self._monotonic() - since >= PATIENCE_S:
-            self._is_silent = True
-            log.warning("worker %r: no answer from a server at %s; waiting for one", name, address)
+    def _ask(self, asks: Asks) -> Any:
+        link = WorkerLink(asks, self._on_jobs, self._on_connected, self._on_cancelled)
+        return self._calls.ask(link)
 
     def _on_connected(self) -> None:
         """Drop what was not begun: those leases ended with the connection before."""
@@ -258,32 +222,35 @@ class WorkerLoop:
             self._sleeps_long = False
             self.wake()
         if self._stop_seconds is not None:  # they were on their way when it was told to
-            self._give_back(self._held.take_waiting(0))
+            self._ends.give_back(self._held.take_waiting(0))
 
-    def _set_pace(self, oldest: float = 0.0) -> None:
-        before = self._pace.room
-        if self._pace.look(oldest) and self._stop_seconds is None:
-            self._ask(self._pace.room)
-            if self._pace.room < before:
-                keep = max(0, self._pace.room - self._held.running)
-                self._give_back(self._held.take_waiting(keep))
+    def _on_cancelled(self, message: CancelLeases) -> None:
+        for lease in message.leases:
+            held = self._held.find(lease)
+            if held is None:
+                continue
+            if self._held.take(held):
+                self._ends.give_back([held])
+            elif not message.recall:
+                self._cancel(held)
+
+    def _cancel(self, held: HeldJob) -> None:
+        """Tell a handler that its job was cancelled; once."""
+        if not held.attempt.is_cancelled:
+            held.attempt.cancel()
+            self._runner.cancel(held)
+
+    def _look_at_demand(self, unfinished: list[HeldJob]) -> None:
+        if self._demand.look(unfinished, self._lease_clock()):
+            keep = max(0, self._demand.room - self._held.running)
+            self._ends.give_back(self._held.take_waiting(keep))
 
     def _give_back_late(self, unfinished: list[HeldJob]) -> None:
         """Give back what has waited for as long as jobs may be ahead, if no handler is free."""
-        running = Counter(self._handlers[held.leased.kind].is_async for held in unfinished)
-        busy = {sort for sort, count in running.items() if count >= self._settings.concurrency}
-        late = self._held.take_late(
-            self._lease_clock() - LOOK_AHEAD_S, lambda kind: self._handlers[kind].is_async in busy
-        )
-        self._set_stalled(busy & (self._stalled | {self._handlers[one.leased.kind].is_async
-                                                   for one in late}))  # fmt: skip
-        self._give_back(late)
-
-    def _set_stalled(self, stalled: set[bool]) -> None:
-        """Ask for jobs of the other sort alone, where a worker has both; else `room` is enough."""
-        if self._is_mixed and stalled != self._stalled:
-            self._stalled = stalled
-            self._ask(self._pace.room)
+        busy = self._demand.busy_kinds(unfinished)
+        late = self._held.take_late(self._lease_clock() - LOOK_AHEAD_S, busy.__contains__)
+        self._demand.stall(busy, late)
+        self._ends.give_back(late)
 
     def _lease_clock(self) -> float:
         """Return seconds; a lease ends at the server also while this machine is suspended."""
@@ -291,7 +258,12 @@ class WorkerLoop:
 
     def _keep(self) -> None:
         now = self._lease_clock()
-        for held in self._held.to_keep(now - self._settings.lease_ms / 3000):
+        self._keep_leases(self._held.to_keep(now - self._settings.lease_ms / 3000))
+
+    def _keep_leases(self, jobs: list[HeldJob]) -> None:
+        now = self._lease_clock()
+        for held in jobs:
+            held.asked_at = now
             reply = self._calls.keep(held.lease)
             reply.add_done_callback(partial(self._on_kept, held, held.token, now))
 
@@ -300,37 +272,102 @@ class WorkerLoop:
             return
         if reply.result():
             self._held.kept(held, token, asked_at)
+            if reply.result() == Keeping.CANCELLED:
+                self._cancel(held)
             return
         log.warning("worker %r has lost its lease of job %r",
                     self._settings.name, held.leased.op_id)  # fmt: skip
         if held.started_at is None:
             self._held.remove(held)
 
-    def _give_back(self, jobs: list[HeldJob]) -> None:
-        for held in reversed(jobs):  # each comes before those that wait
-            self._send_end(held, LeaseEnd(held.leased.number, held.token, How.RETURNED))
-
     # Handlers
 
     def begin(self, held: HeldJob) -> bool:
         """Note that a handler is about to run; False: it must not, the job is another's by now."""
-        return self._held.begin(held)
+        if not self._held.begin(held):
+            if held.has_lapsed:  # the server gives no other job to a worker that says nothing
+                self._ends.give_back([held])
+            return False
+        timeout = self._handlers[held.leased.kind].limits.timeout
+        if timeout is not None:
+            held.ends_at = self._monotonic() + timeout
+        held.attempt.extend = partial(self._extend, held)
+        return True
+
+    def _extend(self, held: HeldJob, seconds: float) -> bool:
+        """See `Job.extend`. Called by the handler."""
+        if held.is_ending:
+            return False
+        if held.ends_at is not None:
+            held.ends_at = self._monotonic() + seconds
+        self._keep_leases([held])
+        self.wake()
+        return True
 
     def end(self, held: HeldJob, error: BaseException | None) -> None:
-        """Note that a handler has returned or, with an `error`, raised; tells the server."""
+        """Note that a handler has returned or, with an `error`, raised; tells the server.
+
+        Nothing if the handler was given up before.
+        """
+        if not self._held.end(held):
+            return
         if held.started_at is not None:
-            self._pace.add(self._lease_clock() - held.started_at)
-        self._held.end(held)
-        if self._stop_seconds is None:
-            self._set_stalled(self._stalled - {self._handlers[held.leased.kind].is_async})
+            self._demand.note(held.leased.kind, self._lease_clock() - held.started_at)
+        self._demand.go_on(self._held.unfinished)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         try:
+            error = self._set_result(end, held) if error is None else error
             if error is not None:
                 self._note_failure(held.leased, end, error)
         finally:  # also if the program's log raises
-            self._send_end(held, end)
-        self._set_pace()
+            self._ends.send(held, end)
+        self._look_at_demand([])
         self._wake_if_stopping()
+
+    def _set_result(self, end: LeaseEnd, held: HeldJob) -> Exception | None:
+        """Have the server keep what a handler has returned; returns why that cannot be."""
+        if held.result is None:
+            return None
+        try:
+            result = pack(held.result)
+        except Exception as error:  # noqa: BLE001  # also of a value's own code
+            return error
+        most = self._calls.max_result_bytes
+        if most is not None and len(result) > most:
+            return TooLarge(f"a result of {len(result)} bytes; expected at most {most}")
+        end.result = Raw(result)
+        return None
+
+    def _give_up(self, held: HeldJob) -> None:
+        """End an attempt that takes too long: it has failed, whatever its handler does."""
+        if not self._held.end(held, lost=True):
+            return
+        handler = self._handlers[held.leased.kind]
+        limit = handler.limits.timeout
+        self._runner.lose(held)
+        end = LeaseEnd(held.leased.number, held.token, How.DONE)
+        error = TimeLimit(f"the handler runs longer than its time limit of {limit:g} s")
+        try:
+            self._note_failure(held.leased, end, error)
+        finally:
+            self._ends.send(held, end)
+        self._check_lost(held.leased.kind, handler)
+        self._wake_if_stopping()
+
+    def _check_lost(self, kind: str, handler: Handler) -> None:
+        """End the worker if too many handlers were given up and run."""
+        same_sort = [self._handlers[one.leased.kind].is_async == handler.is_async
+                     for one in self._held.lost].count(True)  # fmt: skip
+        same_kind = [one.leased.kind for one in self._held.lost].count(kind)
+        most = self._settings.concurrency
+        if same_sort <= most and same_kind <= (handler.limits.concurrency or most):
+            return
+        if self.failure is None:
+            self.failure = WorkerStuck(
+                f"worker {self._settings.name!r}: {same_kind} handlers of kind {kind!r} run longer "
+                f"than their time limit and cannot be stopped; the worker ends"
+            )
+            self.stop(0)
 
     def _note_failure(self, leased: LeasedJob, end: LeaseEnd, error: BaseException) -> None:
         retry = self._handlers[leased.kind].retry
@@ -339,47 +376,6 @@ class WorkerLoop:
         end.error = ": ".join(described(error))[:_ERROR_LENGTH]
         log.warning("worker %r: attempt %d of %d at job %r has failed", self._settings.name,
                     leased.attempt, retry.max_attempts, leased.op_id, exc_info=error)  # fmt: skip
-
-    def _send_again(self) -> None:
-        again, self._again = self._again, []
-        for held, end in again:
-            self._send_end(held, end)
-
-    def _send_end(self, held: HeldJob, end: LeaseEnd) -> None:
-        try:
-            reply = self._calls.finish(end)
-        except ServiceError as error:  # closed: the lease ends by itself
-            log.warning("worker %r: %s", self._settings.name, error)
-            return
-        self._unanswered.add(reply)
-        reply.add_done_callback(partial(self._on_answer, held, end))
-
-    def _on_answer(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
-        self._on_ended(held, end, reply)
-        self._unanswered.discard(reply)
-        if not self._unanswered and not self._again:
-            self._wake_if_stopping()
-
-    def _on_ended(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
-        error = reply.exception()
-        if isinstance(error, StoreFailed):
-            self._again.append((held, end))
-            return
-        if error is None and not reply.result() and held.token != end.token:
-            end.token = held.token  # meanwhile it was leased to this worker again
-            self._send_end(held, end)
-            return
-        self._held.remove(held)
-        name = self._settings.name
-        if error is not None:
-            log.warning("worker %r: job %r: %s", name, held.leased.op_id, error)
-        elif not reply.result():
-            self._counts.add(lost=1)
-            log.warning("worker %r had lost its lease of job %r", name, held.leased.op_id)
-        elif end.how == How.DONE:
-            self._counts.add(done=1)
-        elif end.how == How.FAILED:
-            self._counts.add(failed=1)
 
 
 def _nothing() -> None:

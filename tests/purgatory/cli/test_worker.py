@@ -64,6 +64,39 @@ def test_a_worker(tmp_path, server, client):
     assert errors.startswith("jobs: 0 running, 1 done (")
 
 
+STUCK = """
+import threading
+from purgatory import Worker
+
+worker = Worker({address!r}, name="jobs", concurrency=1, max_attempts=1)
+
+@worker.on("mail", timeout=0.1)
+def send(job):
+    threading.Event().wait()
+"""
+
+
+def test_a_worker_whose_handlers_hang(tmp_path, server, client):
+    """It ends with exit code 1, for its supervisor, and a line that says why."""
+    (tmp_path / "stuck.py").write_text(STUCK.format(address=server.address), encoding="utf-8")
+    for _ in range(3):
+        client.schedule(0, kind="mail")
+    process = subprocess.run(
+        [sys.executable, "-m", "purgatory", "worker", "stuck:worker"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert process.stderr.splitlines()[-1].startswith(
+        "purgatory: worker 'jobs': 2 handlers of kind 'mail' run longer than their time limit"
+    )
+    assert len(client.dead_jobs()) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

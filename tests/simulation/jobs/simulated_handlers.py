@@ -47,6 +47,13 @@ class SimulatedHandlers:
         self._queue.append(held)
         self._later(self._world.random.randint(0, _LATENCY_NS), self._begin)
 
+    def cancel(self, held: HeldJob) -> None:
+        """See `HandlerRunner`: these are no coroutines."""
+
+    def lose(self, held: HeldJob) -> None:
+        """See `HandlerRunner`: it goes on, beside another one."""
+        self._free += 1
+
     def stop(self, seconds: float) -> None:
         """See `HandlerRunner`: what is in the queue is not begun, as the loop does not let it."""
 
@@ -82,7 +89,7 @@ class SimulatedHandlers:
         self._later(delay_ns, lambda: self._return(held, error))
 
     def _return(self, held: HeldJob, error: Exception | None) -> None:
-        self._free += 1
+        self._free += not held.is_lost
         self._oracle.returned(self._worker, held.leased.op_id, error)
         self.loop.end(held, error)
         self._begin()

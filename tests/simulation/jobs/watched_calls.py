@@ -7,7 +7,7 @@ from typing import Any
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.later_calls import JobCalls
-from purgatory.service.client.session import WorkerLink
+from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import Unavailable
 from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 from purgatory.testing.world.process import Process
@@ -44,6 +44,15 @@ class WatchedCalls(JobCalls):
         note = self._oracle.keeps(self._job_ids[lease.number], lease.token)
         self._when_answered(reply, note)
         return reply
+
+    @property
+    def max_result_bytes(self) -> int | None:
+        """See `JobCalls`."""
+        return self._calls.max_result_bytes
+
+    def begin(self, leases: list[Lease]) -> None:
+        """See `JobCalls`."""
+        self._calls.begin(leases)
 
     def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
         """See `JobCalls`."""

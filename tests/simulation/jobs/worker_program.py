@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.client.client import Client
+from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handlers import Handler, Retry, make_handler
-from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, WorkerSettings
+from purgatory.service.worker.lease_returns import WorkerCounts
+from purgatory.service.worker.worker_loop import WorkerLoop
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process

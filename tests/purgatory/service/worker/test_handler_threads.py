@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from purgatory.service import WorkerStuck
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
@@ -232,3 +233,171 @@ def test_a_handler_that_has_not_run_to_its_end(worker, client, unfinished, is_as
         eventually(lambda: client.dead_jobs())
         assert "has not run to its end" in client.dead_jobs()[0].error
         assert one.counts.done == 0
+
+
+class TestTimeLimits:
+    """Handlers that take too long, in real threads and a real event loop."""
+
+    def test_a_coroutine(self, worker, client):
+        """It is cancelled, and the attempt has failed; others go on."""
+        told = queue.SimpleQueue()
+        one = worker(concurrency=1, max_attempts=2)
+
+        @one.on("slow", timeout=0.1)
+        async def slow(job):
+            try:
+                await asyncio.sleep(HANG)
+            except asyncio.CancelledError:
+                told.put(("cancelled", job.attempt))
+                raise
+
+        @one.on("quick")
+        async def quick(job):
+            told.put(("quick", job.attempt))
+
+        one.start()
+        client.schedule(0, kind="slow")
+        assert told.get(timeout=HANG) == ("cancelled", 1)
+        assert told.get(timeout=HANG) == ("cancelled", 2)
+        eventually(client.dead_jobs)
+        [dead] = client.dead_jobs()
+        assert dead.error == "TimeLimit: the handler runs longer than its time limit of 0.1 s"
+        client.schedule(0, kind="quick")
+        assert told.get(timeout=HANG) == ("quick", 1)
+        eventually(lambda: one._loop._held.lost == [])
+
+    def test_a_thread(self, worker, client):
+        """Another one takes its place; what it returns late is not heard, and it ends then."""
+        go_on, began, done = threading.Event(), queue.SimpleQueue(), queue.SimpleQueue()
+        one = worker(concurrency=1, max_attempts=2, retry_delay=0.001)
+
+        @one.on("", timeout=0.1)
+        def run(job):
+            if job.attempt == 1:
+                began.put(threading.current_thread())
+                assert go_on.wait(HANG)
+            done.put((job.attempt, threading.current_thread()))
+
+        one.start()
+        client.schedule(0)
+        first = began.get(timeout=HANG)
+        attempt, second = done.get(timeout=HANG)
+        assert attempt == 2
+        assert second is not first
+        eventually(lambda: one.counts.done == 1)
+        go_on.set()
+        assert done.get(timeout=HANG) == (1, first)
+        first.join(HANG)
+        assert not first.is_alive()
+        assert (one.counts.done, one.counts.failed, one.counts.lost) == (1, 1, 0)
+        eventually(lambda: one._loop._held.lost == [])
+
+    def test_more_time(self, worker, client):
+        """A handler that asks for it is not given up."""
+        done = queue.SimpleQueue()
+        one = worker(max_attempts=1)
+
+        @one.on("", timeout=0.3)
+        async def run(job):
+            for _ in range(5):
+                assert job.extend(0.3)
+                await asyncio.sleep(0.1)
+            done.put(job.attempt)
+
+        with one:
+            client.schedule(0)
+            assert done.get(timeout=HANG) == 1
+            eventually(lambda: one.counts.done == 1)
+
+    @pytest.mark.parametrize("of_handler", [False, True])
+    def test_a_worker_whose_threads_are_lost(self, worker, client, of_handler):
+        """It gives back its jobs, and ends with an error; another worker gets them, uncounted."""
+        go_on, began = threading.Event(), queue.SimpleQueue()
+        one = worker(concurrency=5 if of_handler else 1, max_attempts=1)
+
+        @one.on("", timeout=0.1, concurrency=1 if of_handler else None)
+        def run(job):
+            began.put(job.id)
+            assert go_on.wait(HANG)
+
+        for n in range(4):
+            client.schedule(0, job_id=f"job {n}")
+        one.start()
+        with pytest.raises(WorkerStuck, match="run longer than their time limit"):
+            eventually(lambda: one.wait(0.1))
+        assert began.qsize() == 2
+        done = queue.SimpleQueue()
+        other = worker(max_attempts=1)
+        other.on("")(lambda job: done.put((job.id, job.attempt)))
+        other.start()
+        assert sorted(done.get(timeout=HANG) for _ in range(2)) == [("job 2", 1), ("job 3", 1)]
+        go_on.set()
+
+
+class TestConcurrency:
+    """Handlers with a limit of their own."""
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_a_limit_of_a_handler(self, worker, client, is_async):
+        """No more run at a time, and they take no room from the others."""
+        lock, running, most, quick = threading.Lock(), [0], [0], queue.SimpleQueue()
+        go_on, slow_done = threading.Event(), queue.SimpleQueue()
+        one = worker(concurrency=4)
+
+        def begin():
+            with lock:
+                running[0] += 1
+                most[0] = max(most[0], running[0])
+
+        def end(job):
+            with lock:
+                running[0] -= 1
+            slow_done.put(job.payload)
+
+        if is_async:
+
+            @one.on("slow", concurrency=2)
+            async def run(job):
+                begin()
+                await asyncio.to_thread(go_on.wait, HANG)
+                end(job)
+
+            @one.on("quick")
+            async def run_quick(job):
+                quick.put(job.payload)
+        else:
+
+            @one.on("slow", concurrency=2)
+            def run(job):
+                begin()
+                assert go_on.wait(HANG)
+                end(job)
+
+            @one.on("quick")
+            def run_quick(job):
+                quick.put(job.payload)
+
+        for n in range(8):
+            client.schedule(0, kind="slow", payload=n)
+        with one:
+            eventually(lambda: running[0] == 2)
+            for n in range(20):
+                client.schedule(0, kind="quick", payload=n)
+            assert sorted(quick.get(timeout=HANG) for _ in range(20)) == list(range(20))
+            assert most[0] == 2
+            go_on.set()
+            assert sorted(slow_done.get(timeout=HANG) for _ in range(8)) == list(range(8))
+            assert most[0] == 2
+
+    def test_bad_limits(self, worker):
+        """Each is refused where it is given."""
+        one = worker()
+        for options, error in [
+            ({"concurrency": 0}, ValueError),
+            ({"concurrency": True}, TypeError),
+            ({"timeout": 0}, ValueError),
+            ({"timeout": "5"}, TypeError),
+            ({"timeout": -1}, ValueError),
+        ]:
+            with pytest.raises(error):
+                one.on("kind", **options)

@@ -10,7 +10,7 @@ import pytest
 import purgatory
 from purgatory.service import AsyncClient, Client, OperationIdTaken, Worker
 from purgatory.service.server.leases import job_requests
-from purgatory.service.worker import worker_loop
+from purgatory.service.worker import demand
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG, free_port
 
@@ -98,7 +98,7 @@ def test_retries_and_dead_jobs(worker, client, caplog):
 
 def test_a_server_that_does_not_answer(serve, connect, monkeypatch, caplog):
     """The log says so, and when it does; the worker waits for it meanwhile."""
-    monkeypatch.setattr(worker_loop, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(demand, "PATIENCE_S", 0.0)
     address = f"tcp://127.0.0.1:{free_port()}"
     one, done = Worker(address, name="jobs"), queue.SimpleQueue()
     one.on("")(done.put)
@@ -231,7 +231,7 @@ def test_stopping(worker, client, monkeypatch):
         assert go_on.wait(HANG)
         done.put(job.payload)
 
-    monkeypatch.setattr(worker_loop, "Pace", lambda *_: FixedPace())
+    monkeypatch.setattr(demand, "Pace", lambda *_: FixedPace())
     one.start()
     for n in range(5):
         client.schedule(0, payload=n)

@@ -2,20 +2,29 @@
 
 import pytest
 
+from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.errors import StoreFailed
+from purgatory.service.encoding import unpack
+from purgatory.service.errors import StoreFailed, WorkerStuck
+from purgatory.service.job_messages import CancelLeases
 from purgatory.service.platform import Platform
-from purgatory.service.protocol import How, LeasedJob
+from purgatory.service.protocol import How, Lease, LeasedJob
 from purgatory.service.worker import held_jobs
-from purgatory.service.worker.handlers import Retry, make_handler
-from purgatory.service.worker.worker_loop import WorkerCounts, WorkerLoop, WorkerSettings
+from purgatory.service.worker.demand import WorkerSettings
+from purgatory.service.worker.handlers import Retry, check_limits, make_handler
+from purgatory.service.worker.lease_returns import WorkerCounts
+from purgatory.service.worker.worker_loop import WorkerLoop
 
 
 class Calls:
     """What the loop says to the server; the test answers."""
 
     def __init__(self):
-        self.links, self.kept, self.ended = [], [], []
+        self.links, self.kept, self.ended, self.begun = [], [], [], []
+        self.max_result_bytes = 100
+
+    def begin(self, leases):
+        self.begun += [lease.number for lease in leases]
 
     def ask(self, link):
         self.links.append(link)
@@ -37,6 +46,13 @@ class Runner:
 
     def __init__(self):
         self.jobs, self.stopped = [], False
+        self.cancelled, self.lost = [], []
+
+    def cancel(self, held):
+        self.cancelled.append(held)
+
+    def lose(self, held):
+        self.lost.append(held)
 
     def add(self, held):
         self.jobs.append(held)
@@ -61,12 +77,13 @@ class Clock(Platform):
 class Bench:
     """A loop that was started, of two handlers at a time, with leases of 60 s."""
 
-    def __init__(self, functions=None):
+    def __init__(self, functions=None, **limits):
         self.calls, self.runner, self.clock = Calls(), Runner(), Clock()
         self.counts, self.wakes = WorkerCounts(), []
         retry = Retry(3, 1.0, 10.0)
         functions = functions or {"": print}
-        handlers = {kind: make_handler(one, retry) for kind, one in functions.items()}
+        own = check_limits(limits.get("timeout"), limits.get("concurrency"))
+        handlers = {kind: make_handler(one, retry, own) for kind, one in functions.items()}
         settings = WorkerSettings("jobs", "tcp://server", 2, 60_000, 10.0)
         self.loop = WorkerLoop(settings, handlers, self.calls, self.runner, self.counts, self.clock)
         self.loop.wake = lambda: self.wakes.append(self.clock.now)
@@ -197,7 +214,7 @@ def test_jobs_that_cannot_begin(bench):
     """They are another worker's after a tenth of a second in which no handler was free."""
     for number in (1, 2, 3, 4):
         bench.give(number)
-    assert bench.loop.sleep_seconds() == pytest.approx(held_jobs.LOOK_AHEAD_S)
+    assert bench.loop.sleep_seconds() <= held_jobs.LOOK_AHEAD_S
     assert bench.loop.begin(bench.runner.jobs[0])
     bench.pass_time(10)
     assert returned(bench) == []  # a handler is free: it is about to begin
@@ -245,3 +262,194 @@ def test_busy_threads_beside_free_coroutines():
     assert set(bench.calls.links[-1].asks[0]) == {"plain", "async"}
     bench.pass_time(1)
     assert returned(bench) == [3, 2]
+
+
+def test_handlers_that_have_begun_are_told():
+    """Once each, within a hundredth of a second, unless they have ended before."""
+    bench = Bench()
+    one, two, _ = bench.give(1), bench.give(2), bench.give(3)
+    assert bench.loop.begin(one)
+    assert bench.loop.begin(two)
+    bench.loop.end(one, None)
+    assert bench.loop.sleep_seconds() <= 0.01
+    bench.pass_time(0.01)
+    assert bench.calls.begun == [2]
+    bench.pass_time(1)
+    assert bench.calls.begun == [2]
+
+
+def test_a_lease_that_is_new_for_a_handler_that_runs(bench):
+    """The server is told again: it does not know of the beginning under this lease."""
+    assert bench.loop.begin(bench.give(1, token=5))
+    bench.pass_time(1)
+    bench.give(1, token=9)
+    bench.pass_time(1)
+    assert bench.calls.begun == [1, 1]
+
+
+def test_a_job_that_is_not_begun_in_time(bench):
+    """It is given back: a server gives no other job to a worker that let a lease lapse."""
+    one = bench.give(1)
+    bench.clock.suspended = 61
+    assert not bench.loop.begin(one)
+    assert returned(bench) == [1]
+
+
+class TestCancel:
+    def cancel(self, bench, *jobs, recall=False):
+        leases = [Lease(held.leased.number, held.token) for held in jobs]
+        bench.calls.links[-1].on_cancelled(CancelLeases(leases, recall))
+
+    def test_a_running_handler(self, bench):
+        """Its event is set, and a coroutine is cancelled, once; the others go on."""
+        one, two = bench.give(1), bench.give(2)
+        assert bench.loop.begin(one)
+        assert bench.loop.begin(two)
+        self.cancel(bench, one)
+        self.cancel(bench, one)
+        assert one.attempt.cancelled.is_set()
+        assert not two.attempt.cancelled.is_set()
+        assert bench.runner.cancelled == [one]
+        bench.loop.end(one, None)
+        assert [end.how for end, _ in bench.calls.ended] == [How.DONE]
+
+    @pytest.mark.parametrize("recall", [False, True])
+    def test_a_job_that_was_not_begun(self, bench, recall):
+        """It is given back, and never begins."""
+        one = bench.give(1)
+        self.cancel(bench, one, recall=recall)
+        assert returned(bench) == [1]
+        assert not bench.loop.begin(one)
+
+    def test_a_running_handler_is_not_recalled(self, bench):
+        """It had begun before the server knew."""
+        one = bench.give(1)
+        assert bench.loop.begin(one)
+        self.cancel(bench, one, recall=True)
+        assert not one.attempt.cancelled.is_set()
+        assert (bench.runner.cancelled, bench.calls.ended) == ([], [])
+
+    def test_an_old_lease(self, bench):
+        """It says nothing of the job's new lease."""
+        one = bench.give(1, token=5)
+        old = Lease(1, 5)
+        bench.give(1, token=9)
+        bench.calls.links[-1].on_cancelled(CancelLeases([old, Lease(7, 7)]))
+        assert bench.loop.begin(one)
+
+    def test_a_server_that_says_so_when_it_keeps_the_lease(self, bench):
+        """As after another connection."""
+        one = bench.give(1)
+        assert bench.loop.begin(one)
+        bench.pass_time(21)
+        bench.calls.kept[0][2].set_result(Keeping.CANCELLED)
+        assert one.attempt.cancelled.is_set()
+        assert bench.runner.cancelled == [one]
+
+
+class TestTimeLimit:
+    def test_a_handler_that_takes_too_long(self):
+        """The attempt has failed at the limit, not before; the late end is not told."""
+        bench = Bench(timeout=5)
+        one, two = bench.give(1), bench.give(2)
+        assert bench.loop.begin(one)
+        bench.pass_time(1)
+        assert bench.loop.begin(two)
+        assert bench.loop.sleep_seconds() <= 4
+        bench.pass_time(3.99)
+        assert bench.calls.ended == []
+        bench.pass_time(0.02)
+        [(end, _)] = bench.calls.ended
+        assert (end.number, end.how) == (1, How.FAILED)
+        assert end.error == "TimeLimit: the handler runs longer than its time limit of 5 s"
+        assert end.delay_ms > 0
+        assert bench.runner.lost == [one]
+        assert bench.loop.running == 1
+        bench.loop.end(one, None)
+        assert len(bench.calls.ended) == 1
+
+    def test_more_time(self):
+        """The limit counts anew from then, and the lease is kept at once."""
+        bench = Bench(timeout=5)
+        one = bench.give(1)
+        assert bench.loop.begin(one)
+        bench.pass_time(4)
+        assert one.attempt.extend(10.0)
+        assert [number for number, _, _ in bench.calls.kept] == [1]
+        bench.pass_time(9.9)
+        assert bench.calls.ended == []
+        bench.pass_time(0.2)
+        assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
+        assert not one.attempt.extend(10.0)
+
+    def test_no_limit(self, bench):
+        """A handler without one runs on, also after it has asked for more time."""
+        one = bench.give(1)
+        assert bench.loop.begin(one)
+        assert one.attempt.extend(1.0)
+        bench.pass_time(50)
+        assert bench.calls.ended == []
+
+    @pytest.mark.parametrize("concurrency", [None, 1])
+    def test_too_many_that_cannot_be_stopped(self, concurrency):
+        """With one more than may run at a time, the worker gives back its jobs and ends."""
+        bench = Bench(timeout=5, concurrency=concurrency)
+        most = concurrency or 2
+        for number in range(most):
+            assert bench.loop.begin(bench.give(number))
+        bench.pass_time(5)
+        assert bench.loop.failure is None
+        bench.loop.end(bench.runner.jobs[0], None)  # one returns, late
+        assert bench.loop.begin(bench.give(10))
+        bench.pass_time(5)
+        assert bench.loop.failure is None
+        assert bench.loop.begin(bench.give(11))
+        waiting = bench.give(12)
+        bench.pass_time(5)
+        assert isinstance(bench.loop.failure, WorkerStuck)
+        bench.loop.step()
+        assert returned(bench) == [12]
+        assert not bench.loop.begin(waiting)
+        for _, reply in bench.calls.ended:
+            reply.set_result(True)
+        bench.loop.step()
+        assert bench.loop.finished()
+
+    def test_a_worker_that_stops(self):
+        """A handler that it waits for has its time limit."""
+        bench = Bench(timeout=5)
+        assert bench.loop.begin(bench.give(1))
+        bench.loop.stop(30)
+        bench.pass_time(1)
+        bench.pass_time(4)
+        assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
+
+
+class TestResult:
+    def end(self, bench, result):
+        held = bench.give(1)
+        assert bench.loop.begin(held)
+        held.result = result
+        bench.loop.end(held, None)
+        return bench.calls.ended[-1][0]
+
+    def test_what_the_handler_returned(self, bench):
+        """It goes to the server with the end."""
+        end = self.end(bench, {"sum": [1, 2]})
+        assert (end.how, unpack(end.result)) == (How.DONE, {"sum": [1, 2]})
+
+    def test_nothing(self, bench):
+        """None is no result."""
+        assert unpack(self.end(bench, None).result) is None
+
+    @pytest.mark.parametrize("result", [object(), 1 << 70, "\ud800", b"x" * 101])
+    def test_what_cannot_be_kept(self, bench, result):
+        """The attempt has failed; the error says why."""
+        end = self.end(bench, result)
+        assert end.how == How.FAILED
+        assert end.error
+
+    def test_a_server_that_keeps_none(self, bench):
+        """Of an earlier version: a large one does not matter."""
+        bench.calls.max_result_bytes = None
+        assert self.end(bench, b"x" * 101).how == How.DONE

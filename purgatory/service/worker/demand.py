@@ -1,0 +1,163 @@
+"""Demand: which jobs a worker asks for, and how many.
+
+As many as it runs in a tenth of a second, and none of the kinds whose handlers are all busy. Used
+by the thread that steps the worker's loop, by those that end handlers, and by the client's I/O
+thread.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from purgatory.service.errors import RequestAbandoned
+from purgatory.service.worker.handlers import Handler
+from purgatory.service.worker.held_jobs import HeldJob, Pace
+
+if TYPE_CHECKING:
+    from purgatory.service.client.futures import ReplyFuture
+    from purgatory.service.client.worker_link import Asks
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: Seconds without an answer to the request for jobs after which the log says so.
+PATIENCE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Of one run: `flush_s` is how long the last ends may take to reach the server."""
+
+    name: str
+    address: str
+    concurrency: int
+    lease_ms: int
+    flush_s: float
+
+
+class Demand:
+    """What a worker of some `handlers`, by kind, asks for; `send` sends that.
+
+    `monotonic` returns seconds.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        handlers: Mapping[str, Handler],
+        send: "Callable[[Asks], ReplyFuture[None]]",
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._handlers = handlers
+        self._send = send
+        self._monotonic = monotonic
+        is_mixed = len({one.is_async for one in handlers.values()}) > 1
+        self._pace = Pace(settings.concurrency * (2 if is_mixed else 1), monotonic)
+        # Of the kinds whose handlers have a limit of their own.
+        self._paces = {
+            kind: Pace(min(most, settings.concurrency), monotonic)
+            for kind, handler in handlers.items()
+            if (most := handler.limits.concurrency) is not None
+        }
+        # Else `room` is enough to ask for no more.
+        self._can_stall = is_mixed or bool(self._paces)
+        # Kinds whose handlers are all busy: no more jobs of them are wanted.
+        self._stalled: set[str] = set()
+        self._asked: tuple[ReplyFuture[None], float] | None = None  # and when
+        self._is_silent = False  # whether the server did not answer that for long
+        self._is_over = False
+
+    @property
+    def room(self) -> int:
+        """How many jobs to have."""
+        return self._pace.room
+
+    def ask(self) -> None:
+        """Ask for jobs. Raises Unavailable."""
+        kinds = {
+            kind: handler.retry.max_attempts
+            for kind, handler in self._handlers.items()
+            if kind not in self._stalled
+        }
+        rooms = {kind: pace.room for kind, pace in self._paces.items() if kind in kinds}
+        room = 0 if self._is_over else self._pace.room
+        asks: Asks = kinds, room, self._settings.lease_ms, False, rooms, True
+        self._asked = (self._send(asks), self._monotonic())
+
+    def end(self) -> None:
+        """Ask for no more jobs. Raises Unavailable."""
+        self._is_over = True
+        self.ask()
+
+    def note(self, kind: str, seconds: float) -> None:
+        """Note how long a handler ran."""
+        self._pace.add(seconds)
+        if kind in self._paces:
+            self._paces[kind].add(seconds)
+
+    def look(self, running: list[HeldJob], now: float) -> bool:
+        """Ask for more jobs or fewer, if that is due; True if fewer.
+
+        `running`: the handlers that run at `now`; empty if that does not matter.
+        """
+        before = self._pace.room
+        changed = self._pace.look(_oldest(running, now))
+        for kind, pace in self._paces.items():
+            of_kind = [held for held in running if held.leased.kind == kind]
+            changed |= pace.look(_oldest(of_kind, now))
+        if changed and not self._is_over:
+            self.ask()
+        return changed and self._pace.room < before
+
+    def busy_kinds(self, running: list[HeldJob]) -> set[str]:
+        """Return the kinds for which no handler is free while some run."""
+        most = self._settings.concurrency
+        handlers = self._handlers
+        sorts = Counter(handlers[held.leased.kind].is_async for held in running)
+        kinds = Counter(held.leased.kind for held in running)
+        return {
+            kind
+            for kind, handler in handlers.items()
+            if sorts[handler.is_async] >= most
+            or kinds[kind] >= (handler.limits.concurrency or most)
+        }
+
+    def stall(self, busy: set[str], late: list[HeldJob]) -> None:
+        """Ask for no more of the `busy` kinds of which jobs had to be given back."""
+        self._set_stalled(busy & (self._stalled | {held.leased.kind for held in late}))
+
+    def go_on(self, running: Callable[[], list[HeldJob]]) -> None:
+        """Ask again for the kinds for which a handler is free by now."""
+        if self._stalled:
+            self._set_stalled(self._stalled & self.busy_kinds(running()))
+
+    def _set_stalled(self, stalled: set[str]) -> None:
+        if self._can_stall and stalled != self._stalled and not self._is_over:
+            self._stalled = stalled
+            self.ask()
+
+    def check_answer(self) -> None:
+        """Raise what the server refused the request for jobs with; log if it does not answer."""
+        if self._asked is None:
+            return
+        reply, since = self._asked
+        name, address = self._settings.name, self._settings.address
+        if reply.done():
+            if isinstance(reply.exception(), RequestAbandoned):
+                self.ask()
+                return
+            reply.result()
+            if self._is_silent:
+                log.warning("worker %r: the server at %s answers", name, address)
+            self._is_silent = False
+        elif not self._is_silent and self._monotonic() - since >= PATIENCE_S:
+            self._is_silent = True
+            log.warning("worker %r: no answer from a server at %s; waiting for one", name, address)
+
+
+def _oldest(running: list[HeldJob], now: float) -> float:
+    """Return for how long the oldest handler has been running."""
+    started = [held.started_at for held in running if held.started_at is not None]
+    return now - min(started) if started else 0.0

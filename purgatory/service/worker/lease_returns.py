@@ -1,0 +1,114 @@
+"""LeaseReturns: tells the server how leases end, again if the server could not write that.
+
+Any thread may call `send`; the rest is for the thread that steps the worker's loop.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from purgatory.service.errors import ServiceError, StoreFailed
+from purgatory.service.protocol import How, LeaseEnd
+from purgatory.service.worker.held_jobs import HeldJob, HeldJobs
+
+if TYPE_CHECKING:
+    from purgatory.service.client.futures import ReplyFuture
+    from purgatory.service.client.later_calls import JobCalls
+
+log: logging.Logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class WorkerCounts:
+    """What has become of jobs at a worker: done; failed; and lost, as the lease had ended."""
+
+    done: int = 0
+    failed: int = 0
+    lost: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def add(self, done: int = 0, failed: int = 0, lost: int = 0) -> None:
+        """Count some more."""
+        with self._lock:
+            self.done += done
+            self.failed += failed
+            self.lost += lost
+
+
+class LeaseReturns:
+    """The ends of the jobs of `held`, at the worker `name`; `on_all_answered` is called then."""
+
+    def __init__(
+        self,
+        name: str,
+        calls: "JobCalls",
+        held: HeldJobs,
+        counts: WorkerCounts,
+        on_all_answered: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._calls = calls
+        self._held = held
+        self._counts = counts
+        self._on_all_answered = on_all_answered
+        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # that the server could not write
+        self._unanswered: set[ReplyFuture[bool]] = set()
+
+    @property
+    def left(self) -> int:
+        """How many ends the server has not taken."""
+        return len(self._unanswered) + len(self._again)
+
+    def send_again(self) -> None:
+        """Send what the server could not write."""
+        again, self._again = self._again, []
+        for held, end in again:
+            self.send(held, end)
+
+    def give_back(self, jobs: list[HeldJob]) -> None:
+        """Have jobs leased to others: no attempt has ended."""
+        for held in reversed(jobs):  # each comes before those that wait
+            self.send(held, LeaseEnd(held.leased.number, held.token, How.RETURNED))
+
+    def send(self, held: HeldJob, end: LeaseEnd) -> None:
+        """Tell the server of an end."""
+        try:
+            reply = self._calls.finish(end)
+        except ServiceError as error:  # closed: the lease ends by itself
+            log.warning("worker %r: %s", self._name, error)
+            return
+        self._unanswered.add(reply)
+        reply.add_done_callback(partial(self._on_answer, held, end))
+
+    def _on_answer(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
+        self._on_ended(held, end, reply)
+        self._unanswered.discard(reply)
+        if not self.left:
+            self._on_all_answered()
+
+    def _on_ended(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
+        error = reply.exception()
+        if isinstance(error, StoreFailed):
+            self._again.append((held, end))
+            return
+        if error is None and not reply.result() and held.token != end.token:
+            end.token = held.token  # meanwhile it was leased to this worker again
+            self.send(held, end)
+            return
+        self._held.remove(held)
+        if error is not None:
+            log.warning("worker %r: job %r: %s", self._name, held.leased.op_id, error)
+        elif not reply.result():
+            self._on_refused(held, end)
+        elif end.how == How.DONE:
+            self._counts.add(done=1)
+        elif end.how == How.FAILED:
+            self._counts.add(failed=1)
+
+    def _on_refused(self, held: HeldJob, end: LeaseEnd) -> None:
+        if end.how != How.RETURNED:  # else nothing is lost
+            self._counts.add(lost=1)
+            log.warning("worker %r had lost its lease of job %r", self._name, held.leased.op_id)

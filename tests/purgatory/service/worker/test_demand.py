@@ -1,0 +1,101 @@
+"""Which jobs a worker asks for."""
+
+import pytest
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.protocol import LeasedJob
+from purgatory.service.worker.demand import Demand, WorkerSettings
+from purgatory.service.worker.handlers import HandlerLimits, Retry, make_handler
+from purgatory.service.worker.held_jobs import HeldJob
+
+
+async def run_async(_):
+    """Do nothing."""
+
+
+class Bench:
+    """A demand of four handlers at a time; kinds "slow" and "async" have limits of their own."""
+
+    def __init__(self):
+        retry = Retry(3, 1.0, 10.0)
+        handlers = {
+            "quick": make_handler(print, retry),
+            "slow": make_handler(print, retry, HandlerLimits(None, 1)),
+            "async": make_handler(run_async, retry, HandlerLimits(None, 99)),
+        }
+        self.now, self.asked = 100.0, []
+        settings = WorkerSettings("jobs", "tcp://server", 4, 60_000, 10.0)
+        self.demand = Demand(settings, handlers, self.send, lambda: self.now)
+        self.demand.ask()
+
+    def send(self, asks):
+        self.asked.append(asks)
+        reply = ReplyFuture()
+        reply.set_result(None)
+        return reply
+
+    def running(self, *kinds, seconds=0.0):
+        found = [HeldJob(LeasedJob(n, 1, "", kind, 1, 0, 0), 0.0) for n, kind in enumerate(kinds)]
+        for held in found:
+            held.started_at = self.now - seconds
+        return found
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_what_is_asked_first(bench):
+    """All kinds; a room of its own for each that has a limit, no larger than the worker's."""
+    kinds, room, lease_ms, detached, rooms, begins = bench.asked[-1]
+    assert (set(kinds), room, lease_ms) == ({"quick", "slow", "async"}, 8, 60_000)
+    assert (detached, rooms, begins) == (False, {"slow": 1, "async": 4}, True)
+
+
+def test_the_room_of_a_kind_follows_its_own_handlers(bench):
+    """Quick ones of another kind do not make the worker take slow ones ahead."""
+    for _ in range(500):
+        bench.demand.note("quick", 0.0001)
+    bench.now += 1
+    bench.demand.look([], bench.now)
+    _, room, _, _, rooms, _ = bench.asked[-1]
+    assert room > 100
+    assert rooms["slow"] == 1
+
+
+def test_busy_kinds(bench):
+    """Those whose handlers all run, by their own limit or by that of the worker."""
+    busy = bench.demand.busy_kinds
+    assert busy(bench.running("quick", "quick")) == set()
+    assert busy(bench.running("quick", "slow")) == {"slow"}
+    assert busy(bench.running("quick", "quick", "quick", "slow")) == {"quick", "slow"}
+    assert busy(bench.running(*["async"] * 4)) == {"async"}
+
+
+def test_kinds_of_which_jobs_were_given_back(bench):
+    """They are not asked for until a handler is free, and the others are."""
+    running = bench.running("slow", "quick")
+    busy = bench.demand.busy_kinds(running)
+    bench.demand.stall(busy, [])
+    assert len(bench.asked) == 1
+    bench.demand.stall(busy, bench.running("slow"))
+    kinds, _, _, _, rooms, _ = bench.asked[-1]
+    assert set(kinds) == {"quick", "async"}
+    assert set(rooms) == {"async"}
+    bench.demand.go_on(lambda: running)
+    assert len(bench.asked) == 2
+    bench.demand.go_on(lambda: running[1:])
+    assert set(bench.asked[-1][0]) == {"quick", "slow", "async"}
+
+
+def test_the_end(bench):
+    """No jobs any more, whatever changes."""
+    bench.demand.end()
+    assert bench.asked[-1][1] == 0
+    for _ in range(500):
+        bench.demand.note("quick", 0.0001)
+    bench.now += 1
+    bench.demand.look([], bench.now)
+    bench.demand.stall({"slow"}, bench.running("slow"))
+    assert len(bench.asked) == 2

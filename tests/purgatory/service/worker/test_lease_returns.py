@@ -1,0 +1,85 @@
+"""The ends of leases on their way to the server."""
+
+import pytest
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.errors import StoreFailed, Unavailable
+from purgatory.service.protocol import How, LeasedJob, LeaseEnd
+from purgatory.service.worker.held_jobs import HeldJobs
+from purgatory.service.worker.lease_returns import LeaseReturns, WorkerCounts
+
+
+class Bench:
+    """Some jobs, and their ends."""
+
+    def __init__(self):
+        self.ended, self.answered, self.counts = [], [], WorkerCounts()
+        self.held = HeldJobs(60.0, float)
+        self.ends = LeaseReturns(
+            "jobs", self, self.held, self.counts, lambda: self.answered.append(1)
+        )
+
+    def finish(self, end):
+        self.ended.append((end.number, end.token, How(end.how), reply := ReplyFuture()))
+        return reply
+
+    def job(self, number, token=1):
+        return self.held.add(LeasedJob(number, token, f"job {number}", "", 1, 0, 0))
+
+    def send(self, held, how):
+        self.ends.send(held, LeaseEnd(held.leased.number, held.token, how))
+        return self.ended[-1][3]
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_what_is_counted(bench, caplog):
+    """Done and failed ones; lost ones, with a warning, unless they were given back."""
+    for number, (how, answer) in enumerate(
+        [(How.DONE, True), (How.FAILED, True), (How.DONE, False), (How.RETURNED, False)]
+    ):
+        bench.send(bench.job(number), how).set_result(answer)
+    counts = bench.counts
+    assert (counts.done, counts.failed, counts.lost) == (1, 1, 1)
+    assert caplog.text.count("had lost its lease") == 1
+    assert len(bench.held) == bench.ends.left == 0
+
+
+def test_what_could_not_be_written(bench):
+    """It is sent again; until then there is something left."""
+    bench.send(bench.job(1), How.DONE).set_exception(StoreFailed("full"))
+    assert (bench.ends.left, bench.answered) == (1, [])
+    bench.ends.send_again()
+    bench.ended[-1][3].set_result(True)
+    assert (bench.ends.left, bench.answered, bench.counts.done) == (0, [1], 1)
+
+
+def test_a_job_that_was_leased_to_this_worker_again(bench):
+    """Its end is sent under the new lease."""
+    held = bench.job(1, token=5)
+    reply = bench.send(held, How.DONE)
+    bench.job(1, token=9)
+    reply.set_result(False)
+    assert [token for _, token, _, _ in bench.ended] == [5, 9]
+
+
+def test_jobs_that_are_given_back(bench):
+    """The last one first: each comes before those that wait at the server."""
+    bench.ends.give_back([bench.job(n) for n in range(3)])
+    assert [(number, how) for number, _, how, _ in bench.ended] == [
+        (number, How.RETURNED) for number in (2, 1, 0)
+    ]
+
+
+def test_a_client_that_is_closed(bench, monkeypatch):
+    """Nothing is raised: the lease ends by itself."""
+
+    def closed(_):
+        raise Unavailable("closed")
+
+    monkeypatch.setattr(bench, "finish", closed)
+    bench.ends.give_back([bench.job(1)])
+    assert bench.ends.left == 0
