@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import fields
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -63,6 +65,7 @@ class ServerCollector(Collector):
         name = "purgatory_server_refused_handshakes"
         yield CounterMetricFamily(name, text, self._refused_handshakes())
         yield from self._distributions()
+        yield from self._disk()
 
     def _distributions(self) -> Iterable[Metric]:
         activity, depths = self._server.activity, self._server.state.clients.depths()
@@ -75,6 +78,17 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("purgatory_server_clients", text, depths.clients)
         text = "Pending operations and unacknowledged outcomes of the client that has most"
         yield GaugeMetricFamily("purgatory_server_largest_client", text, depths.largest)
+
+    def _disk(self) -> Iterable[Metric]:
+        database = self._server.config.database
+        if database is None:
+            return
+        with suppress(OSError):  # the directory is gone: the server says so itself
+            usage = shutil.disk_usage(database.parent)
+            text = "Size of the file system of the data directory"
+            yield GaugeMetricFamily("purgatory_server_disk_bytes", text, usage.total)
+            text = "Bytes that are free there for the server's user"
+            yield GaugeMetricFamily("purgatory_server_disk_free_bytes", text, usage.free)
 
 
 class JournalCollector(Collector):
