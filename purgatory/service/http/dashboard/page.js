@@ -88,7 +88,7 @@ function show(state) {
   const seconds = performance.now() / 1000;
   const perSecond = rates(seconds, state);
   showName(state);
-  showHealth(state.health);
+  showHealth(state.health, showJobs(state.jobs));
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
   get("version").textContent = state.version;
   figures.pending.count(state.pending, `${whole(state.watched_keys)} watched keys`);
@@ -109,6 +109,44 @@ function show(state) {
   backlog.add(seconds, [state.mailbox.depth, state.executor_backlog]);
   showLateness(state.lateness);
   showOperations(state.operations);
+}
+
+// Jobs by kind, those in trouble first. Returns whether any is; the troubles are said above them.
+function showJobs(kinds) {
+  get("jobs").hidden = !kinds?.length;
+  const troubles = (kinds ?? []).flatMap(troublesOf);
+  get("troubles").hidden = !troubles.length;
+  if (troubles.join() !== [...get("troubles").children].map((node) => node.textContent).join()) {
+    get("troubles").replaceChildren(...troubles.map((text) => element("li", {}, text)));
+  }
+  if (!kinds?.length) return false;
+  const rank = (row) => [row.ready && !row.workers, row.dead > 0, row.oldest_ready_s].map(Number);
+  const sorted = [...kinds].sort((a, b) => {
+    const [one, other] = [rank(a), rank(b)];
+    const n = one.findIndex((value, k) => value !== other[k]);
+    return n < 0 ? 0 : other[n] - one[n];
+  });
+  get("jobs-table").tBodies[0].replaceChildren(...sorted.map(jobsRow));
+  return troubles.length > 0;
+}
+
+function troublesOf(row) {
+  const jobs = (count) => `${whole(count)} ${count === 1 ? "job" : "jobs"} of kind “${row.kind}”`;
+  const found = [];
+  if (row.ready && row.paused) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}: the kind is paused`);
+  else if (row.ready && !row.workers) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}, and no worker takes this kind`);
+  if (row.dead) found.push(`${jobs(row.dead)} ${row.dead === 1 ? "is" : "are"} dead`);
+  return found;
+}
+
+function jobsRow(row) {
+  const old = row.ready ? duration(Math.floor(row.oldest_ready_s) * 1000) : "–";
+  const cell = (text, alarm = false) => element("td", { "data-alarm": alarm }, text);
+  return element("tr", {}, element("th", { scope: "row" }, row.kind || "(no kind)"),
+    cell(whole(row.ready), row.ready > 0 && !row.workers), cell(old, row.ready > 0 && row.oldest_ready_s > 300),
+    cell(whole(row.running)), cell(whole(row.retrying)), cell(whole(row.dead), row.dead > 0),
+    cell(whole(row.scheduled)), cell(whole(row.done)), cell(whole(row.cancelled)),
+    cell(row.paused ? "paused" : whole(row.workers), row.ready > 0 && !row.workers));
 }
 
 // What is due next, and what failed last: if the server shows that here.
@@ -149,14 +187,15 @@ function showName(state) {
   document.title = `${trouble}${compact(state.pending)} pending · ${get("name").textContent}`;
 }
 
-// Is it well? `broken` and `not_ready` say why not; without a judgement nothing is shown.
-function showHealth(health) {
+// Is it well? `broken` and `not_ready` say why not; without a judgement nothing is shown. Nothing
+// is green while jobs are stuck.
+function showHealth(health, stuck) {
   const node = get("health");
   node.hidden = !health;
   if (!health) return;
   const trouble = health.broken || health.not_ready;
-  node.dataset.state = trouble ? "bad" : "good";
-  tell(node, trouble ? `${health.broken ? "Does not work" : "Not ready"}: ${trouble}` : "Ready: commits succeed, outcomes are told in time");
+  node.dataset.state = trouble ? "bad" : stuck ? "warning" : "good";
+  tell(node, trouble ? `${health.broken ? "Does not work" : "Not ready"}: ${trouble}` : stuck ? "Ready, but jobs need attention" : "Ready: commits succeed, outcomes are delivered on time");
 }
 
 // The server does not answer: what is shown is old.
@@ -182,12 +221,13 @@ function showNext({ levels, now_ms: now, pending: count }) {
     return ahead < 0 ? [] : [[(first + ahead) * tick - now, tick]];
   });
   if (!count || !starts.length) {
-    figures.next.show("–", -1, "nothing waits");
+    const held = Number(get("held").dataset.value);
+    figures.next.show("–", -1, held ? "nothing waits; events are held" : "nothing waits");
     return;
   }
   const [wait, tick] = starts.reduce((a, b) => (b[0] < a[0] ? b : a));
   const whole = Math.max(0, Math.round(wait));
-  figures.next.show(whole < 1000 ? "now" : `in ${duration(whole)}`, whole, `its slot is ${duration(tick)} long`);
+  figures.next.show(whole < 1000 ? "now" : `in ${duration(whole)}`, whole, `within ${duration(Math.max(1, tick))}`);
 }
 
 function showService(service, health) {
@@ -196,7 +236,7 @@ function showService(service, health) {
   figures.commits.count(service.commit_failures, `of ${compact(service.commits + service.commit_failures)}`, health?.failing_s > 0);
   if (health) {
     const late = Math.round(health.oldest_due_age_s * 1000);
-    figures.late.show(late < 1000 ? "nothing" : duration(late), late, "the oldest not told", late >= 5000);
+    figures.late.show(late < 1000 ? "nothing" : duration(late), late, "the oldest undelivered", late >= 5000);
   }
   figures.clients.count(service.connections, `${compact(service.messages)} messages`);
   figures.disk.show(bytes(service.store_bytes), service.store_bytes, `${compact(service.commits)} commits`);
@@ -280,7 +320,7 @@ async function ask() {
     const state = await fetched("state.json");
     if (!paused) {
       show(state);
-      status("live", "live");
+      status("live", "updating");
     }
   } catch (error) {
     recalled = false;

@@ -244,14 +244,14 @@ class TestFirstScreen:
         shown = {name: value(page, name) for name in ("refused", "commit-failures", "unread")}
         assert shown == {"refused": 12, "commit-failures": 3, "unread": 7}
         assert (value(page, "held"), value(page, "failed"), value(page, "pending")) == (2, 0, 0)
-        assert page.inner_text("#next-note") == "nothing waits"
+        assert page.inner_text("#next-note") == "nothing waits; events are held"
 
     def test_when_something_is_due_next(self, bench, still, visit):
         """The first slot that is not empty tells, and how long that is."""
         page = visit(still)
         wait_ms = bench.purgatory.timer.delay_to_next() * 1000
         assert abs(value(page, "next") - wait_ms) <= 20
-        assert "slot is" in page.inner_text("#next-note")
+        assert page.inner_text("#next-note").startswith("within ")
 
     def test_charts_are_on_it(self, idle, visit):
         """Those of outcomes and pending operations, whole."""
@@ -272,6 +272,8 @@ class TestFirstScreen:
         assert len(page.query_selector_all(".ring")) == 6
         assert len(page.query_selector_all(".ring[data-unused]")) == 5
         assert len(page.query_selector_all("#wheel-table tbody tr")) == 1
+        assert not page.is_visible("#idle")
+        page.click("#internals > summary")
         assert page.is_visible("#idle")
 
 
@@ -294,6 +296,62 @@ OPERATIONS = {
         | {"attempt": 0, "is_dead": False},
     ],
 }
+
+
+def kind(name, **counts):
+    """Return the row of a kind, as `read_jobs` makes it."""
+    states = ("scheduled", "ready", "running", "retrying", "dead", "done", "cancelled")
+    row = {"kind": name, **dict.fromkeys(states, 0)}
+    return row | {"oldest_ready_s": 0.0, "workers": 1, "paused": False} | counts
+
+
+JOBS = [
+    kind("report", scheduled=3, done=12),
+    kind("mail", dead=110, done=5000, running=4),
+    kind("mial", ready=2501, oldest_ready_s=7260.0, workers=0),
+    kind("sms", ready=1, paused=True, oldest_ready_s=5.0),
+]
+
+
+class TestJobs:
+    """What is stuck stands first."""
+
+    @pytest.fixture
+    def shown(self, bench):
+        found = []
+        well = HealthReport("", "", 0.0, 0.0, 0.0, -1.0)
+        with serve(bench.purgatory, jobs=lambda: found, health=lambda: well) as web:
+            yield web, found
+
+    @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    @pytest.mark.parametrize("color_scheme", ["light", "dark"])
+    def test_stuck_and_dead_jobs(self, shown, visit, viewport, color_scheme):
+        """They are said in words, on the first screen; the kinds in trouble are first."""
+        web, found = shown
+        found += JOBS
+        page = visit(web, viewport=viewport, color_scheme=color_scheme)
+        assert page.eval_on_selector_all("#troubles li", "all => all.map(n => n.textContent)") == [
+            "110 jobs of kind “mail” are dead",
+            "2,501 jobs of kind “mial” wait, and no worker takes this kind",
+            "1 job of kind “sms” waits: the kind is paused",
+        ]
+        assert page.get_attribute("#health", "data-state") == "warning"
+        box = page.query_selector("#troubles").bounding_box()
+        assert box["y"] + box["height"] <= viewport["height"]
+        rows = page.eval_on_selector_all(
+            "#jobs-table tbody tr", "all => all.map(row => [...row.cells].map(c => c.textContent))"
+        )
+        assert [row[0] for row in rows] == ["mial", "mail", "sms", "report"]
+        assert rows[0][1:3] == ["2,501", "2 hours"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+        assert page.evaluate(CONTRASTS) >= 4.5
+
+    def test_without_jobs(self, shown, visit):
+        """There is no table of them."""
+        page = visit(shown[0])
+        assert not page.is_visible("#jobs")
+        assert not page.is_visible("#troubles")
+        assert page.get_attribute("#health", "data-state") == "good"
 
 
 class TestOperations:
@@ -419,6 +477,7 @@ class TestLooks:
     def test_the_pointer_tells(self, still, visit):
         """A bar under the pointer shows a tooltip."""
         page = visit(still)
+        page.click("#internals > summary")
         chart = page.query_selector("#lateness-chart svg")
         chart.scroll_into_view_if_needed()
         box = chart.bounding_box()
