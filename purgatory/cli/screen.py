@@ -178,6 +178,15 @@ def blocks(values: Sequence[float] | deque[float]) -> str:
     return "".join(_BLOCKS[max(1, round(top * value / most))] for value in values)
 
 
+def figure_shown(name: str, figure: float) -> str:
+    """Return a figure of `ServerStats` for people, by the unit in its name."""
+    if name.endswith("_bytes"):
+        return bytes_shown(figure) if figure or name != "max_memory_bytes" else "any"
+    if name.endswith("_seconds"):
+        return duration_shown(figure) if figure >= 0 else "none"
+    return f"{figure:,.0f}"
+
+
 def duration_shown(seconds: float) -> str:
     """Return a duration in its largest unit: 0.4 s, 2.5 min, 3 h, 12 d."""
     for length, unit in _DURATIONS:

@@ -35,7 +35,12 @@ def _stats(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text(figures))
     else:
-        rows = {name.replace("_", " "): f"{figure:,.10g}" for name, figure in figures.items()}
+        screen = import_extra("purgatory.cli.screen", "service")
+        rows = {
+            name.removesuffix("_bytes").removesuffix("_seconds").replace("_", " "): shown
+            for name, figure in figures.items()
+            if (shown := screen.figure_shown(name, figure))
+        }
         print_facts([rows], right=True)
     return 0
 

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from purgatory.cli.screen import Top, blocks, bytes_shown
+from purgatory.cli.screen import Top, blocks, bytes_shown, figure_shown
 
 FIGURES = dict.fromkeys(
     ("pending", "unacknowledged", "connections", "messages", "submitted", "completed",
@@ -86,3 +86,18 @@ def test_blocks():
 def test_bytes(count, shown):
     """In the unit that a person would choose."""
     assert bytes_shown(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "figure", "shown"),
+    [
+        ("memory_bytes", 1263825715, "1.2 GiB"),
+        ("max_memory_bytes", 0, "any"),
+        ("uptime_seconds", 7200.0, "2 h"),
+        ("next_due_seconds", -1, "none"),
+        ("submitted", 1263825715, "1,263,825,715"),
+    ],
+)
+def test_figures_for_people(name, figure, shown):
+    """Units are those of the name; no figure is in powers of ten."""
+    assert figure_shown(name, figure) == shown
