@@ -19,7 +19,7 @@ from purgatory.service.http.metrics import (
     register_process_metrics,
 )
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import StatusReader, read_operations
+from purgatory.service.http.snapshot import StatusReader, read_jobs, read_operations
 from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.server.server import Server
 
@@ -72,6 +72,7 @@ class ServiceDaemon:
                     server.now_ms,
                     health=server.health,
                     operations=self._shown_operations(),
+                    jobs=partial(read_jobs, server),
                     address=server.address,
                 ),
                 registry=server.registry,

@@ -19,7 +19,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from purgatory.service.job_messages import JOB_STATES
 from purgatory.service.protocol import VERSION
+from purgatory.service.server.jobs.kind_figures import kind_figures
 from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME, PURGATORY
 from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
 from purgatory.version import package_version
@@ -65,6 +67,7 @@ class ServerCollector(Collector):
         name = "purgatory_server_refused_handshakes"
         yield CounterMetricFamily(name, text, self._refused_handshakes())
         yield from self._distributions()
+        yield from self._jobs()
         yield from self._disk()
 
     def _distributions(self) -> Iterable[Metric]:
@@ -78,6 +81,20 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("purgatory_server_clients", text, depths.clients)
         text = "Pending operations and unacknowledged outcomes of the client that has most"
         yield GaugeMetricFamily("purgatory_server_largest_client", text, depths.largest)
+
+    def _jobs(self) -> Iterable[Metric]:
+        """Yield the jobs of each kind; the kinds are bounded, see `kind_figures`."""
+        jobs = GaugeMetricFamily("purgatory_jobs", "Jobs by state", labels=["kind", "state"])
+        text = "Seconds that the oldest ready job has waited"
+        oldest = GaugeMetricFamily("purgatory_jobs_oldest_ready_seconds", text, labels=["kind"])
+        text = "Connections of workers that take the kind"
+        workers = GaugeMetricFamily("purgatory_jobs_workers", text, labels=["kind"])
+        for each in kind_figures(self._server.state, self._server.now_ms()):
+            for state, count in zip(JOB_STATES, each.counts, strict=True):
+                jobs.add_metric((each.kind, state), count)
+            oldest.add_metric((each.kind,), each.oldest_ready_s)
+            workers.add_metric((each.kind,), each.workers)
+        yield from (jobs, oldest, workers)
 
     def _disk(self) -> Iterable[Metric]:
         database = self._server.config.database

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatory.service.job_messages import JOB_STATES
+from purgatory.service.server.jobs.kind_figures import kind_figures
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.version import package_version
 from timingwheel import monotonic_ms
@@ -153,3 +155,16 @@ def read_operations(server: Server) -> dict[str, Any]:
         ],
         "failures": [failure._asdict() for failure in server.state.failures.latest()],
     }
+
+
+def read_jobs(server: Server) -> list[dict[str, Any]]:
+    """Return a row for each kind of jobs, see `kind_figures`, as values for JSON."""
+    return [
+        {
+            "kind": each.kind,
+            **dict(zip(JOB_STATES, each.counts, strict=True)),
+            "oldest_ready_s": each.oldest_ready_s,
+            "workers": each.workers,
+        }
+        for each in kind_figures(server.state, server.now_ms())
+    ]

@@ -163,8 +163,9 @@ class TestPrometheus:
             for name, _ in METRIC.findall(rule["expr"]):
                 assert prometheus.wait_for(name)
         groups = prometheus.ask("rules")["groups"]
-        health = {rule["name"]: rule["lastError"] if "lastError" in rule else "" for group in groups
-                  for rule in group["rules"]}  # fmt: skip
+        health = {
+            rule["name"]: rule.get("lastError", "") for group in groups for rule in group["rules"]
+        }
         assert health == {rule["alert"]: "" for rule in ALERTS}
 
     def test_a_kind_without_a_worker(self, prometheus):

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.cli import entry_point as cli
-from purgatory.service import Config
+from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 
 DEPLOY = Path(__file__).parents[3] / "docs" / "deploy"
@@ -27,7 +27,8 @@ def shown(tmp_path_factory):
     """Sample name -> labels, of all that a server shows."""
     directory = tmp_path_factory.mktemp("data")
     config = Config(data_dir=directory, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
-    with ServiceDaemon(config) as service:
+    with ServiceDaemon(config) as service, Client(service.server.address) as client:
+        client.schedule(60, kind="mail")
         text = generate_latest(service.server.registry).decode()
     found = {}
     for family in text_string_to_metric_families(text):

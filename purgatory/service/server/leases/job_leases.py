@@ -83,6 +83,10 @@ class JobLeases:
         leased, dead = self._leased, self._dead
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
+    def groups(self) -> list[JobGroup]:
+        """Return the groups of this moment; any thread."""
+        return list(self._groups.values())
+
     def _group(self, name: str) -> JobGroup:
         group = self._groups.get(name)
         if group is None:

@@ -5,6 +5,7 @@ been ready for AGED_MS is taken as if its priority were the highest, so that non
 the store thread alone.
 """
 
+import contextlib
 from collections import deque
 from typing import Final
 
@@ -73,6 +74,19 @@ class ReadyJobs:
                 return job
             self._stale -= 1
         return None
+
+    def oldest_ms(self) -> int | None:
+        """Return since when the oldest job at the head of a level is ready; None without.
+
+        Jobs that were withdrawn and are still at the head may hide others. Any thread.
+        """
+        found: int | None = None
+        for level in list(self._levels.values()):
+            with contextlib.suppress(IndexError):  # the store thread has taken it
+                job = level[0]
+                if job.is_waiting and (found is None or job.ready_ms < found):
+                    found = job.ready_ms
+        return found
 
     def _next_level(self, now_ms: int) -> int:
         """Return the priority whose first job is next; there is one."""

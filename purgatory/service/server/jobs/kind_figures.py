@@ -1,0 +1,83 @@
+"""The figures of jobs by kind, for metrics and the page. Any thread may read them.
+
+The store thread goes on meanwhile: each step here looks at one value or copies one dict.
+"""
+
+from collections.abc import Iterable
+from heapq import nlargest
+from typing import Final, NamedTuple
+
+from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.state import ServerState
+
+#: Kinds with figures of their own: those with most jobs. The rest is OTHER.
+MOST_KINDS: Final = 100
+OTHER: Final = "other"
+
+
+class KindFigures(NamedTuple):
+    """The jobs of a kind: `counts` by state, in the order of JOB_STATES.
+
+    `oldest_ready_s`: for how many seconds the oldest ready job has waited; 0 if none is ready.
+    `workers`: connections that take the kind.
+    """
+
+    kind: str
+    counts: tuple[int, ...]
+    oldest_ready_s: float
+    workers: int
+
+
+def kind_figures(state: ServerState, now_ms: int) -> list[KindFigures]:
+    """Return the figures of the busiest kinds, and of all others together."""
+    counts = {kind: tuple(some) for kind, some in list(state.jobs.counts.items())}
+    since_ms, workers = _oldest_ready(state.leases), _workers(state.leases)
+    found = [
+        KindFigures(
+            kind,
+            some,
+            max(0, now_ms - since_ms.get(kind, now_ms)) / 1000,
+            workers.get(kind, 0),
+        )
+        for kind, some in counts.items()
+    ]
+    if len(found) <= MOST_KINDS:
+        return found
+    busiest = nlargest(MOST_KINDS, found, key=_length)
+    named = {each.kind for each in busiest}
+    return [*busiest, _together(each for each in found if each.kind not in named)]
+
+
+def _together(kinds: Iterable[KindFigures]) -> KindFigures:
+    """Return the sum of some kinds, with the oldest job of all."""
+    all_counts, oldest_s, workers = [], 0.0, 0
+    for each in kinds:
+        all_counts.append(each.counts)
+        oldest_s = max(oldest_s, each.oldest_ready_s)
+        workers += each.workers
+    return KindFigures(OTHER, tuple(map(sum, zip(*all_counts, strict=True))), oldest_s, workers)
+
+
+def _oldest_ready(leases: JobLeases) -> dict[str, int]:
+    """Return, by kind, since when the job has been ready that has waited longest."""
+    found: dict[str, int] = {}
+    for group in leases.groups():
+        for kind, ready in list(group.ready.items()):
+            oldest_ms = ready.oldest_ms()
+            if oldest_ms is not None:
+                found[kind] = min(oldest_ms, found.get(kind, oldest_ms))
+    return found
+
+
+def _workers(leases: JobLeases) -> dict[str, int]:
+    """Return, by kind, how many connections take it."""
+    found: dict[str, int] = {}
+    for group in leases.groups():
+        for worker in list(group.workers.values()):
+            for kind in list(worker.kinds):
+                found[kind] = found.get(kind, 0) + 1
+    return found
+
+
+def _length(figures: KindFigures) -> int:
+    return sum(figures.counts)
