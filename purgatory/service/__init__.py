@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from purgatory.service.client.futures import ServiceFuture, SubmissionReceipt
     from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
     from purgatory.service.client.jobs.job_handle import JobHandle
+    from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
+    from purgatory.service.client.repeats.repeat_handle import RepeatHandle
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncJobHandle",
+    "AsyncRepeatHandle",
     "AsyncServiceFuture",
     "Client",
     "Config",
@@ -89,6 +92,7 @@ __all__ = [
     "OperationStatus",
     "OutcomeMessage",
     "Refused",
+    "RepeatHandle",
     "RequestAbandoned",
     "RequestFailed",
     "RequestTimeout",
@@ -125,6 +129,8 @@ _LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
     "client.jobs.async_job_handle": ("AsyncJobHandle",),
     "client.jobs.job_handle": ("JobHandle",),
+    "client.repeats.async_repeat_handle": ("AsyncRepeatHandle",),
+    "client.repeats.repeat_handle": ("RepeatHandle",),
     "client.futures": ("ServiceFuture", "SubmissionReceipt"),
     "client.client": ("Client",),
     "config": ("Config",),

@@ -9,7 +9,7 @@ import concurrent.futures
 import contextlib
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -24,8 +24,9 @@ from purgatory.service.client.jobs.job_result import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.job_messages import JobStatus
+from purgatory.service.job_messages import JobStatus, RepeatCursor
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 from timingwheel.lowlevel import to_ms
 
@@ -126,6 +127,25 @@ class AsyncClient:
     resume = awaited(LaterCalls.resume_later)
     limit = awaited(LaterCalls.limit_later)
     limits = awaited(LaterCalls.limits_later)
+    change_repeat = awaited(LaterCalls.change_repeat_later)
+    repeats_page = awaited(LaterCalls.repeats_page_later)
+
+    @_like(Client.repeat)
+    async def repeat(self, *name: Any, **options: Any) -> AsyncRepeatHandle:
+        """Like `Client.repeat`; returns an AsyncRepeatHandle."""
+        state = await self.result_of(self._client.repeat_later(*name, **options))
+        return AsyncRepeatHandle(self, state)
+
+    async def repeats(self) -> Sequence[AsyncRepeatHandle]:
+        """Like `Client.repeats`."""
+        found: Sequence[AsyncRepeatHandle] = ()
+        cursor: RepeatCursor | None = None
+        while True:
+            page = await self.repeats_page(client=self.name, cursor=cursor, limit=PAGE)
+            found = [*found, *(AsyncRepeatHandle(self, state) for state in page.repeats)]
+            cursor = page.after
+            if cursor is None:
+                return found
 
     @_like(Client.schedule)
     async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:

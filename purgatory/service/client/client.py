@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -27,10 +27,11 @@ from purgatory.service.client.jobs.later_job_calls import JobName, check_filters
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.patience import Patience
+from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
-from purgatory.service.job_messages import JobPage, JobStatus
+from purgatory.service.job_messages import JobPage, JobStatus, RepeatCursor, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OperationStatus, Submit
 from timingwheel.lowlevel import plain_number, to_ms
@@ -73,6 +74,18 @@ def summed(
         return sum(client._wait(call(client, some)) for some in in_messages(numbers))
 
     return described_by(call, wait)
+
+
+def with_handle(
+    call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[RepeatState]],
+) -> "Callable[Concatenate[Client, _P], RepeatHandle]":
+    """Make the verb that waits for a repeat, and returns its handle."""
+
+    def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> RepeatHandle:
+        client._refuse_in_callback()
+        return RepeatHandle(client, client._wait(call(client, *arguments, **options)))
+
+    return described_by(call, wait, RepeatHandle)
 
 
 class Client(LaterCalls):
@@ -211,6 +224,20 @@ class Client(LaterCalls):
     resume = answered(LaterCalls.resume_later)
     limit = answered(LaterCalls.limit_later)
     limits = answered(LaterCalls.limits_later)
+    repeat = with_handle(LaterCalls.repeat_later)
+    change_repeat = answered(LaterCalls.change_repeat_later)
+    repeats_page = answered(LaterCalls.repeats_page_later)
+
+    def repeats(self) -> Sequence[RepeatHandle]:
+        """Return the repeats of this client's name, in order of their names."""
+        found: Sequence[RepeatHandle] = ()
+        cursor: RepeatCursor | None = None
+        while True:
+            page = self.repeats_page(client=self.name, cursor=cursor, limit=PAGE)
+            found = [*found, *(RepeatHandle(self, state) for state in page.repeats)]
+            cursor = page.after
+            if cursor is None:
+                return found
 
     def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of a job, by its id; return the value of its handler.

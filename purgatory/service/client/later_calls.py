@@ -27,6 +27,7 @@ from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
 from purgatory.service.client.patience import Patience
+from purgatory.service.client.repeats.later_repeat_calls import LaterRepeatCalls
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.client.worker_link import WorkerLink
@@ -65,7 +66,7 @@ from timingwheel.lowlevel import to_ms
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class LaterCalls(LaterJobCalls):
+class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     """The calls of a client, to be sent by its I/O thread.
 
     Docstrings say what the answer is, which the future of a `..._later` call gets. All of them
@@ -284,11 +285,14 @@ class JobCalls:
         return self._call(Finish, end)
 
 
-def described_by(call: Callable[..., ReplyFuture[Any]], made: _F) -> _F:
-    """Give what was made of a `..._later` call its name, docstring and signature."""
+def described_by(call: Callable[..., ReplyFuture[Any]], made: _F, returns: Any = None) -> _F:
+    """Give what was made of a `..._later` call its name, docstring and signature.
+
+    `returns`: what it returns, if that is not the answer of the call.
+    """
     functools.update_wrapper(made, call)
     made.__name__ = made.__qualname__ = call.__name__.removesuffix("_later")
     signature = inspect.signature(call)
     (answer,) = get_args(signature.return_annotation)
-    made.__signature__ = signature.replace(return_annotation=answer)  # type: ignore[attr-defined]
+    made.__signature__ = signature.replace(return_annotation=returns or answer)  # type: ignore[attr-defined]
     return made

@@ -27,13 +27,14 @@ class TestIntervals:
         assert server.state_of().last_ms == START_MS + 30 * SECOND
 
     def test_a_run_is_an_ordinary_job(self, server):
-        """With the kind, the payload, and an id that tells name and time."""
+        """With the kind, the payload, the name as a tag, and an id that tells name and time."""
         server.work("mail")
         server.repeat("nightly", every_ms=1500, kind="mail", payload={"to": "ada"})
         server.sleep(1501)
         [leased] = server.begun
         assert leased.op_id == "nightly@2001-09-09T01:46:41.500Z"
         assert (leased.kind, leased.attempt, unpack(leased.payload)) == ("mail", 1, {"to": "ada"})
+        assert server.state.known[leased.op_id].job.tags == ("nightly",)
         assert server.finish(leased) == [True]
 
     def test_jobs_of_the_clients_name(self, server):

@@ -1,0 +1,132 @@
+"""LaterRepeatCalls: the calls about repeats that return the future of their answer at once.
+
+As `LaterCalls` declares those about operations. Any thread may make a call.
+"""
+
+from typing import Any, Final
+
+from purgatory.cron.expression import CronExpression
+from purgatory.service.client.arguments import (
+    Duration,
+    checked_number,
+    checked_text,
+    duration_ms,
+)
+from purgatory.service.client.call_sender import CallSender, packed_value
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.job_messages import (
+    CHANGES,
+    MISSED,
+    OVERLAPS,
+    ChangeRepeat,
+    ReadRepeats,
+    Repeat,
+    RepeatChanged,
+    RepeatCursor,
+    Repeats,
+    RepeatState,
+    SetRepeat,
+)
+
+#: The name of the times that intervals have no zone for.
+_UTC: Final = "UTC"
+
+
+class LaterRepeatCalls(CallSender):
+    """The calls about repeats; docstrings say what the answer is, as those of `LaterCalls` do."""
+
+    def repeat_later(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str = _UTC,
+        kind: str = "",
+        payload: Any = None,
+        overlap: str = "skip",
+        missed: str = "one",
+        jitter: Duration = 0.0,
+    ) -> ReplyFuture[RepeatState]:
+        """Have the server schedule jobs by the calendar or at intervals; answers with the repeat.
+
+        `cron`: minute, hour, day, month and weekday in the time zone `tz`, as "30 2 * * MON-FRI";
+        or `every`: an interval in seconds, as a timedelta or as a text like "15m". One of the two
+        is required. Each time, a worker of this client's name gets a job with `kind` and `payload`;
+        the tag of the job is `name`. The first run of `every` is one interval from now.
+
+        `name` is one repeat of this client's name: another call replaces its settings, and keeps
+        its rhythm if `cron` and `tz`, or `every`, are the same. So each process may declare it.
+
+        `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
+        `missed`: which times run that passed while no server ran, or while the repeat was paused:
+        "one" run for all of them, "none", or "all" in turn. `jitter`: each run is later by a part
+        of it, another one for each time. Raises ValueError for a bad `cron` or `tz`.
+        """
+        if (cron is None) == (every is None):
+            raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
+        expression = None if cron is None else CronExpression(cron, tz)
+        repeat = Repeat(
+            _checked_name(name),
+            cron=None if cron is None else checked_text(cron, "cron"),
+            every_ms=None if every is None else _interval_ms(every),
+            tz=_UTC if expression is None else checked_text(tz, "tz"),
+            kind=checked_text(kind, "kind"),
+            payload=packed_value(payload),  # no trace lasts as long as a repeat
+            overlap=_checked_choice("overlap", overlap, OVERLAPS),
+            missed=_checked_choice("missed", missed, MISSED),
+            jitter_ms=duration_ms(jitter, "jitter"),
+        )
+        return self._call(SetRepeat, (repeat,))
+
+    def change_repeat_later(
+        self, name: str, change: str, *, client: str | None = None
+    ) -> ReplyFuture[RepeatChanged]:
+        """Pause, resume, delete or run a repeat; answers whether that was done.
+
+        `change` is one of these words. `client`: whose repeat; None: this client's. Not done: there
+        is none of that name; or it was to run, and its last run has not ended. `state` of the
+        answer is the repeat then, None if there is none.
+        """
+        change = _checked_choice("change", change, CHANGES)
+        owner = None if client is None else checked_text(client, "client")
+        return self._call(ChangeRepeat, (_checked_name(name), change, owner))
+
+    def repeats_page_later(
+        self,
+        *,
+        client: str | None = None,
+        name: str | None = None,
+        cursor: RepeatCursor | None = None,
+        limit: int = 100,
+    ) -> ReplyFuture[Repeats]:
+        """Read a page of the repeats of all clients that this one may see, by client and name.
+
+        `client` and `name` select some. `cursor`: the `after` of the page before.
+        """
+        texts = [
+            text and checked_text(text, what) for what, text in (("client", client), ("name", name))
+        ]
+        after = None
+        if cursor is not None:
+            after = tuple(checked_text(text, "cursor") for text in cursor)
+        return self._call(ReadRepeats, (after, checked_number(limit, "limit", 1), *texts))
+
+
+def _checked_name(name: str) -> str:
+    if checked_text(name, "name") == "":
+        raise ValueError("name is empty; expected a text")
+    return checked_text(name, "name")
+
+
+def _checked_choice(what: str, value: str, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise ValueError(f"{what} is {value!r}; expected one of {', '.join(choices)}")
+    return checked_text(value, what)
+
+
+def _interval_ms(every: Duration) -> int:
+    every_ms = duration_ms(every, "every")
+    if every_ms == 0:
+        raise ValueError(f"every is {every!r}; expected an interval above 0")
+    return every_ms
