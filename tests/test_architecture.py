@@ -64,6 +64,7 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
+                "purgatory.service.forked_child "
                 "purgatory.service.protocol purgatory.service.job_messages purgatory.service.verbs "
                 "purgatory.service.encoding "
                 "purgatory.service.errors"

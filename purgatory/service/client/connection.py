@@ -21,6 +21,7 @@ from purgatory.service import encoding
 from purgatory.service.client.calls import Call, RequestType
 from purgatory.service.client.session import Session
 from purgatory.service.encoding import encode
+from purgatory.service.forked_child import OPEN
 from purgatory.service.platform import REAL_PLATFORM, Doorbell, Platform
 from purgatory.service.protocol import VERSION, Bye
 
@@ -36,7 +37,8 @@ _NOBLOCK: Final = int(zmq.NOBLOCK)
 _EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
 _MONITORED_EVENTS: Final = (
-    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    zmq.EVENT_CONNECTED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_DISCONNECTED
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -98,6 +100,7 @@ class ServerConnection:
         self._sent = False  # whether frames were sent since the socket's events were read
         #: Of the socket, and of its monitor.
         self.descriptors: tuple[int, int] = (-1, -1)
+        self._connected = -1  # the connection's own descriptor
         # Whether there may be frames, or events, that the descriptor does not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
@@ -128,6 +131,7 @@ class ServerConnection:
         self.frames_pending = self.monitor_pending = True
 
     def _disconnect(self, lost: bool) -> None:
+        OPEN.remove(self._connected)
         self._session.on_disconnected(lost)
         for descriptor in self.descriptors:
             self._doorbell.unregister(descriptor)
@@ -148,6 +152,7 @@ class ServerConnection:
             self._socket.disable_monitor()
             self._monitor.close(0)
             self._socket.close()
+            OPEN.remove(self._connected)
         self._context.term()
 
     @property
@@ -206,8 +211,12 @@ class ServerConnection:
         """Handle the events of the connection."""
         self.monitor_pending = False
         while self.reconnect_at is None and self._monitor.poll(0):
-            event = recv_monitor_message(self._monitor)["event"]
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            message = recv_monitor_message(self._monitor)
+            event = message["event"]
+            if event == zmq.EVENT_CONNECTED:
+                self._connected = message["value"]
+                OPEN.add(self._connected, self._address)
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.error = ""
                 self._send(self._session.on_connected())
             elif event == zmq.EVENT_DISCONNECTED:

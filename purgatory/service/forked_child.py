@@ -1,0 +1,70 @@
+"""What a forked child closes: the connections of its parent's clients.
+
+A child has copies of the parent's descriptors. While it lives, a connection stays open though the
+parent was killed, so the server would wait for the leases of a worker whose handler has forked.
+ZeroMQ's sockets are of no use to the child. `OPEN` is used by the I/O threads; `close_all` by the
+child's only thread.
+"""
+
+import contextlib
+import os
+import socket
+from typing import Any, Final
+
+# The two ends of a connection: no other one of the process has the same.
+_Ends = tuple[Any, Any]
+
+
+class OpenConnections:
+    """The connections of all clients of this process, by descriptor.
+
+    ZeroMQ closes a descriptor before the client knows, and another file may get its number. So the
+    ends of a connection are kept, and the child closes what still has them.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[int, _Ends] = {}
+
+    def add(self, descriptor: int, address: str) -> None:
+        """Note a connection to a server's address; nothing happens if it has ended by now."""
+        ends = _ends_of(descriptor)
+        if ends is not None and _is_of(ends[1], address):
+            self._ends[descriptor] = ends
+
+    def remove(self, descriptor: int) -> None:
+        """Forget a connection. Idempotent."""
+        self._ends.pop(descriptor, None)
+
+    def close_all(self) -> None:
+        """Close the connections, in the child."""
+        known, self._ends = self._ends, {}
+        for descriptor, ends in known.items():
+            if _ends_of(descriptor) == ends:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+
+
+def _is_of(peer: Any, address: str) -> bool:
+    """Tell whether a socket's peer is of a ZeroMQ address, by its port or its path."""
+    if isinstance(peer, tuple):
+        return address.startswith("tcp://") and address.endswith(f":{peer[1]}")
+    return bool(peer) and address == f"ipc://{peer}"
+
+
+def _ends_of(descriptor: int) -> _Ends | None:
+    """Return the addresses of a connected socket; None if the descriptor is none."""
+    try:
+        found = socket.socket(fileno=descriptor)
+    except OSError:
+        return None
+    try:
+        return found.getsockname(), found.getpeername()
+    except OSError:
+        return None
+    finally:
+        found.detach()
+
+
+OPEN: Final = OpenConnections()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OPEN.close_all)
