@@ -165,8 +165,10 @@ def _load_operations(
             memory.check(state.memory_bytes)
         outcome = outcomes.pop(row.number, None)
         is_dropped = outcome is not None and _is_dropped(stored.get(outcome.seq))
-        if row.op_id in state.known and not is_dropped:
-            raise ValueError(f"operation {row.op_id!r} is there twice")
+        if not is_dropped:
+            _replace(state, row)
+        if row.options is not None and row.options.unique_ms > 0:
+            state.remembered.reserved += 1
         client = state.clients.record(sys.intern(row.client))
         client.count += 1
         if outcome is None:
@@ -189,6 +191,17 @@ def _load_operations(
                 state.retention.add(record)
     load_jobs(state, stored, jobs)
     memory.check(state.memory_bytes)
+
+
+def _replace(state: ServerState, row: StoredOperation) -> None:
+    """Note that the id of what has ended is in use again; else an id may be there only once."""
+    before = state.known.get(row.op_id)
+    if before is None:
+        return
+    if not isinstance(before, OutcomeRecord) or before.unique_ms < 0:
+        raise ValueError(f"operation {row.op_id!r} is there twice")
+    # Its client has acknowledged the outcome: the id was free.
+    state.retention.acknowledge(before.client, [before.seq], before.ended_ms)
 
 
 def _is_dropped(job: StoredJob | None) -> bool:
@@ -289,7 +302,10 @@ def _outcome_record(
         kind = sys.intern(row.kind)
         job = JobRecord(row.number, row.op_id, client.name, kind, row.deadline_ms, row.options)
         job.keys = row.keys
-    return OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, job)
+    record = OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, job)
+    if row.options is not None:
+        record.unique_ms = row.options.unique_ms
+    return record
 
 
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:

@@ -25,6 +25,8 @@ from purgatory.service.job_messages import (
     TakeLease,
 )
 from purgatory.service.protocol import (
+    DEFAULT,
+    MADE_UP,
     Acknowledge,
     Acknowledged,
     Cancel,
@@ -63,6 +65,7 @@ from purgatory.service.server.memory import (
 from purgatory.service.server.named_leases.lease_requests import NamedLeaseRequests
 from purgatory.service.server.reads.outcome_frames import outcome_pushes
 from purgatory.service.server.reads.pending_reads import PendingReads
+from purgatory.service.server.reads.remembered_answers import RememberedReader
 from purgatory.service.server.reads.status_answers import state_of
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
@@ -101,6 +104,7 @@ class RequestHandler:
         self._server = server
         self._store = store
         self._job_requests = JobRequests(state.leases, validator)
+        self._remembered = RememberedReader(state, store)
         self._job_frames = JobFrames(state.leases, store)
         #: What only reads, and waits for its answer.
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
@@ -340,6 +344,8 @@ class RequestHandler:
             fields = astuple(submission)
             values: SubmissionValues = fields[:6]
             before = all_known.get(values[0])
+            if fields[6] is not None or before is not None:
+                before = self._in_period(before, values[0], fields[6], transaction.now_ms)
             # By name: a client that was idle has a new record now.
             if before is not None and before.client.name == client.name:
                 _add_known(index, before, known, outcomes)
@@ -347,8 +353,8 @@ class RequestHandler:
             options: Options | None = None
             refusal = self._validator.check_submission(submission, values, client, total, before)
             if refusal is None and fields[6] is not None:
-                values, options = _with_options(values, fields[6], transaction.now_ms)
-                refusal = self._validator.check_options(values, options)
+                values, options = self._with_options(values, fields[6], transaction.now_ms)
+                refusal = self._check_options(values, options)
             if refusal is None:
                 size = operation_bytes(values[0], values[4], values[1])
                 life = 0 if values[3] else job_bytes(() if options is None else options.tags)
@@ -363,6 +369,41 @@ class RequestHandler:
         if outcomes:
             transaction.repeated_outcomes.append((command, outcomes))
         return Submitted(request.seq, refused, known)
+
+    def _in_period(
+        self,
+        known: PendingOperation | OutcomeRecord | None,
+        op_id: str,
+        said: SubmissionOptions | None,
+        now_ms: int,
+    ) -> PendingOperation | OutcomeRecord | None:
+        """Return what has the id of a submission; None: the id is free.
+
+        `known`: what the state has under that id. Raises StoreError.
+        """
+        if isinstance(known, OutcomeRecord) and known.is_over(now_ms):
+            return None
+        if known is None and said is not None and said.unique_ms != MADE_UP:
+            return self._remembered.find(op_id)
+        return known
+
+    def _with_options(
+        self, values: SubmissionValues, said: SubmissionOptions, now_ms: int
+    ) -> tuple[SubmissionValues, Options]:
+        """Return the values of a submission, with the timeout that `due_ms` says; and options."""
+        op_id, keys, timeout_ms, need, kind, payload = values
+        if said.due_ms is not None and need == 0:
+            timeout_ms = max(0, said.due_ms - now_ms)
+        unique_ms = said.unique_ms
+        if unique_ms == DEFAULT:
+            unique_ms = self._state.remembered.remember_ms
+        tags = tuple(dict.fromkeys(said.tags))
+        options = Options(unique_ms, tags, said.priority, said.start_within_ms)
+        return (op_id, keys, timeout_ms, need, kind, payload), options
+
+    def _check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
+        refusal = self._validator.check_options(values, options)
+        return self._state.remembered.refusal(options.unique_ms) if refusal is None else refusal
 
     def refuse(self, transaction: Transaction, command: ClientRequest, refusal: Refused) -> None:
         """Answer that a request was not done."""
@@ -412,6 +453,7 @@ class RequestHandler:
         outcomes: list[OutcomeRecord] = []
         for index, submission in enumerate(request.operations):
             entry = self._state.known.get(submission.op_id)
+            entry = self._in_period(entry, submission.op_id, submission.options, transaction.now_ms)
             if entry is None or entry.client.name != command.client:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
                 continue
@@ -430,18 +472,6 @@ def _encoded(replies: list[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:
     return [(route, encode(reply)) for route, reply in replies]
 
 
-def _with_options(
-    values: SubmissionValues, said: SubmissionOptions, now_ms: int
-) -> tuple[SubmissionValues, Options]:
-    """Return the values of a submission, with the timeout that `due_ms` says; and the options."""
-    op_id, keys, timeout_ms, need, kind, payload = values
-    if said.due_ms is not None and need == 0:
-        timeout_ms = max(0, said.due_ms - now_ms)
-    tags = tuple(dict.fromkeys(said.tags))
-    options = Options(said.unique_ms, tags, said.priority, said.start_within_ms)
-    return (op_id, keys, timeout_ms, need, kind, payload), options
-
-
 def _add_known(
     index: int,
     entry: PendingOperation | OutcomeRecord,
@@ -450,5 +480,5 @@ def _add_known(
 ) -> None:
     """Add the state of a known operation of a submit, and its outcome if it has ended."""
     known.append(Known(index, state_of(entry)))
-    if isinstance(entry, OutcomeRecord) and entry.job is None:
+    if isinstance(entry, OutcomeRecord) and not entry.is_job:
         outcomes.append(entry)

@@ -20,6 +20,7 @@ from purgatory.service.errors import (
 )
 from purgatory.service.job_messages import PRIORITIES
 from purgatory.service.protocol import (
+    MADE_UP,
     Completion,
     KeyFailure,
     Limits,
@@ -113,6 +114,8 @@ class RequestValidator:
                 raise Malformed(f"priority is {options.priority}; expected -10 to 10")
             if within_ms is not None:
                 self.check_timeout(within_ms, "start_within_ms")
+            if options.unique_ms != MADE_UP:
+                self.check_timeout(options.unique_ms, "unique_ms")
             self.check_tags(options.tags)
         except Refused as refusal:
             return refusal

@@ -9,7 +9,7 @@ were not answered are dropped. Used by the store thread alone.
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from purgatory.service.encoding import encode
@@ -39,12 +39,19 @@ from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.jobs.job_answers import JobAnswers
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.reads.outcome_frames import MAX_OUTCOMES_PER_FRAME, first_outcomes
+from purgatory.service.server.reads.remembered_answers import (
+    RememberedOutcome,
+    RememberedReader,
+)
 from purgatory.service.server.reads.status_answers import answer_list, answer_query
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.store import Store
 
 log: logging.Logger = logging.getLogger(__name__)
+
+#: Remembered outcomes in a frame, at most; each may have a payload and a result.
+REMEMBERED_AT_ONCE: Final = 8
 
 #: How many reads of one client may wait, and how many bytes of requests of all clients.
 READS_PER_CLIENT: Final = 256
@@ -76,6 +83,7 @@ class PendingReads:
     ) -> None:
         self._state = state
         self._store = store
+        self._remembered = RememberedReader(state, store)
         self._job_frames = JobFrames(state.leases, store)
         self._make_stats = stats
         self._max_bytes = max_bytes
@@ -182,7 +190,11 @@ class PendingReads:
         request, owner = command.request, command.owner
         assert isinstance(request, Query)
         return answer_query(
-            request, lambda op_id: self._state.find(op_id, owner), self._store, self._max_bytes
+            request,
+            lambda op_id: self._state.find(op_id, owner),
+            lambda op_id: self._remembered.operation(op_id, owner),
+            self._store,
+            self._max_bytes,
         )
 
     def _unread(self, command: ClientRequest) -> Iterator[bytes | None]:
@@ -231,6 +243,15 @@ class PendingReads:
         route = command.route
         known = self._state.known
         while records := self.repeated.next_of(route, MAX_OUTCOMES_PER_FRAME):
+            if isinstance(records[0], RememberedOutcome):
+                outcomes = self._next_remembered(route, records)
+                if outcomes:
+                    yield OutcomeFrame(
+                        route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
+                    )
+                    return
+                yield None
+                continue
             present = [record for record in records if known.get(record.op_id) is record]
             if present:
                 outcomes = first_outcomes(self._store, present)
@@ -242,6 +263,13 @@ class PendingReads:
             self.repeated.remove(route, [record.seq for record in records])
             yield None
         self.repeated.forget(route)
+
+    def _next_remembered(self, route: bytes, records: list[OutcomeRecord]) -> list[OutcomeMessage]:
+        """Read the first of the outcomes that a connection has asked for: they are remembered."""
+        first = takewhile(lambda record: isinstance(record, RememberedOutcome), records)
+        portion = [one for one in first if isinstance(one, RememberedOutcome)][:REMEMBERED_AT_ONCE]
+        self.repeated.remove(route, [record.seq for record in portion])
+        return self._remembered.outcomes(portion)
 
 
 class RepeatedOutcomes:

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
-from purgatory.service.job_messages import JobStatus
+from purgatory.service.job_messages import JOB_STATES, JobStatus
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
+from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.remembered import RememberedRow
 from purgatory.service.store.store import Store
@@ -25,10 +26,13 @@ class RememberedOutcome(OutcomeRecord):
     __slots__ = ("place",)
 
     def __init__(self, row: RememberedRow, status: OperationStatus | JobStatus) -> None:
-        is_job = isinstance(status, JobStatus)
-        op_id = status.job_id if isinstance(status, JobStatus) else status.op_id
-        client = ClientRecord(status.client)
-        super().__init__(row.seq, 0, op_id, client, status.state, 0)
+        is_job, op_id, outcome = False, "", status.state
+        if isinstance(status, JobStatus):
+            is_job, op_id = True, status.job_id
+            outcome = OUTCOMES_OF_JOBS[JOB_STATES.index(status.state)]
+        else:
+            op_id = status.op_id
+        super().__init__(row.seq, 0, op_id, ClientRecord(status.client), outcome, 0)
         self.is_job = is_job
         self.place: int = row.place
         self.until_ms = row.until_ms
@@ -57,10 +61,11 @@ class RememberedReader:
                     return found
         return None
 
-    def operation(self, found: RememberedOutcome) -> OperationStatus | None:
-        """Return the status of an operation; None: it is a job, or was forgotten meanwhile."""
-        status = self._status(found)
-        return status if isinstance(status, OperationStatus) else None
+    def operation(self, op_id: str, owner: str | None = None) -> OperationStatus | None:
+        """Return the status of what is remembered of an id; of a job that of its operation."""
+        found = self.find(op_id, owner)
+        status = None if found is None else self._status(found)
+        return _of_job(status) if isinstance(status, JobStatus) else status
 
     def job(self, found: RememberedOutcome) -> JobStatus | None:
         """Return the status of a job; None: it is none, or was forgotten meanwhile."""
@@ -75,6 +80,23 @@ class RememberedReader:
         """Return the outcomes of operations, without those that were forgotten meanwhile."""
         rows = self._store.remembered.read([record.place for record in records])
         return [_outcome(row) for row in rows if row.seq]
+
+
+def _of_job(job: JobStatus) -> OperationStatus:
+    """Return the status of a job's operation."""
+    return OperationStatus(
+        job.job_id,
+        OUTCOMES_OF_JOBS[JOB_STATES.index(job.state)],
+        job.kind,
+        job.client,
+        list(job.unless),
+        0,
+        job.submitted_ms,
+        job.due_ms,
+        job.ended_ms,
+        result=job.result,
+        payload=job.payload,
+    )
 
 
 def _decoded(row: RememberedRow) -> OperationStatus | JobStatus:

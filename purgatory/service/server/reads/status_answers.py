@@ -50,10 +50,12 @@ _EMPTY_BYTES: Final = 2 * len(NOTHING)
 _Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
 #: Finds an operation by its id.
 Find = Callable[[str], PendingOperation | OutcomeRecord | None]
+#: Returns the status of an operation that memory does not have.
+Remembered = Callable[[str], OperationStatus | None]
 
 
 def answer_query(
-    request: Query, find: Find, store: Store, max_bytes: int
+    request: Query, find: Find, remembered: Remembered, store: Store, max_bytes: int
 ) -> Iterator[bytes | None]:
     """Yield None after each portion, and the frame of the answer last. Raises StoreError.
 
@@ -66,7 +68,7 @@ def answer_query(
     size = 0
     room = max_bytes if len(request.op_ids) == 1 else max_bytes // VALUES_SHARE
     for start in range(0, len(ids), PORTION):
-        for status in _look_up(ids[start : start + PORTION], find, store):
+        for status in _look_up(ids[start : start + PORTION], find, remembered, store):
             room -= fit_values(status, room, times[status.op_id])
             found[status.op_id] = raw = Raw(encode(status))
             size += len(raw) * times[status.op_id]
@@ -181,13 +183,15 @@ def _encode_states(seq: int, states: list[Raw]) -> bytes:
     return encode((States.__struct_config__.tag, seq, states))
 
 
-def _look_up(op_ids: Sequence[str], find: Find, store: Store) -> Iterator[OperationStatus]:
+def _look_up(
+    op_ids: Sequence[str], find: Find, remembered: Remembered, store: Store
+) -> Iterator[OperationStatus]:
     ended: dict[int, OutcomeRecord] = {}
     pending: list[PendingOperation] = []
     for op_id in op_ids:
         entry = find(op_id)
         if entry is None:
-            yield OperationStatus(op_id, "unknown")
+            yield remembered(op_id) or OperationStatus(op_id, "unknown")
         elif isinstance(entry, OutcomeRecord):
             ended[entry.seq] = entry
         else:

@@ -67,12 +67,13 @@ class RememberedIds:
         """How much memory they take, by estimate."""
         return ID_BYTES * self.total
 
-    def check_room(self) -> None:
-        """Raise TooManyRemembered if no further id may be reserved."""
-        if self.total >= self.most:
-            raise TooManyRemembered(
-                f"the server remembers {self.total} ids, as many as it takes (max_remembered)"
-            )
+    def refusal(self, unique_ms: int) -> TooManyRemembered | None:
+        """Return why an id cannot be remembered for a period; None if it can, or has none."""
+        if unique_ms <= 0 or self.total < self.most:
+            return None
+        return TooManyRemembered(
+            f"the server remembers {self.total} ids, as many as it takes (max_remembered)"
+        )
 
     def hash_of(self, op_id: str) -> int:
         """Return the hash of an id, 40 bits."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.encoding import encode
+from purgatory.service.server.jobs.job_statuses import job_statuses
 from purgatory.service.server.reads.status_answers import ended_status
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.remembered_ids import SHARDS
@@ -61,7 +62,12 @@ class Remembering:
         damaged.
         """
         now_ms = transaction.clock_ms
-        records = [record for record in transaction.deleted if record.until_ms > now_ms]
+        known = self._state.known
+        records = [
+            record
+            for record in transaction.deleted
+            if record.until_ms > now_ms and known.get(record.op_id) is record
+        ]
         if not records:
             return
         try:
@@ -89,6 +95,11 @@ class Remembering:
             for outcome, row in self._store.outcomes_by_seqs(seqs[start : start + _CHUNK]):
                 status = encode(ended_status(outcome, row))
                 yield self._row(row.op_id, until_ms[outcome.seq], outcome.seq, status)
+        jobs = {record.op_id: record for record in records if record.is_job}
+        ended = list(jobs.values())
+        for start in range(0, len(ended), _CHUNK):
+            for job in job_statuses(ended[start : start + _CHUNK], self._state, self._store):
+                yield self._row(job.job_id, jobs[job.job_id].until_ms, 0, encode(job))
 
     def _row(self, op_id: str, until_ms: int, seq: int, status: bytes) -> RememberedRow:
         ids = self._ids

@@ -76,6 +76,7 @@ class Transaction(OutcomeReceiver):
         "outcomes",
         "remembered",
         "repeated_outcomes",
+        "replaced",
         "submitted",
         "unconditional_replies",
         "writes",
@@ -98,6 +99,8 @@ class Transaction(OutcomeReceiver):
         self.deleted: list[OutcomeRecord] = []
         self.writes: list[tuple[ClientRequest, Any]] = []  # what changes something, with its reply
         self.remembered: list[tuple[str, int]] = []  # session and number of replies
+        #: Ends whose ids are in use again.
+        self.replaced: list[PendingOperation | OutcomeRecord] = []
         self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
         # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
@@ -174,6 +177,8 @@ class Transaction(OutcomeReceiver):
             len(payload) != 1 or bytes(payload) != NOTHING,
             state.clock.now_ns(),
         )
+        if (before := state.known.get(op_id)) is not None:
+            self.replaced.append(before)  # its period is over
         state.watch(operation, keys)
         if len(operation.keys) < len(keys):  # some were given twice
             size = operation_bytes(op_id, kind, operation.keys)
@@ -203,6 +208,8 @@ class Transaction(OutcomeReceiver):
 
     def _add_options(self, operation: PendingOperation, options: Options | None) -> None:
         operation.options = options
+        if options is not None and options.unique_ms > 0:
+            self._state.remembered.reserved += 1
         if operation.need:
             return
         job = operation.job = new_job(operation)
@@ -276,6 +283,8 @@ class Transaction(OutcomeReceiver):
         if outcome is EXPIRED and operation.op_deadline_ms == now_ms:
             state.stamp.close(operation.keys)
         record = OutcomeRecord(seq, number, op_id, operation.client, name, now_ms, operation.job)
+        if operation.options is not None:
+            record.unique_ms = operation.options.unique_ms
         state.known[op_id] = record
         at_ms = now_ms
         if outcome is EXPIRED:
@@ -341,6 +350,9 @@ class Transaction(OutcomeReceiver):
     def _publish_scheduled(self) -> None:
         """Show the jobs that are new, or were moved; before those that have ended."""
         jobs = self._state.jobs
+        for before in self.replaced:
+            if before.job is not None:
+                jobs.remove(before.job)
         for operation in self.submitted:
             if operation.job is not None:
                 jobs.add(operation.job)
@@ -387,6 +399,10 @@ class Transaction(OutcomeReceiver):
             if operation.number not in new:
                 state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
         self.events.capture_again()
+        self._forget_submitted()
+
+    def _forget_submitted(self) -> None:
+        state, lists = self._state, self._state.parts.lists
         for operation in self.submitted:
             if operation.cancel():
                 lists.uncount(CANCELLED)
@@ -394,7 +410,11 @@ class Transaction(OutcomeReceiver):
             state.pending_bytes -= operation.bytes
             if operation.job is not None:
                 state.jobs.bytes -= job_bytes(operation.job.tags)
+            if operation.options is not None and operation.options.unique_ms > 0:
+                state.remembered.reserved -= 1
             del state.known[operation.op_id]
+        for before in self.replaced:
+            state.known[before.op_id] = before
 
 
 _OUTCOMES: Final = {

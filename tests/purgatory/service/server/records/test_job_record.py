@@ -43,7 +43,7 @@ def test_options_are_kept_over_restarts(step_server):
     step_server.pass_time(20)
     for _ in range(2):
         known = step_server.state.known
-        assert known["a"].job.options == Options(-1, ("x", "y"), -3, 500)
+        assert known["a"].job.options == Options(86_400_000, ("x", "y"), -3, 500)
         assert known["b"].job.options == Options(7, ("z",))
         assert known["plain"].job.options is None
         assert known["w"].options == Options(9)

@@ -6,6 +6,7 @@ from zlib import crc32
 import pytest
 
 from purgatory.service.errors import TooManyRemembered
+from purgatory.service.protocol import MADE_UP
 from purgatory.service.server.records.remembered_ids import (
     ID_BYTES,
     SHARDS,
@@ -97,11 +98,14 @@ def test_the_bound():
     """It counts rows, and ids that will have one."""
     ids = RememberedIds(b"key", most=3)
     remember(ids, "a", "b")
-    ids.check_room()
+    assert ids.refusal(1) is None
     ids.reserved += 1
     assert (ids.total, ids.memory_bytes) == (3, 3 * ID_BYTES)
-    with pytest.raises(TooManyRemembered, match="remembers 3 ids"):
-        ids.check_room()
+    refusal = ids.refusal(1)
+    assert isinstance(refusal, TooManyRemembered)
+    assert "remembers 3 ids" in str(refusal)
+    assert ids.refusal(0) is None
+    assert ids.refusal(MADE_UP) is None
 
 
 def test_an_entry_twice():

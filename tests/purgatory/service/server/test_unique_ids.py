@@ -1,0 +1,239 @@
+"""Ids that callers give: unique while they live, and for their period after the end, exactly."""
+
+import pytest
+
+from purgatory.service.job_messages import ReadJobs
+from purgatory.service.protocol import DEFAULT, MADE_UP, How, Known, SubmissionOptions, Submit
+from purgatory.service.server.records.remembered_ids import REMEMBER_MS, RememberedIds
+from tests.purgatory.service.server.transactions.test_remembering import KEPT_MS
+from tests.testing.step_server import job, operation, result
+
+HOUR_MS = 3_600_000
+
+
+def unique(submission, unique_ms=DEFAULT):
+    """Give a submission a period."""
+    submission.options = SubmissionOptions(unique_ms)
+    return submission
+
+
+def run(server, op_id, unique_ms=DEFAULT, kind="", payload=None):
+    """Submit a job that is due at once, and do it."""
+    reply = server.submit(unique(job(op_id, timeout_ms=0, kind=kind, payload=payload), unique_ms))
+    assert (reply.refused, reply.known) == ([], [])
+    server.pass_time(1)
+    [leased] = server.leased or server.work(kind)
+    assert server.finish(leased) == [True]
+
+
+def end(server, op_id, unique_ms=DEFAULT):
+    """Submit an operation, complete it, and acknowledge its outcome."""
+    reply = server.submit(unique(operation(op_id), unique_ms))
+    assert (reply.refused, reply.known) == ([], [])
+    _, outcomes = server.complete_and_push(f"{op_id}'s key", 5)
+    server.acknowledge(*[outcome.number for outcome in outcomes])
+
+
+def is_known(server, op_id, make=job):
+    """Whether a submission of an id, which changes nothing else, is known."""
+    server.post(Submit, [unique(make(op_id, timeout_ms=HOUR_MS), 0)])
+    replies, _ = server.step()
+    [reply] = replies
+    assert reply.refused == []
+    if reply.known:
+        return True
+    server.cancel(op_id)
+    return False
+
+
+def restart(server):
+    """Crash, and acknowledge outcomes again: the server has forgotten acknowledgements."""
+    server.crash()
+    server.hello()
+    server.acknowledge(*server.state.clients.record("c").unacknowledged)
+
+
+def many_others(server, count=10_300):
+    """Have so many others end that each outcome from before is deleted."""
+    for start in range(0, count, 500):
+        names = [f"other-{start}-{number}" for number in range(500)]
+        server.submit(*[operation(name, "others") for name in names])
+        _, outcomes = server.complete_and_push("others")
+        server.acknowledge(*[outcome.number for outcome in outcomes])
+    server.pass_time(100)
+    server.pass_time(100)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("ender", [run, end])
+def test_for_its_period_and_no_longer(step_server, ender, crash):
+    """Whether its first rows are there or not, and over restarts."""
+    server = step_server
+    for unique_ms in (1000, 2 * HOUR_MS):
+        ender(server, "a", unique_ms)
+        over_ms = server.time.ms + unique_ms
+        server.pass_time(over_ms - server.time.ms - 1)
+        if crash:
+            restart(server)
+        assert is_known(server, "a")
+        server.pass_time(1)
+        assert not is_known(server, "a")
+        restart(server)
+        assert not is_known(server, "a")
+
+
+def test_the_default_is_the_servers(step_server):
+    """A day, if the configuration says nothing else."""
+    server = step_server
+    run(server, "a")
+    end_ms = server.time.ms
+    server.pass_time(KEPT_MS)
+    assert server.state.known == {}
+    server.pass_time(end_ms + REMEMBER_MS - 1 - server.time.ms)
+    assert is_known(server, "a")
+    server.pass_time(1)
+    assert not is_known(server, "a")
+
+
+def test_after_ten_thousand_others(step_server):
+    """An id with a period is known; one that a client made up is not."""
+    server = step_server
+    server.state.remembered.most = 10**6
+    run(server, "invoice-42")
+    run(server, "made up", MADE_UP)
+    many_others(server)
+    assert "invoice-42" not in server.state.known
+    assert is_known(server, "invoice-42")
+    assert server.submit(job("made up")).known == []
+
+
+def test_what_is_answered(step_server):
+    """The state, and of an operation its outcome once more; another client is refused."""
+    server = step_server
+    run(server, "a")
+    end(server, "b")
+    server.pass_time(KEPT_MS)
+    server.post(Submit, [unique(job("a")), unique(operation("b")), unique(operation("new"))])
+    [reply], outcomes = server.step()
+    assert reply.known == [Known(0, "completed"), Known(1, "completed")]
+    [outcome] = outcomes
+    assert (outcome.op_id, outcome.outcome, result(outcome)) == ("b", "completed", 5)
+    server.acknowledge(outcome.number)
+    reply = server.submit(unique(job("a")), unique(operation("b")), client="another")
+    assert [refusal.code for refusal in reply.refused] == ["taken", "taken"]
+    # One without a period is not looked up.
+    assert server.submit(operation("b", "other key"), client="another").refused == []
+
+
+def test_the_status_is_remembered(step_server):
+    """Of a job as ReadJobs has answered before, of an operation as Query has."""
+    server = step_server
+    run(server, "a", kind="mail", payload={"to": 7})
+    end(server, "b")
+
+    def read():
+        jobs = server.ask(ReadJobs, ["a", "b", "c"]).jobs
+        return jobs, server.query("b"), server.query("a").state
+
+    before = read()
+    assert [one.state for one in before[0]] == ["done", "unknown", "unknown"]
+    assert before[0][0].kind == "mail"
+    server.pass_time(KEPT_MS)
+    assert server.state.known == {}
+    assert read() == before
+    server.crash()
+    assert read() == before
+    server.pass_time(REMEMBER_MS)
+    assert read()[0][0].state == "unknown"
+    assert read()[1].state == "unknown"
+
+
+def test_a_dead_job(step_server):
+    """Its id is not free while it is dead, however long; dropped, it is."""
+    server = step_server
+    server.submit(unique(job("a", timeout_ms=0), 1000))
+    server.pass_time(1)
+    [leased] = server.work(attempts=1)
+    server.finish(leased, how=How.FAILED)
+    server.pass_time(10 * HOUR_MS)
+    assert is_known(server, "a")
+
+
+def test_an_unacknowledged_outcome(step_server):
+    """Its id is not free before its client has acknowledged it."""
+    server = step_server
+    server.submit(unique(operation("a"), 0))
+    _, [outcome] = server.complete_and_push("a's key")
+    server.pass_time(HOUR_MS)
+    assert is_known(server, "a", operation)
+    server.acknowledge(outcome.number)
+    assert not is_known(server, "a", operation)
+
+
+@pytest.mark.parametrize("make", [job, operation])
+def test_the_bound(step_server, make):
+    """A place is reserved at the submission; without one, submissions with a period are refused."""
+    server = step_server
+    server.state.remembered.most = 2
+    (run if make is job else end)(server, "a", HOUR_MS)
+    assert server.submit(unique(make("b"), HOUR_MS)).refused == []
+    reply = server.submit(
+        unique(make("c"), HOUR_MS), unique(make("d"), 0), unique(make("e"), MADE_UP), make("f")
+    )
+    assert [(one.index, one.code) for one in reply.refused] == [(0, "too-many-remembered")]
+    assert "max_remembered" in reply.refused[0].message
+    server.pass_time(KEPT_MS)
+    server.crash()
+    server.hello()
+    server.state.remembered.most = 2
+    assert server.state.remembered.total == 2
+    assert is_known(server, "a")
+    assert server.submit(unique(make("c"), 1)).refused != []
+    server.pass_time(HOUR_MS)
+    server.pass_time(20_000)
+    assert server.state.remembered.total <= 1
+    assert server.submit(unique(make("c"), 1)).refused == []
+
+
+def test_a_failed_commit_gives_its_place_back(step_server):
+    """And what had the id before is as it was."""
+    server = step_server
+    run(server, "a", 1000)
+    server.pass_time(1000)
+    before = server.state.known["a"]
+    total = server.state.remembered.total
+    server.faults.fail()
+    server.submit(unique(job("a"), HOUR_MS), unique(job("b"), HOUR_MS))
+    server.faults.clear()
+    assert server.state.known == {"a": before}
+    assert server.state.remembered.total == total
+    assert not is_known(server, "a")
+
+
+def test_an_id_in_use_again(step_server):
+    """The rows of what had it before go later, and take nothing of the new one's along."""
+    server = step_server
+    run(server, "a", 0)
+    assert server.submit(unique(job("a", timeout_ms=10 * HOUR_MS))).known == []
+    server.pass_time(KEPT_MS)
+    server.crash()
+    [status] = server.ask(ReadJobs, ["a"]).jobs
+    assert status.state == "scheduled"
+    assert server.state.jobs.length == 1
+    assert len(list(server.store.submissions())) == 1
+    assert server.state.remembered.total == 1
+
+
+@pytest.mark.parametrize(("unique_ms", "code"), [(-3, "malformed"), (10**12, "too-long")])
+def test_a_bad_period(step_server, unique_ms, code):
+    """Is refused."""
+    [refusal] = step_server.submit(unique(job("a"), unique_ms)).refused
+    assert refusal.code == code
+
+
+def test_no_look_without_a_period(step_server, monkeypatch):
+    """Submissions of ids that clients made up cost nothing more."""
+    looks = []
+    monkeypatch.setattr(RememberedIds, "places", lambda _self, op_id: looks.append(op_id) or [])
+    step_server.submit(operation("a"), unique(operation("b"), MADE_UP), unique(operation("c")))
+    assert looks == ["c"]
