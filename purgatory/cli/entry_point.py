@@ -23,6 +23,7 @@ from purgatory.cli import (
     access,
     backup,
     gateway,
+    jobs,
     operations,
     outcomes,
     replay,
@@ -50,7 +51,7 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     operations.add_parsers,
     outcomes.add_outcomes,
     worker.add_parser,
-    outcomes.add_dead,
+    jobs.add_parser,
     top.add_parsers,
 )
 #: The settings of a connection, see `purgatory.cli.connection`.

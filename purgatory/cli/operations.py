@@ -150,7 +150,7 @@ def _defer(arguments: argparse.Namespace) -> int:
             need=arguments.need,
             kind=arguments.kind,
             op_id=arguments.id,
-            payload=_value("--payload", arguments.payload),
+            payload=parsed_value("--payload", arguments.payload),
         )
         client.flush()
         try:
@@ -176,7 +176,7 @@ def _print_id(future: ServiceFuture, client: str) -> None:
         )
 
 
-def _value(flag: str, text: str | None) -> Any:
+def parsed_value(flag: str, text: str | None) -> Any:
     """Parse a value given on the command line: JSON if it is, else the text; None if none.
 
     Raises ConfigError for what MessagePack cannot hold, as a whole number beyond 64 bits.
@@ -205,7 +205,7 @@ def _number(text: str) -> float:
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    value = _value("--value", arguments.value)
+    value = parsed_value("--value", arguments.value)
     options = {"limit": arguments.limit, "hold": arguments.hold}
     with connected(arguments) as client:
         counts = _answers(client, "complete", arguments.keys, value, **options)

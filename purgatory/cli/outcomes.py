@@ -1,8 +1,7 @@
-"""`purgatory outcomes` and `purgatory dead`: what a server keeps for a client until it is told.
+"""`purgatory outcomes`: what a server keeps for a client until a client acknowledges it.
 
 An outcome stays at the server, for the client that its operation belongs to, until a client of that
-name acknowledges it or the retention of the server is over. A dead job, which was given up after
-its last attempt, stays until it is retried or dropped. Called from the main thread.
+name acknowledges it or the retention of the server is over. Called from the main thread.
 """
 
 from __future__ import annotations
@@ -41,18 +40,6 @@ examples:
 
 exit codes: 0 done, 1 there is no unread outcome of an ID, 2 an error"""
 
-_DEAD: Final = """\
-See jobs that were given up after their last attempt, have them tried again, or drop them. They are
-kept for the workers of the name --name."""
-
-_DEAD_EXAMPLES: Final = """\
-examples:
-  purgatory dead list --name reminders
-  purgatory dead retry order-17 --name reminders
-  purgatory dead drop --all --name reminders
-
-exit codes: 0 done, 1 there is no dead job of an ID, 2 an error"""
-
 
 def add_outcomes(subparsers: SubParsers) -> None:
     """Add `purgatory outcomes` and its subcommands."""
@@ -66,17 +53,6 @@ def add_outcomes(subparsers: SubParsers) -> None:
         add_connection_options(parser)
     summary = "acknowledge them: they are kept no longer"
     _add_end(commands, "ack", _acknowledge, summary, "of the operation")
-
-
-def add_dead(subparsers: SubParsers) -> None:
-    """Add `purgatory dead` and its subcommands."""
-    summary = "see, retry and drop jobs that were given up"
-    commands = add_group(subparsers, "dead", summary, _DEAD, _DEAD_EXAMPLES)
-    listed = add_command(commands, "list", _list_dead, "list them, the oldest first")
-    add_json_option(listed)
-    add_connection_options(listed)
-    for name, summary in (("retry", "have them tried again"), ("drop", "forget them")):
-        _add_end(commands, name, _end_dead, summary, "of the job").set_defaults(verb=name)
 
 
 def _add_end(
@@ -121,43 +97,13 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _acknowledge(arguments: argparse.Namespace) -> int:
-    _check_which("outcomes ack", arguments)
+    if bool(arguments.ids) == arguments.all:
+        raise ConfigError("outcomes ack: expected one ID or more, or else --all")
     with connected(arguments) as client:
         found = _numbers(arguments, client.unread)
         count = client.acknowledge(found.values())
     print(f"{counted(count, 'outcome')} acknowledged")
     return _tell_missing(arguments.ids, found, f"client {client.name!r} has no unread outcome")
-
-
-def _list_dead(arguments: argparse.Namespace) -> int:
-    head = ("job", "kind", "attempts", "given up", "error", "payload")
-    with connected(arguments) as client:
-        print_records(
-            _pages(client.dead_jobs),
-            head,
-            lambda job: (
-                *(job.op_id, job.kind, str(job.attempts), moment(job.at_ms), job.error),
-                optional_text(job.payload),
-            ),
-            lambda count: f"{counted(count, 'dead job')} of {client.name!r}",
-            as_json=arguments.json,
-        )
-    return 0
-
-
-def _end_dead(arguments: argparse.Namespace) -> int:
-    _check_which(f"dead {arguments.verb}", arguments)
-    with connected(arguments) as client:
-        found = _numbers(arguments, client.dead_jobs)
-        end = client.retry_dead if arguments.verb == "retry" else client.drop_dead
-        count = end(found.values())
-    print(f"{counted(count, 'job')} {'sent again' if arguments.verb == 'retry' else 'dropped'}")
-    return _tell_missing(arguments.ids, found, f"{client.name!r} has no dead job")
-
-
-def _check_which(command: str, arguments: argparse.Namespace) -> None:
-    if bool(arguments.ids) == arguments.all:
-        raise ConfigError(f"{command}: expected one ID or more, or else --all")
 
 
 def _numbers(arguments: argparse.Namespace, read: Callable[[int], Sequence[Any]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""`purgatory outcomes` and `dead`: what is kept is seen, and acknowledged, retried or dropped."""
+"""`purgatory outcomes`: what is kept is seen, and acknowledged."""
 
 import json
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from purgatory.cli.connection import person
-from purgatory.service import Client, Config, Worker
+from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 from tests.testing.purgatory_harness import HANG
 
@@ -122,52 +122,3 @@ def test_many(run, server):
     lines = run("outcomes", "list", "--json")[1].splitlines()
     assert [json.loads(line)["op_id"] for line in lines] == [f"o{n}" for n in range(600)]
     assert run("outcomes", "ack", "--all")[1] == "600 outcomes acknowledged\n"
-
-
-@pytest.fixture
-def jobs(server, monkeypatch):
-    """A client "jobs", which is that of the commands."""
-    monkeypatch.setenv("PURGATORY_NAME", "jobs")
-    monkeypatch.setenv("COLUMNS", "160")
-    with Client(server.address, name="jobs", timeout=HANG) as client:
-        yield client
-
-
-@pytest.fixture
-def dead(jobs):
-    """Two dead jobs, "a" and "b"."""
-    worker = Worker(jobs.address, name="jobs", max_attempts=1)
-
-    @worker.on("mail")
-    def fail(job):
-        raise ValueError("no such address")
-
-    with worker:
-        for job_id in "ab":
-            jobs.schedule(0, kind="mail", job_id=job_id, payload={"to": job_id})
-        while len(jobs.dead_jobs()) < 2:
-            pass
-    return jobs
-
-
-def test_dead_jobs(run, dead):
-    """They are listed, sent again and dropped, by id or all."""
-    code, out, err = run("dead", "list")
-    assert (code, err) == (0, "")
-    for words in ("mail", "ValueError: no such address", '{"to": "a"}', "2 dead jobs of 'jobs'"):
-        assert words in out
-    rows = [json.loads(line) for line in run("dead", "list", "--json")[1].splitlines()]
-    assert [(row["op_id"], row["attempts"], row["payload"]) for row in rows] == [
-        ("a", 1, {"to": "a"}),
-        ("b", 1, {"to": "b"}),
-    ]
-    assert run("dead", "drop", "a", "x") == (
-        1,
-        "1 job dropped\nx: 'jobs' has no dead job of it\n",
-        "",
-    )
-    assert run("dead", "retry", "--all")[:2] == (0, "1 job sent again\n")
-    assert run("dead", "list")[1] == "0 dead jobs of 'jobs'\n"
-    code, _, err = run("dead", "retry")
-    assert code == 2
-    assert "expected one ID or more, or else --all" in err

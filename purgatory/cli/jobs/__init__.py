@@ -1,0 +1,34 @@
+"""`purgatory jobs`: the group of its commands. Called from the main thread."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatory.cli.jobs.change import add_changes
+from purgatory.cli.jobs.kinds import add_kinds
+from purgatory.cli.jobs.look import add_list, add_show
+from purgatory.cli.jobs.schedule import add_schedule
+from purgatory.cli.options import SubParsers, add_group
+
+_DESCRIPTION: Final = """\
+See and steer the jobs of a server. A job is scheduled (not due), ready (due, not begun), running,
+retrying (waits for its next attempt), done, dead (given up after its last attempt) or cancelled. A
+key that may not administer sees the jobs of its client only. A new job belongs to --name: workers
+of that name run the job."""
+
+_EXAMPLES: Final = """\
+examples:
+  purgatory jobs schedule --in 30m --kind mail --payload '{"to": "ada"}' --name shop
+  purgatory jobs list --state dead --kind mail
+  purgatory jobs cancel --tag customer:42
+  purgatory jobs retry --kind mail
+  purgatory jobs pause mail
+
+exit codes: 0 done, 1 bad news (each command's help says which), 2 an error"""
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    """Add `jobs` and its commands."""
+    commands = add_group(subparsers, "jobs", "see and steer jobs", _DESCRIPTION, _EXAMPLES)
+    for add in (add_list, add_show, add_schedule, add_changes, add_kinds):
+        add(commands)

@@ -1,0 +1,138 @@
+"""`purgatory jobs cancel`, `retry`, `drop`, `run` and `reschedule`. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.jobs.selection import (
+    add_filters,
+    add_time,
+    check_selection,
+    filters,
+    time_of,
+)
+from purgatory.cli.options import SubParsers, add_command
+from purgatory.cli.output import counted, say
+
+if TYPE_CHECKING:
+    from purgatory.service.client.client import Client
+
+# Jobs that are asked for before their answers are read.
+_PORTION: Final = 500
+_NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
+_CANCEL: Final = """\
+Cancel jobs, by id or all that match now. A running job gets no further attempt: it ends as done if
+its handler succeeds, and else as cancelled. Dead jobs are not cancelled: see drop."""
+_CANCEL_EXAMPLES: Final = f"""\
+examples:
+  purgatory jobs cancel mail-17
+  purgatory jobs cancel --tag customer:42
+  purgatory jobs cancel --kind report --state scheduled
+
+{_NOT_ALL}"""
+_RETRY: Final = """\
+Have dead jobs tried again, from the first attempt: by id, those that match, or all."""
+_DROP: Final = "Forget dead jobs: by id, those that match, or all."
+
+
+def add_changes(commands: SubParsers) -> None:
+    """Add the commands that change jobs."""
+    cancel = _add(commands, "cancel", _cancel, "cancel jobs", _CANCEL, _CANCEL_EXAMPLES)
+    add_filters(cancel)
+    for name, summary, text in (
+        ("retry", "have dead jobs tried again", _RETRY),
+        ("drop", "forget dead jobs", _DROP),
+    ):
+        parser = _add(commands, name, _end_dead, summary, text, _NOT_ALL)
+        add_filters(parser, state=False)
+        parser.add_argument("--all", action="store_true", help="all dead jobs")
+        parser.set_defaults(verb=name)
+    text = "Have jobs run now that are scheduled, ready or retrying."
+    _add(commands, "run", _run, "have jobs run now", text, _NOT_ALL, "+")
+    text = "Move jobs to another time that are scheduled, ready or retrying."
+    summary = "move jobs to another time"
+    add_time(_add(commands, "reschedule", _reschedule, summary, text, _NOT_ALL, "+"))
+
+
+def _add(
+    commands: SubParsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    text: str,
+    examples: str,
+    count: str = "*",
+) -> argparse.ArgumentParser:
+    parser = add_command(commands, name, run, summary, text, examples)
+    parser.add_argument("ids", metavar="ID", nargs=count, help="of a job")
+    add_connection_options(parser)
+    return parser
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    check_selection("cancel", arguments)
+    with connected(arguments) as client:
+        if not arguments.ids:
+            print(f"{counted(client.cancel_jobs(**filters(arguments)), 'job')} cancelled")
+            return 0
+        done = _answers(client.cancel_job_later, arguments.ids)
+    return _tell(done, "cancelled", "it has ended, or is not known")
+
+
+def _end_dead(arguments: argparse.Namespace) -> int:
+    check_selection(arguments.verb, arguments)
+    with connected(arguments) as client:
+        call = client.retry_job_later if arguments.verb == "retry" else client.drop_job_later
+        ids = arguments.ids or _dead(client, arguments)
+        done = _answers(call, ids)
+    words = "sent again" if arguments.verb == "retry" else "dropped"
+    if arguments.ids:
+        return _tell(done, words, "there is no dead job of this id")
+    print(f"{counted(sum(done.values()), 'job')} {words}")
+    return 0
+
+
+def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield the ids of dead jobs; a job that is retried keeps its place among the newest."""
+    found = client.jobs(
+        state="dead",
+        kind=arguments.kind,
+        tag=arguments.tag,
+        client=arguments.client,
+        order="newest",
+    )
+    for job in found:
+        yield job.job_id
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        done = _answers(client.run_job_later, arguments.ids)
+    return _tell(done, "to be run now", "it runs, has ended, or is not known")
+
+
+def _reschedule(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        done = _answers(client.reschedule_job_later, arguments.ids, **time_of(arguments))
+    return _tell(done, "moved", "it runs, has ended, or is not known")
+
+
+def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> dict[str, bool]:
+    """Make a call for each id, many at once; return whether each was done."""
+    found: dict[str, bool] = {}
+    rest = iter(ids)
+    while replies := {job_id: call(job_id, **options) for job_id in islice(rest, _PORTION)}:
+        found |= {job_id: reply.result() for job_id, reply in replies.items()}
+    return found
+
+
+def _tell(done: dict[str, bool], words: str, nothing: str) -> int:
+    print(f"{counted(sum(done.values()), 'job')} {words}")
+    missing = [job_id for job_id, is_done in done.items() if not is_done]
+    for job_id in missing:
+        say(f"{job_id}: {nothing}")
+    return BAD_NEWS if missing else 0

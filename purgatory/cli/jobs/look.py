@@ -1,0 +1,120 @@
+"""`purgatory jobs list` and `show`. Called from the main thread."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.jobs.selection import add_filters, filters
+from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option
+from purgatory.cli.output import (
+    counted,
+    moment,
+    optional_text,
+    print_facts,
+    print_json,
+    print_records,
+    say,
+)
+
+if TYPE_CHECKING:
+    from purgatory.service.job_messages import JobStatus
+
+_LIMIT: Final = 100
+_ORDERS: Final = ("due", "newest")
+_HEAD: Final = ("job", "state", "kind", "due, or ended", "tries", "error, or why")
+_LIST_EXAMPLES: Final = """\
+examples:
+  purgatory jobs list --state running
+  purgatory jobs list --tag customer:42 --order newest
+  purgatory jobs list --state dead --limit 1000000 --json > dead.jsonl
+
+exit codes: 0 done, 2 an error"""
+_SHOW_EXAMPLES: Final = """\
+exit codes: 0 done, 1 a job is not known, 2 an error"""
+
+
+def add_list(commands: SubParsers) -> None:
+    """Add `jobs list`."""
+    text = "List jobs: those that are due first or, newest, those that were scheduled last."
+    parser = add_command(commands, "list", _list, "list jobs", text, _LIST_EXAMPLES)
+    add_filters(parser)
+    parser.add_argument("--order", choices=_ORDERS, default="due", help="which come first (due)")
+    parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
+    add_json_option(parser)
+    add_connection_options(parser)
+
+
+def add_show(commands: SubParsers) -> None:
+    """Add `jobs show`."""
+    summary = "show all that is known of some jobs"
+    parser = add_command(commands, "show", _show, summary, None, _SHOW_EXAMPLES)
+    parser.add_argument("ids", metavar="ID", nargs="+", help="of a job")
+    add_json_option(parser)
+    add_connection_options(parser)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    def tail(count: int) -> str:
+        more = "; there may be more: --limit" if count == arguments.limit else ""
+        return f"{counted(count, 'job')}{more}"
+
+    with connected(arguments) as client:
+        found = client.jobs(**filters(arguments), order=arguments.order, limit=arguments.limit)
+        print_records(found, _HEAD, _row, tail, as_json=arguments.json)
+    return 0
+
+
+def _row(job: JobStatus) -> tuple[str, ...]:
+    return (
+        *(job.job_id, job.state, job.kind),
+        moment(job.due_ms if job.ended_ms is None else job.ended_ms),
+        str(job.attempts),
+        job.why or job.error,
+    )
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with connected(arguments) as client:
+        replies = [client.job_later(job_id) for job_id in arguments.ids]
+        client.flush()
+        found = {
+            job_id: reply.result() for job_id, reply in zip(arguments.ids, replies, strict=True)
+        }
+    jobs = [job for job in found.values() if job is not None]
+    if arguments.json:
+        print_json(jobs)
+    else:
+        print_facts(map(_facts, jobs))
+    missing = [job_id for job_id, job in found.items() if job is None]
+    for job_id in missing:
+        say(f"{job_id}: the server does not know this job")
+    return BAD_NEWS if missing else 0
+
+
+def _facts(job: JobStatus) -> dict[str, str]:
+    """Return names and texts of what is known of a job."""
+    most = "" if job.max_attempts is None else f" of {job.max_attempts}"
+    facts = {
+        "job": job.job_id,
+        "state": job.state,
+        "why": job.why,
+        "kind": job.kind,
+        "client": job.client,
+        "tags": ", ".join(job.tags),
+        "unless": ", ".join(job.unless),
+        "priority": str(job.priority) if job.priority else "",
+        "scheduled": moment(job.submitted_ms),
+        "due": moment(job.due_ms),
+        "attempts": f"{job.attempts}{most}",
+        "began": "" if job.began_ms is None else moment(job.began_ms),
+        "worker": job.worker,
+        "ended": "" if job.ended_ms is None else moment(job.ended_ms),
+        "error": job.error,
+        "result": optional_text(job.result),
+        "payload": optional_text(job.payload),
+    }
+    if job.left_out:
+        facts["left out"] = f"{job.left_out:,} bytes of result and payload"
+    return facts

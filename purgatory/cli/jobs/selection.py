@@ -1,0 +1,68 @@
+"""Which jobs a command is about: the options for ids, filters and moments.
+
+Called from the main thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+from typing import Any, Final
+
+from purgatory.cli.options import DURATION
+from purgatory.service.errors import ConfigError
+
+#: What a job is; `purgatory.service.job_messages` needs the extra.
+STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
+
+
+def add_filters(parser: argparse.ArgumentParser, *, state: bool = True) -> None:
+    """Add the options that select jobs by their fields."""
+    parser.add_argument("--kind", help="only those of this kind")
+    if state:
+        parser.add_argument("--state", choices=STATES, help="only those in this state")
+    parser.add_argument("--tag", help="only those with this tag")
+    parser.add_argument("--client", help="only those of this client")
+
+
+def filters(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the filters that are given, by name."""
+    names = ("kind", "state", "tag", "client")
+    given = {name: getattr(arguments, name, None) for name in names}
+    return {name: text for name, text in given.items() if text is not None}
+
+
+def check_selection(command: str, arguments: argparse.Namespace) -> None:
+    """Raise ConfigError unless ids are given, or else filters, or else `--all` where it is."""
+    ways = [bool(arguments.ids), bool(filters(arguments)), getattr(arguments, "all", False)]
+    if sum(ways) != 1:
+        more = ", or else --all" if hasattr(arguments, "all") else ""
+        raise ConfigError(f"jobs {command}: expected one ID or more, or else filters{more}")
+
+
+def add_time(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say when a job is due; one of the two is required."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument(
+        "--in", dest="delay", help="from now on: seconds, 30m, 1h30m, PT30M, P1DT2H", **DURATION
+    )
+    group.add_argument(
+        "--at",
+        type=moment_of,
+        metavar="MOMENT",
+        help="2027-03-01T09:00, local time unless it has a zone (...+01:00)",
+    )
+
+
+def time_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return when a job is due, as arguments of a client's call."""
+    return {"delay": arguments.delay, "at": arguments.at}
+
+
+def moment_of(text: str) -> datetime:
+    """Return a moment, as a type for argparse. Raises ArgumentTypeError."""
+    try:
+        return datetime.fromisoformat(text).astimezone()  # what has no zone is local
+    except (ValueError, OverflowError, OSError) as error:
+        expected = "expected a moment such as 2027-03-01T09:00 or 2027-03-01T09:00+01:00"
+        raise argparse.ArgumentTypeError(f"{text[:50]!r}; {expected}") from error

@@ -1,0 +1,32 @@
+"""`purgatory jobs list` and `show`."""
+
+
+def test_list(run, rows, dead):
+    """Jobs are listed with all filters, as a table of 80 columns or as JSON."""
+    dead.schedule(60, kind="mail", job_id="later", tags=["t"])
+    code, out, err = run("list", "--state", "dead", "--kind", "mail")
+    assert (code, err) == (0, "")
+    assert all(words in out for words in ("job", "dead", "mail", "ValueError", "2 jobs"))
+    assert max(map(len, out.splitlines())) <= 80
+    assert {row["job_id"] for row in rows("list")} == {"a", "b", "c", "later"}
+    assert [row["job_id"] for row in rows("list", "--tag", "t")] == ["later"]
+    assert [row["job_id"] for row in rows("list", "--client", "other")] == []
+    assert [row["job_id"] for row in rows("list", "--state", "scheduled")] == ["later"]
+    assert next(row["job_id"] for row in rows("list", "--order", "newest")) == "later"
+    [row] = rows("list", "--kind", "print")
+    assert (row["attempts"], row["payload"]) == (1, {"to": "c"})
+    code, out, _ = run("list", "--limit", "1")
+    assert "1 job; there may be more: --limit" in out
+
+
+def test_show(run, rows, dead):
+    """All that is known is shown; a job that is not known is bad news."""
+    code, out, err = run("show", "a")
+    assert (code, err) == (0, "")
+    for words in ("dead", "mail", "shop", "ValueError: no such address", '{"to": "a"}', "attempts"):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert [row["state"] for row in rows("show", "b", "c")] == ["dead", "dead"]
+    code, out, err = run("show", "x", "a")
+    assert (code, err) == (1, "")
+    assert "x: the server does not know this job" in out

@@ -1,0 +1,69 @@
+"""`purgatory jobs schedule`."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from purgatory.service import Worker
+
+
+def test_schedule(run, client):
+    """The id is printed; the job is as the options say; a known one is bad news."""
+    wanted = (
+        *("schedule", "--in", "1h", "--kind", "mail", "--id", "a", "--payload", '{"to": "ada"}'),
+        *("--tag", "t", "--tag", "u", "--unless", "paid", "--priority", "-3"),
+        *("--unique-for", "2d", "--start-within", "5m"),
+    )
+    assert run(*wanted) == (0, "a\n", "")
+    job = client.job("a")
+    assert (job.state, job.kind, job.payload) == ("scheduled", "mail", {"to": "ada"})
+    assert (sorted(job.tags), job.unless, job.priority) == (["t", "u"], ("paid",), -3)
+    assert job.due - job.submitted == timedelta(hours=1)
+    assert run(*wanted) == (1, "a: the server had this job already\n", "")
+    code, out, _ = run(*wanted, "--json")
+    assert (code, json.loads(out)) == (1, {"job_id": "a", "is_new": False})
+
+
+def test_a_moment(run, client):
+    """`--at` is a moment; the id is made up."""
+    code, out, _ = run("schedule", "--at", "2027-03-01T09:00+01:00")
+    assert code == 0
+    assert client.job(out.strip()).due == datetime(2027, 3, 1, 8, tzinfo=UTC)
+
+
+def test_waiting(run, client):
+    """The handler's value is printed; a job that fails is bad news."""
+    worker = Worker(client.address, name="shop", max_attempts=1)
+    worker.on("add")(lambda job: sum(job.payload))
+
+    @worker.on("bad")
+    def fail(job):
+        raise ValueError("no")
+
+    with worker:
+        wanted = ("schedule", "--in", "0", "--wait", "--kind")
+        assert run(*wanted, "add", "--payload", "[1, 2]") == (0, "3\n", "")
+        code, out, err = run(*wanted, "bad", "--id", "x")
+    assert (code, err) == (1, "")
+    assert out.startswith("job 'x' is dead after attempt 1: ValueError: no")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "one of the arguments --in --at is required"),
+        (("--in", "1", "--at", "2027-03-01T09:00"), "not allowed with"),
+        (("--at", "soon"), "expected a moment"),
+        (("--in", "soon"), "is no duration"),
+        (("--in", "-1"), "expected"),
+        (("--in", "1", "--priority", "11"), "at most 10"),
+        (("--in", "1", "--priority", "high"), "invalid int"),
+    ],
+)
+def test_bad_options(run, arguments, words):
+    """They are named in one line."""
+    code, out, err = run("schedule", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
