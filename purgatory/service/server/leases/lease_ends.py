@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from purgatory.service.protocol import How, LeaseEnd
+from purgatory.service.protocol import NOTHING, How, LeaseEnd
 from purgatory.service.server.leases.due_job import CANCELLED, DONE, DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.records.retention import OutcomeRetention
@@ -96,7 +96,7 @@ class LeaseEnds:
             job.begun_ms = self._now_ms
         if end.how == How.DONE:
             self._write(job, JobState.DONE, job.attempts + 1, self._now_ms, "")
-            if len(end.result) > 1:  # not nil
+            if len(end.result) != 1 or bytes(end.result) != NOTHING:
                 self._changes.results += (job.record.seq, bytearray(end.result))
             self._effects.append(partial(self._forget, job))
         else:
