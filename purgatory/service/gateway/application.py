@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from purgatory.service.gateway import jobs, leases, operations, outcomes
+from purgatory.service.gateway import jobs, leases, operations, outcomes, repeats
 from purgatory.service.gateway.callers import Callers
 from purgatory.service.gateway.document import document
 from purgatory.service.gateway.endpoint import Endpoint
@@ -31,6 +31,8 @@ ENDPOINTS: Final = (
         operations.change_key,
     ),
     *(jobs.schedule, jobs.list_jobs, jobs.look, jobs.reschedule, jobs.cancel, jobs.run, jobs.retry),
+    *(repeats.list_repeats, repeats.look, repeats.declare, repeats.delete),
+    *(repeats.run, repeats.pause, repeats.resume),
     *(outcomes.unread, outcomes.follow, outcomes.acknowledge),
     *(leases.take, leases.keep, leases.finish, leases.give_back),
 )

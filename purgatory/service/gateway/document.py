@@ -21,7 +21,7 @@ _PROBLEMS: Final = {
     400: "the request has a bad value",
     401: "there is no token, or none that is known",
     403: "the token lacks the right",
-    404: "the operation or job is not known",
+    404: "the operation, job or repeat is not known",
     409: "the id belongs to another client",
     413: "the request is too large",
     421: "the request names another host",

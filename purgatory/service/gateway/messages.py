@@ -6,7 +6,7 @@ any JSON.
 
 import base64
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -108,6 +108,55 @@ class JobList(Struct):
     """A page of jobs, which may be empty; `cursor` asks for the next. Null: there are no more."""
 
     jobs: list[JobReport]
+    cursor: str | None
+
+
+class RepeatRequest(Struct, forbid_unknown_fields=True):
+    """Jobs by the calendar, `cron` in the zone `tz`; or one `every` so long. One is required.
+
+    `cron` has minute, hour, day, month and weekday. The same name again replaces the settings, and
+    keeps the rhythm if these are the same. `overlap` skip: no job begins while one of the name is
+    ready, running or retrying. `missed`: which times run that passed while no server ran, or during
+    a pause: one, none, or all in turn. Each job is later by a part of `jitter`.
+    """
+
+    cron: Annotated[str, Meta(max_length=1000)] | None = None
+    every: Duration | None = None
+    tz: Annotated[str, Meta(max_length=256)] = "UTC"
+    kind: Annotated[str, Meta(max_length=1024)] = ""
+    payload: Any = None
+    overlap: Literal["skip", "allow"] = "skip"
+    missed: Literal["one", "none", "all"] = "one"
+    jitter: Duration = 0.0
+
+
+class RepeatReport(Struct):
+    """A repeat of a client: `every` and `jitter` are seconds.
+
+    `next_ms`: when its next job is due; null while it is paused. `last_ms`: when its last one was.
+    `skipped`: how many times had no job, because one had not ended.
+    """
+
+    name: str
+    client: str
+    cron: str | None
+    every: float | None
+    tz: str
+    kind: str
+    payload: Any
+    overlap: str
+    missed: str
+    jitter: float
+    paused: bool
+    next_ms: int | None
+    last_ms: int | None
+    skipped: int
+
+
+class RepeatList(Struct):
+    """A page of repeats; `cursor` asks for the next. Null: there are no more."""
+
+    repeats: list[RepeatReport]
     cursor: str | None
 
 

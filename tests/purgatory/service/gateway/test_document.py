@@ -37,6 +37,11 @@ def test_it_lists_all_routes(shop):
         "/v1/outcomes",
         "/v1/outcomes/acknowledge",
         "/v1/outcomes/stream",
+        "/v1/repeats",
+        "/v1/repeats/{repeat}",
+        "/v1/repeats/{repeat}/pause",
+        "/v1/repeats/{repeat}/resume",
+        "/v1/repeats/{repeat}/run",
     ]
     look = document["paths"]["/v1/operations/{op_id}"]["get"]
     assert look["responses"]["200"]["content"]["application/json"]["schema"] == {
