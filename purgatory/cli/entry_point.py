@@ -26,6 +26,7 @@ from purgatory.cli import (
     jobs,
     operations,
     outcomes,
+    repeats,
     replay,
     serve,
     spark,
@@ -51,6 +52,7 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
     operations.add_parsers,
     outcomes.add_outcomes,
     worker.add_parser,
+    repeats.add_parser,
     jobs.add_parser,
     top.add_parsers,
 )
