@@ -31,6 +31,9 @@ _RATES: Final = (
     ("cancelled", "cancelled/s", "magenta"),
     ("commits", "commits/s", "green"),
 )
+# Kinds of jobs on the screen, at most, and the columns of their table.
+_KINDS: Final = 8
+_JOB_STATES: Final = ("ready", "running", "retrying", "dead", "scheduled", "done", "cancelled")
 # name of the figure, its title
 _WRONG: Final = (
     ("failed", "failed"),
@@ -82,14 +85,18 @@ class Top:
     def __init__(self, address: str) -> None:
         self._address = address
         self._figures: Mapping[str, float] = {}
+        self._jobs: Mapping[tuple[str, str], int] = {}
         self._grown: set[str] = set()  # figures of `_WRONG` that the last sample raised
         self._rates: dict[str, deque[float]] = {
             name: deque([0.0] * WIDTH, maxlen=WIDTH) for name, _, _ in _RATES
         }
 
-    def add(self, figures: Mapping[str, float]) -> None:
-        """Add a sample of the figures, by name; see `ServerStats`."""
+    def add(
+        self, figures: Mapping[str, float], jobs: Mapping[tuple[str, str], int] | None = None
+    ) -> None:
+        """Add a sample of the figures, by name; see `ServerStats`, and `Client.job_counts`."""
         before, self._figures = self._figures, figures
+        self._jobs = jobs or {}
         self._grown = {
             name for name, _ in _WRONG if before and figures.get(name, 0) > before.get(name, 0)
         }
@@ -102,7 +109,9 @@ class Top:
     def __rich__(self) -> RenderableType:
         """Render the screen."""
         answers = [self._head(), self._due(), self._wrong()]
-        return Group(*answers, Columns(self._tiles(), equal=True, expand=True), self._chart())
+        jobs = [self._kinds()] if self._jobs else []
+        tiles = Columns(self._tiles(), equal=True, expand=True)
+        return Group(*answers, *jobs, tiles, self._chart())
 
     def _head(self) -> Text:
         """Return where this is, and whether it is well."""
@@ -143,6 +152,23 @@ class Top:
             line.append(f"{figures.get(name, 0):,.0f} {title}", style).append(", ")
         return line.append(f"{figures['unacknowledged']:,.0f} unread outcomes")
 
+    def _kinds(self) -> RenderableType:
+        """Return jobs by kind and state; kinds with dead and ready jobs first."""
+        counts: dict[str, dict[str, int]] = {}
+        for (kind, state), count in self._jobs.items():
+            counts.setdefault(kind, {})[state] = count
+        table = Table(box=None, padding=(0, 1), expand=True)
+        table.add_column("jobs", ratio=1, no_wrap=True, overflow="ellipsis")
+        for state in _JOB_STATES:
+            table.add_column(state, justify="right", no_wrap=True)
+        worst = sorted(counts.items(), key=_trouble_of, reverse=True)
+        for kind, states in worst[:_KINDS]:
+            cells = [_job_cell(state, states.get(state, 0)) for state in _JOB_STATES]
+            table.add_row(Text(kind or "(no kind)"), *cells)
+        if len(worst) > _KINDS:
+            table.add_row(Text(f"and {len(worst) - _KINDS} other kinds", style="dim"))
+        return Panel(table)
+
     def _tiles(self) -> list[RenderableType]:
         figures = self._figures
         commits = figures["commits"]
@@ -167,6 +193,14 @@ class Top:
             rates = self._rates[name]
             table.add_row(title, f"{rates[-1]:,.0f}", Text(blocks(rates), style=style))
         return Panel(table, title=f"the last {WIDTH} samples", title_align="left")
+
+
+def _trouble_of(kind: tuple[str, Mapping[str, int]]) -> tuple[int, int]:
+    return kind[1].get("dead", 0), kind[1].get("ready", 0)
+
+
+def _job_cell(state: str, count: int) -> Text:
+    return Text(f"{count:,}", style="bold red" if count and state == "dead" else "")
 
 
 def blocks(values: Sequence[float] | deque[float]) -> str:

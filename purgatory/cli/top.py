@@ -6,14 +6,20 @@ Called from the main thread. Ctrl-C leaves `top` with exit code 0.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import math
 import threading
+from typing import TYPE_CHECKING
 
 from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.options import COUNT, DURATION, SubParsers, add_command, import_extra
 from purgatory.cli.output import json_text, print_facts
-from purgatory.service.errors import ConfigError
+from purgatory.service.errors import ConfigError, WrongVersion
+
+if TYPE_CHECKING:
+    from purgatory.cli.screen import Top
+    from purgatory.service.client.client import Client
 
 
 def add_parsers(subparsers: SubParsers) -> None:
@@ -53,15 +59,23 @@ def _top(arguments: argparse.Namespace) -> int:
     screen = import_extra("purgatory.cli.screen", "service")
     with connected(arguments) as client:
         top = screen.Top(client.address)
-        top.add(client.stats())
+        _look(top, client)
         samples = itertools.count(1) if arguments.count is None else range(1, arguments.count)
         tick = threading.Event()  # never set; KeyboardInterrupt ends the wait
         try:
             with screen.live(top) as live:
                 for _ in samples:
                     tick.wait(interval)
-                    top.add(client.stats())
+                    _look(top, client)
                     live.refresh()
         except KeyboardInterrupt:
             pass
     return 0
+
+
+def _look(top: Top, client: Client) -> None:
+    """Add a sample. A server of protocol 2 says nothing of jobs."""
+    jobs = {}
+    with contextlib.suppress(WrongVersion):
+        jobs = client.job_counts()
+    top.add(client.stats(), jobs)

@@ -101,3 +101,27 @@ def test_bytes(count, shown):
 def test_figures_for_people(name, figure, shown):
     """Units are those of the name; no figure is in powers of ten."""
     assert figure_shown(name, figure) == shown
+
+
+def test_jobs_by_kind():
+    """Kinds with dead jobs are first, then those with ready ones; a few kinds are shown."""
+    top = Top("tcp://x")
+    jobs = {("mail", "dead"): 110, ("mail", "done"): 5, ("mial", "ready"): 2501}
+    top.add(FIGURES, jobs | {(f"kind {n}", "done"): n for n in range(9)})
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(top)
+    lines = [line.strip(" │") for line in capture.get().splitlines()[3:]]
+    assert lines[1].split() == [
+        "jobs",
+        "ready",
+        "running",
+        "retrying",
+        "dead",
+        "scheduled",
+        "done",
+        "cancelled",
+    ]
+    assert lines[2].split() == ["mail", "0", "0", "0", "110", "0", "5", "0"]
+    assert lines[3].split()[:2] == ["mial", "2,501"]
+    assert lines[10] == "and 3 other kinds"

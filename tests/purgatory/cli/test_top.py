@@ -25,3 +25,11 @@ def test_top(run, at):
     assert (code, err) == (0, "")
     assert "pending" in out
     assert "expired/s" in out
+
+
+def test_top_shows_jobs(run, at):
+    """Jobs are there by kind and state."""
+    run("jobs", "schedule", "--kind", "mail", "--in", "1h")
+    out = run("top", "--count", 1)[1]
+    assert "scheduled" in out
+    assert "mail" in out
