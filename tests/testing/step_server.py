@@ -205,6 +205,7 @@ class StepServer:
             self.store_loop.requests.length
             or self.store_loop._reads.waiting
             or (self.state.spreads and not self.store_loop._commits.retry_ms)
+            or self.state.mass_cancels.running
         ):
             if self.store_loop.failure is not None:
                 break

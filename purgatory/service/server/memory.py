@@ -48,11 +48,11 @@ def operation_bytes(op_id: str, kind: str, keys: Sequence[str]) -> int:
     return size
 
 
-def job_bytes(tags: Sequence[str]) -> int:
+def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
     """Return the bytes of a job beside its operation or outcome, until it is forgotten."""
     size = _JOB_LIFE_BYTES
-    for tag in tags:
-        size += _TAG_BYTES + text_bytes(tag)
+    for text in (*tags, *keys):
+        size += _TAG_BYTES + text_bytes(text)
     return size
 
 

@@ -16,9 +16,10 @@ from prometheus_client import CollectorRegistry
 
 from purgatory.errors import StoreError
 from purgatory.service.server.clock import NS_PER_MS, ClockSources, ServiceClock
+from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
-from purgatory.service.server.memory import StoredMemoryCheck, job_bytes, operation_bytes
+from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED, DONE, READY, JobRecord
 from purgatory.service.server.records.operation import PendingOperation, new_job
@@ -179,7 +180,7 @@ def _load_operations(
             operation.options = row.options
             if not row.need:
                 operation.job = job = new_job(operation)
-                state.jobs.bytes += job_bytes(job.tags)
+                state.jobs.bytes += life_bytes(job)
                 state.jobs.add(job)
         else:
             record = _outcome_record(row, client, outcome, moved)
@@ -394,7 +395,7 @@ def load_jobs(state: "ServerState", stored: dict[int, StoredJob], due: list[Outc
         else:
             job.state = READY
         if state.known.get(record.op_id) is record:
-            state.jobs.bytes += job_bytes(job.tags)
+            state.jobs.bytes += life_bytes(job)
             state.jobs.add(job)
         if job.is_alive:
             _load_due(state, record, known)

@@ -17,10 +17,14 @@ from purgatory.service.encoding import encode
 from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
 from purgatory.service.job_messages import (
     Begin,
+    CancelJobs,
+    CancelMatching,
     ChangeRepeat,
     EndLease,
     KeepLease,
     ReadRepeats,
+    RescheduleJobs,
+    RetryJobs,
     SetRepeat,
     TakeLease,
 )
@@ -52,6 +56,7 @@ from purgatory.service.protocol import (
     Work,
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
+from purgatory.service.server.jobs.control_requests import ControlRequests
 from purgatory.service.server.jobs.job_ends import job_end_frames
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
@@ -111,6 +116,7 @@ class RequestHandler:
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
         jobs = self._job_requests
+        self._control = ControlRequests(state, validator)
         self.repeat_runs: RepeatRuns = RepeatRuns(state, validator)
         repeats = RepeatRequests(state, validator, self.repeat_runs)
         self.reads.answers[ReadRepeats] = repeats.answer_list
@@ -121,6 +127,10 @@ class RequestHandler:
             Extend: self._extend,
             Finish: jobs.change,
             EndDead: jobs.change,
+            CancelJobs: self._control.cancel,
+            CancelMatching: self._control.cancel_matching,
+            RescheduleJobs: self._control.reschedule,
+            RetryJobs: self._control.retry,
             SetRepeat: repeats.declare,
             ChangeRepeat: repeats.change,
         }
@@ -190,7 +200,7 @@ class RequestHandler:
         session, seq = command.session, command.request.seq
         if not session:
             reply = change(transaction, command)
-            if not self._is_spread(transaction, command, reply):
+            if reply is None or not self._is_spread(transaction, command, reply):
                 self._reply(transaction, command, reply)
             return
         replies = self._state.replies
@@ -204,6 +214,9 @@ class RequestHandler:
         if frame is None:
             replies.check_room(command.client, session)
             reply = change(transaction, command)
+            if reply is None:  # it is answered later
+                self._reply(transaction, command, None)
+                return
             if self._is_spread(transaction, command, reply, session):
                 return
             frame = encode(reply)
@@ -246,6 +259,16 @@ class RequestHandler:
                 transaction.late_replies += [
                     (command.route, Raw(frame)) for command in request.commands
                 ]
+
+    def cancel_more(self, transaction: Transaction) -> None:
+        """Go on with a cancellation of many jobs; answer its request when it ends."""
+        ended = self._control.cancel_more(transaction)
+        if ended is None:
+            return
+        cancel, frame = ended
+        if cancel.session:
+            self._remember(transaction, cancel.session, cancel.request.seq, frame)
+        transaction.late_replies += [(command.route, Raw(frame)) for command in cancel.commands]
 
     def _remember(self, transaction: Transaction, session: str, seq: int, frame: bytes) -> None:
         transaction.remembered.append((session, seq))
@@ -357,7 +380,8 @@ class RequestHandler:
                 refusal = self._check_options(values, options)
             if refusal is None:
                 size = operation_bytes(values[0], values[4], values[1])
-                life = 0 if values[3] else job_bytes(() if options is None else options.tags)
+                tags = () if options is None else options.tags
+                life = 0 if values[3] else job_bytes(tags, values[1])
                 if size + life <= left:
                     transaction.submit(client, values, size, options)
                     total += 1

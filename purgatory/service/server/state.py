@@ -22,6 +22,7 @@ from purgatory.core.purgatory_core import parts_of
 from purgatory.core.submission import submit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS, Stamp, TransactionClock
 from purgatory.service.server.jobs.job_index import JobIndex
+from purgatory.service.server.jobs.mass_cancels import MassCancels
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SHARE
@@ -150,6 +151,7 @@ class ServerState:
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.observer = self.jobs
+        self.mass_cancels: MassCancels = MassCancels()
         self.repeats: RepeatRegistry = RepeatRegistry()
         self.named_leases: NamedLeases = NamedLeases(epoch)
         self.failures: RecentFailures = RecentFailures()

@@ -239,9 +239,10 @@ class StoreLoop:
         state = self.state
         leases, retention, numbers = state.leases, state.retention, state.journal_numbers
         retry_ms = self._commits.retry_ms
+        is_busy = bool(state.spreads or state.mass_cancels.running)
         next_wake_ns = state.next_wake_ns()
         self.activity.deadline_ms = self._late_ms or (next_wake_ns or 0) // NS_PER_MS
-        if self.requests.length or self._reads.waiting or (state.spreads and not retry_ms):
+        if self.requests.length or self._reads.waiting or (is_busy and not retry_ms):
             return 0.0
         wakes_ms: list[int | None] = [self._commits.look_ms or None]
         wake_ns = self._maintenance.wake_ms * NS_PER_MS
@@ -329,6 +330,8 @@ class StoreLoop:
         """Go on with events that end many operations, and submit the runs of repeats."""
         if self.state.spreads:
             self._spread(transaction)
+        if self.state.mass_cancels.running:
+            self.handler.cancel_more(transaction)
         if self.state.repeats.by_key:  # after the requests: one may pause a repeat
             self.handler.repeat_runs.run_due(transaction)
 

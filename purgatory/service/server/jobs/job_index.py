@@ -40,6 +40,7 @@ class JobIndex(JobObserver):
         "_by_number",
         "_by_state",
         "_by_tag",
+        "by_key",
         "bytes",
         "counts",
         "length",
@@ -51,6 +52,8 @@ class JobIndex(JobObserver):
         self._by_kind: dict[str, DueOrder] = {}
         self._by_tag: dict[str, DueOrder] = {}
         self._by_number: NumberOrder = NumberOrder()
+        #: By key of `unless`: the jobs that have not ended.
+        self.by_key: dict[str, dict[int, JobRecord]] = {}
         #: By kind: how many jobs are in each state.
         self.counts: dict[str, list[int]] = {}
         #: How many jobs there are.
@@ -73,6 +76,21 @@ class JobIndex(JobObserver):
         self._by_number.add(job)
         if job.options is not None:
             self._tag(job)
+        if job.has_unless and job.is_alive:
+            self._add_keys(job)
+
+    def _add_keys(self, job: JobRecord) -> None:
+        for key in job.keys:
+            if key != job.op_id:
+                self.by_key.setdefault(key, {})[job.number] = job
+
+    def _forget_keys(self, job: JobRecord) -> None:
+        for key in job.keys:
+            if key != job.op_id:
+                jobs = self.by_key[key]
+                del jobs[job.number]
+                if not jobs:
+                    del self.by_key[key]
 
     def _tag(self, job: JobRecord) -> None:
         for tag in job.tags:
@@ -99,8 +117,13 @@ class JobIndex(JobObserver):
         counts = self.counts[job.kind]
         counts[before] -= 1
         counts[state] += 1
-        if state >= DONE and self.watches.count:
-            self.watches.note_end(job)
+        if state >= DONE:
+            if self.watches.count:
+                self.watches.note_end(job)
+            if job.has_unless and before < DONE:
+                self._forget_keys(job)
+        elif job.has_unless and before >= DONE:
+            self._add_keys(job)
 
     def move(self, job: JobRecord, state: int, due_ms: int) -> None:
         """Move a job to a state, in which it is due at a time."""
@@ -136,7 +159,7 @@ class JobIndex(JobObserver):
     def remove(self, job: JobRecord) -> None:
         """Forget a job."""
         self.length -= 1
-        self.bytes -= job_bytes(job.tags)
+        self.bytes -= life_bytes(job)
         self._by_state[job.state].remove(job)
         self._by_number.remove(job)
         self._untag(job)
@@ -174,6 +197,11 @@ class JobIndex(JobObserver):
         if wanted.state is not None:
             found.append(self._by_state[JOB_STATES.index(wanted.state)])
         return min(found, key=_length) if found else None
+
+
+def life_bytes(job: JobRecord) -> int:
+    """Return the bytes of a job, see `job_bytes`."""
+    return job_bytes(job.tags, job.keys)
 
 
 def matches(job: JobRecord, wanted: JobFilter, owner: str | None) -> bool:

@@ -79,6 +79,11 @@ class JobRecord:
         return 0 if self.options is None else self.options.priority
 
     @property
+    def has_unless(self) -> bool:
+        """Whether it has keys that cancel it, beside its id, which is the key of a job without."""
+        return len(self.keys) != 1 or self.keys[0] != self.op_id
+
+    @property
     def is_alive(self) -> bool:
         """Whether it is to run, or runs: neither done nor dead nor cancelled."""
         return self.state < DONE

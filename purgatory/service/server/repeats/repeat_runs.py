@@ -150,7 +150,7 @@ class RepeatRuns:
         total = transaction.total
         refusal = self._validator.check_submission(submission, values, client, total, None)
         size = operation_bytes(job_id, values[4], values[1])
-        if refusal is None and size + job_bytes(options.tags) > state.memory_left:
+        if refusal is None and size + job_bytes(options.tags, (job_id,)) > state.memory_left:
             refusal = TooMuchMemory(f"no room for the job {job_id!r}")
         if refusal is not None:
             state.clients.drop_if_idle(client)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
+from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.memory import value_bytes
 from purgatory.service.server.records.operation import EventContext, PendingOperation
 from purgatory.service.server.records.spreads import Spread
@@ -34,6 +35,7 @@ class KeyEvents:
 
     __slots__ = (
         "_changes",
+        "_jobs",
         "_place",
         "_state",
         "begun",
@@ -44,8 +46,9 @@ class KeyEvents:
         "spreads_before",
     )
 
-    def __init__(self, state: "ServerState", changes: Changes) -> None:
+    def __init__(self, state: "ServerState", changes: Changes, jobs: JobChanges) -> None:
         self._state = state
+        self._jobs = jobs
         self._changes = changes
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
         self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
@@ -83,7 +86,15 @@ class KeyEvents:
         count = self._reach(key, context)
         if context.reached:
             self._journal(key, 0)
-        return count
+        return count + self._cancel_due(key, UNLIMITED)
+
+    def _cancel_due(self, key: str, units: int) -> int:
+        """Cancel the jobs that were due and that a key cancels; returns how many."""
+        if key not in self._state.jobs.by_key:
+            entry = self._state.known.get(key)  # the id of a job is the key of one without others
+            if entry is None or entry.job is None:
+                return 0
+        return self._jobs.cancel_by_key(key, units) if units else 0
 
     def fail(self, failure: KeyFailure) -> int:
         """Fail a key; how many operations that ended. What is held for the key stays."""
@@ -95,7 +106,7 @@ class KeyEvents:
         count = self._reach(failure.key, context)
         if context.reached:
             self._journal(failure.key, 0, failed=True)
-        return count
+        return count + self._cancel_due(failure.key, UNLIMITED)
 
     def _complete_and_hold(self, completion: Completion) -> int:
         key = completion.key
@@ -106,6 +117,9 @@ class KeyEvents:
         now_ms = self._state.stamp.now_ms
         context = EventContext(bytes(completion.value), now_ms, self.progressed, limit)
         count, left_out = self._complete_waiting(key, context)
+        cancelled = self._cancel_due(key, context.units)
+        if context.units != UNLIMITED:
+            context.units -= cancelled
         event = None
         if completion.hold_ms and context.units:
             until_ms = now_ms + completion.hold_ms
@@ -114,7 +128,7 @@ class KeyEvents:
         self._hold(key, event)
         if hold_ms or ((context.reached or replaced) and not left_out):
             self._journal(key, hold_ms)
-        return count
+        return count + cancelled
 
     def _replaced(self, key: str, hold_ms: int) -> bool:
         """Whether an event that is held for `hold_ms` replaces one that still counts.

@@ -17,12 +17,13 @@ from purgatory.core.operations.operation_state import (
 )
 from purgatory.service.protocol import NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
-from purgatory.service.server.leases.due_job import due_job_of
+from purgatory.service.server.jobs.job_changes import JobChanges
+from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.leases.lease_ends import LeaseEnds
-from purgatory.service.server.memory import job_bytes, operation_bytes
+from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED as CANCELLED_JOB
-from purgatory.service.server.records.job_record import READY, SCHEDULED, JobRecord
+from purgatory.service.server.records.job_record import SCHEDULED, JobRecord
 from purgatory.service.server.records.operation import Ended, PendingOperation, new_job
 from purgatory.service.server.repeats.repeat_changes import RepeatChanges
 from purgatory.service.server.server_health import RecentFailure, failure_text
@@ -72,6 +73,7 @@ class Transaction(OutcomeReceiver):
         "deleted",
         "events",
         "extended",
+        "jobs",
         "late_replies",
         "outcomes",
         "remembered",
@@ -88,7 +90,6 @@ class Transaction(OutcomeReceiver):
         self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
-        self.events: KeyEvents = KeyEvents(state, self.changes)
         self._lease_ends: LeaseEnds | None = None  # made when a lease ends
         self._repeats: RepeatChanges | None = None  # made when a repeat changes or runs
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
@@ -105,7 +106,13 @@ class Transaction(OutcomeReceiver):
         # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
+        #: Changes of jobs that were asked for.
+        self.jobs: JobChanges = JobChanges(state, self.changes, self._ends, self.clock_ms)
+        self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
+
+    def _ends(self) -> LeaseEnds:
+        return self.lease_ends
 
     @property
     def lease_ends(self) -> LeaseEnds:
@@ -213,7 +220,7 @@ class Transaction(OutcomeReceiver):
         if operation.need:
             return
         job = operation.job = new_job(operation)
-        self._state.jobs.bytes += job_bytes(job.tags)
+        self._state.jobs.bytes += life_bytes(job)
 
     def extend(
         self, extensions: Iterable[TimeoutExtension], owner: str | None = None
@@ -222,21 +229,33 @@ class Transaction(OutcomeReceiver):
         return [self._extend(extension, owner) for extension in extensions]
 
     def _extend(self, extension: TimeoutExtension, owner: str | None) -> bool:
-        state = self._state
         now_ms = self.now_ms
-        operation = self._find(extension.op_id, owner)
+        operation = self.find(extension.op_id, owner)
         if not isinstance(operation, PendingOperation) or now_ms > operation.op_deadline_ms:
             return False
+        self._set_timeout(operation, extension.timeout_ms)
+        return True
+
+    def _set_timeout(self, operation: PendingOperation, timeout_ms: int) -> None:
+        """Have the timeout of a pending operation count anew from now."""
+        state = self._state
         self.extended.append((operation, operation.op_deadline_ns))
-        state.set_deadline(operation, self._deadline_ns(extension.timeout_ms))
+        state.set_deadline(operation, self._deadline_ns(timeout_ms))
         self.changes.deadlines += (operation.number, operation.op_deadline_ms)
         if state.journal_numbers.is_used:
             number = state.journal_numbers.next_extension()
-            row = (number, operation.op_id, now_ms, extension.timeout_ms)
-            self.changes.queued_extensions += row
+            self.changes.queued_extensions += (number, operation.op_id, self.now_ms, timeout_ms)
+
+    def move_job(self, entry: PendingOperation | OutcomeRecord | None, due_ms: int) -> bool:
+        """Have a job be due at another time; False if it is none, runs, or has ended."""
+        if entry is None or entry.job is None:
+            return False
+        if isinstance(entry, OutcomeRecord):
+            return self.jobs.move(entry, due_ms)
+        self._set_timeout(entry, max(0, due_ms - self.now_ms))
         return True
 
-    def _find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
+    def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
         """Return what is known of an operation that is to change; `owner`: see `find`."""
         operation = self._state.find(op_id, owner)
         if isinstance(operation, PendingOperation) and operation.captured is not None:
@@ -249,7 +268,7 @@ class Transaction(OutcomeReceiver):
         return [self._cancel(op_id, owner) for op_id in op_ids]
 
     def _cancel(self, op_id: str, owner: str | None) -> bool:
-        operation = self._find(op_id, owner)
+        operation = self.find(op_id, owner)
         if not isinstance(operation, PendingOperation) or self.now_ms > operation.op_deadline_ms:
             return False
         return operation.cancel()
@@ -342,6 +361,7 @@ class Transaction(OutcomeReceiver):
             remembered.publish(self.changes.remembered)
         if self._lease_ends is not None:
             self._lease_ends.publish()
+        self._state.mass_cancels.publish()
         if self._repeats is not None:
             self._repeats.publish()
         if self.changes.delete_queued is not None:
@@ -372,8 +392,7 @@ class Transaction(OutcomeReceiver):
         state.retention.add_job(record)
         if record.outcome == "expired":
             state.parts.lists.uncount(EXPIRED)  # it is not its end
-            state.jobs.set_state(job, READY)
-            state.leases.add(due_job_of(record))
+            self.jobs.publish_due(record, job)
         else:
             state.jobs.set_state(job, CANCELLED_JOB)
             state.retention.end_job(record, self.clock_ms)
@@ -384,6 +403,7 @@ class Transaction(OutcomeReceiver):
         state.receiver = None  # the ends below are none
         self.events.roll_back()
         state.named_leases.roll_back()
+        state.mass_cancels.roll_back()
         if self._lease_ends is not None:
             self._lease_ends.roll_back()
         if self._repeats is not None:
@@ -409,7 +429,7 @@ class Transaction(OutcomeReceiver):
             operation.client.count -= 1
             state.pending_bytes -= operation.bytes
             if operation.job is not None:
-                state.jobs.bytes -= job_bytes(operation.job.tags)
+                state.jobs.bytes -= life_bytes(operation.job)
             if operation.options is not None and operation.options.unique_ms > 0:
                 state.remembered.reserved -= 1
             del state.known[operation.op_id]

@@ -1,0 +1,125 @@
+"""ControlRequests: carries out the requests that change jobs. Used by the store thread alone."""
+
+from typing import Final
+
+from purgatory.service.encoding import encode
+from purgatory.service.errors import Malformed, TooManyItems
+from purgatory.service.job_messages import (
+    JOB_STATES,
+    CancelJobs,
+    CancelMatching,
+    JobFilter,
+    JobsCancelled,
+    JobsRescheduled,
+    JobsRetried,
+    MatchingCancelled,
+    Reschedule,
+    RescheduleJobs,
+    RetryJobs,
+)
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.jobs.job_statuses import BY_REQUEST
+from purgatory.service.server.jobs.mass_cancels import MOST, MassCancel
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.validation import RequestValidator
+
+_ANY: Final = JobFilter()
+
+
+class ControlRequests:
+    """Changes jobs of `state`, with the rules of `validator`. Methods raise `Refused`."""
+
+    def __init__(self, state: ServerState, validator: RequestValidator) -> None:
+        self._state = state
+        self._validator = validator
+
+    def cancel(self, transaction: Transaction, command: ClientRequest) -> JobsCancelled:
+        """Carry out `CancelJobs`."""
+        request, owner = command.request, command.owner
+        assert isinstance(request, CancelJobs)
+        done = [
+            transaction.jobs.cancel(transaction.find(job_id, owner), BY_REQUEST)
+            for job_id in request.job_ids
+        ]
+        return JobsCancelled(request.seq, done)
+
+    def cancel_matching(
+        self, transaction: Transaction, command: ClientRequest
+    ) -> MatchingCancelled | None:
+        """Begin `CancelMatching`; None: it is answered later."""
+        request, cancels = command.request, self._state.mass_cancels
+        del transaction  # it begins with the next one
+        assert isinstance(request, CancelMatching)
+        wanted = request.wanted
+        if wanted == _ANY:
+            raise Malformed("no filter is given; expected kind, state, tag or client")
+        if wanted.state is not None and wanted.state not in JOB_STATES:
+            raise Malformed(f"state is {wanted.state!r}; expected one of {JOB_STATES}")
+        session = command.session
+        if session:
+            session = self._state.replies.key(command.client, session)
+        if (running := cancels.find(session, request.seq)) is not None:
+            running.commands.append(command)
+            return None
+        if cancels.length >= MOST:
+            raise TooManyItems(f"{MOST} cancellations by filter are under way; expected fewer")
+        cancels.begin(MassCancel(command, request, session, self._state.last_number))
+        return None
+
+    def cancel_more(self, transaction: Transaction) -> tuple[MassCancel, bytes] | None:
+        """Go on with a cancellation by filter; returns it with the answer, if it ends."""
+        cancels = self._state.mass_cancels
+        first = cancels.running[0]
+        jobs, after, is_end = first.next_jobs(self._state.jobs)
+        count = 0
+        for job in jobs:
+            entry = transaction.find(job.op_id, None)
+            if entry is not None and entry.job is job:
+                count += transaction.jobs.cancel(entry, BY_REQUEST)
+        cancels.note(after, count, is_end=is_end)
+        if not is_end:
+            return None
+        return first, encode(MatchingCancelled(first.request.seq, first.count + count))
+
+    def reschedule(self, transaction: Transaction, command: ClientRequest) -> JobsRescheduled:
+        """Carry out `RescheduleJobs`."""
+        request, owner = command.request, command.owner
+        assert isinstance(request, RescheduleJobs)
+        dues = [self._due_ms(move, transaction.now_ms) for move in request.moves]
+        done = [
+            transaction.move_job(transaction.find(move.job_id, owner), due_ms)
+            for move, due_ms in zip(request.moves, dues, strict=True)
+        ]
+        return JobsRescheduled(request.seq, done)
+
+    def _due_ms(self, move: Reschedule, now_ms: int) -> int:
+        """Return when a job is to be due."""
+        if (move.delay_ms is None) == (move.due_ms is None):
+            raise Malformed(
+                f"delay_ms is {move.delay_ms}, due_ms is {move.due_ms}; expected one of them"
+            )
+        delay_ms = move.delay_ms
+        if delay_ms is None:
+            assert move.due_ms is not None
+            delay_ms = max(0, move.due_ms - now_ms)
+        self._validator.check_timeout(delay_ms, "the delay")
+        return now_ms + delay_ms
+
+    def retry(self, transaction: Transaction, command: ClientRequest) -> JobsRetried:
+        """Carry out `RetryJobs`."""
+        request, owner = command.request, command.owner
+        assert isinstance(request, RetryJobs)
+        done = [
+            self._retry(transaction, job_id, owner, drop=request.drop) for job_id in request.job_ids
+        ]
+        return JobsRetried(request.seq, done)
+
+    def _retry(
+        self, transaction: Transaction, job_id: str, owner: str | None, *, drop: bool
+    ) -> bool:
+        record = transaction.find(job_id, owner)
+        if not isinstance(record, OutcomeRecord) or record.job is None:
+            return False
+        return transaction.lease_ends.end_dead(record.client.name, record.seq, drop=drop)

@@ -1,0 +1,117 @@
+"""JobChanges: what a transaction changes of jobs that were asked for by id, tag or key.
+
+A job may be scheduled, due before this transaction (`LeaseEnds` changes those), or due in it. Used
+by the store thread alone.
+"""
+
+from collections.abc import Callable
+
+from purgatory.service.job_messages import CANCELLED_BY_KEY
+from purgatory.service.server.leases.due_job import due_job_of
+from purgatory.service.server.leases.lease_ends import LeaseEnds
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.job_record import CANCELLED, READY, RUNNING, JobRecord
+from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.state import ServerState
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.rows import JobState
+
+
+class JobChanges:
+    """The changes of jobs in a transaction at `now_ms` that writes `changes`.
+
+    `lease_ends` returns those of the transaction.
+    """
+
+    __slots__ = ("_changes", "_just_due", "_lease_ends", "_now_ms", "_state")
+
+    def __init__(
+        self,
+        state: ServerState,
+        changes: Changes,
+        lease_ends: Callable[[], LeaseEnds],
+        now_ms: int,
+    ) -> None:
+        self._state = state
+        self._changes = changes
+        self._lease_ends = lease_ends
+        self._now_ms = now_ms
+        # Of jobs that are due in this transaction, by number of the outcome: when they are due
+        # instead, or None: they were cancelled.
+        self._just_due: dict[int, int | None] = {}
+
+    def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:
+        """Cancel a job; False if it is none, has ended, or is dead. `reason`: its error then."""
+        if entry is None or entry.job is None:
+            return False
+        if isinstance(entry, PendingOperation):
+            return entry.cancel()
+        due = self._state.leases.by_number.get(entry.seq)
+        if due is not None:
+            return self._lease_ends().cancel(due, reason)
+        if not self._is_just_due(entry):
+            return False
+        self._just_due[entry.seq] = None
+        self._changes.jobs += (entry.seq, int(JobState.CANCELLED), 0, self._now_ms, reason)
+        return True
+
+    def move(self, record: OutcomeRecord, at_ms: int) -> bool:
+        """Have a job that was due be due at another time; False if it runs, or has ended."""
+        due = self._state.leases.by_number.get(record.seq)
+        if due is not None:
+            return self._lease_ends().move(due, at_ms)
+        if not self._is_just_due(record):
+            return False
+        at_ms = max(at_ms, self._now_ms)
+        self._just_due[record.seq] = at_ms
+        self._changes.jobs += (record.seq, int(JobState.WAITING), 0, at_ms, "")
+        return True
+
+    def _is_just_due(self, record: OutcomeRecord) -> bool:
+        """Whether a job is due in this transaction, and was not cancelled in it."""
+        return (
+            record.job is not None
+            and record.job.is_alive
+            and record.outcome == "expired"
+            and self._just_due.get(record.seq, 0) is not None
+        )
+
+    def cancel_by_key(self, key: str, units: int) -> int:
+        """Cancel jobs that were due and have `key` in `unless`, but for running ones.
+
+        At most `units`, if that is not negative, the longest waiting first; returns how many.
+        """
+        count = 0
+        for job in self._with_key(key):
+            if count == units:
+                break
+            entry = self._state.known.get(job.op_id)
+            if isinstance(entry, OutcomeRecord) and entry.job is job and job.state != RUNNING:
+                due = self._state.leases.by_number.get(entry.seq)
+                if due is None or not due.has_begun:
+                    count += self.cancel(entry, CANCELLED_BY_KEY + key)
+        return count
+
+    def _with_key(self, key: str) -> list[JobRecord]:
+        found = list(self._state.jobs.by_key.get(key, {}).values())
+        entry = self._state.known.get(key)  # a job's id is its key if it has no other
+        if entry is not None and entry.job is not None and key in entry.job.keys:
+            found.append(entry.job)
+        found.sort(key=_number)
+        return found
+
+    def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
+        """Have a job wait for a worker that was due in this transaction, unless it was changed."""
+        state = self._state
+        at_ms = self._just_due.get(record.seq, 0)
+        if at_ms is None:
+            state.jobs.set_state(job, CANCELLED)
+            state.retention.end_job(record, self._now_ms)
+            return
+        state.jobs.set_state(job, READY)
+        due = due_job_of(record, moved_ms=at_ms)
+        state.leases.add(due, at_ms if at_ms > self._now_ms else 0)
+
+
+def _number(job: JobRecord) -> int:
+    return job.number

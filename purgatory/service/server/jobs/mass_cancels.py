@@ -1,0 +1,105 @@
+"""MassCancels: cancellations of all jobs that match, some in each transaction.
+
+So a hundred thousand jobs of a tag keep no other client waiting. The request is answered when all
+of them are cancelled. If the server ends before, the client has no answer, and asks again.
+Used by the store thread alone.
+"""
+
+from typing import Final
+
+from purgatory.service.job_messages import CancelMatching
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.jobs.job_index import DUE_START, JobIndex, matches
+from purgatory.service.server.records.job_record import DONE, JobRecord
+
+#: Jobs that a transaction cancels, and at which it looks, at most.
+PORTION: Final = 300
+LOOKED_AT: Final = 5000
+#: Cancellations that may be under way.
+MOST: Final = 64
+
+
+class MassCancel:
+    """A cancellation of the jobs up to number `last` that match a request.
+
+    `session`: the key of the request's session, empty for none. `commands`: the request, as often
+    as it was sent. `after` and `count` say how far it has come.
+    """
+
+    __slots__ = ("after", "commands", "count", "last", "request", "session")
+
+    def __init__(
+        self, command: ClientRequest, request: CancelMatching, session: str, last: int
+    ) -> None:
+        self.request: CancelMatching = request
+        self.session: str = session
+        self.commands: list[ClientRequest] = [command]
+        self.last: int = last
+        self.after: tuple[int, int] = DUE_START
+        self.count: int = 0
+
+    def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
+        """Return the next jobs to cancel, how far that is, and whether these are the last ones."""
+        found: list[JobRecord] = []
+        after, left = self.after, LOOKED_AT
+        owner = self.commands[0].owner
+        for job in jobs.walk(self.request.wanted, "due", after):
+            if not left or len(found) >= PORTION:
+                return found, after, False
+            left -= 1
+            after = (job.due_ms, job.number)
+            is_meant = job.number <= self.last and job.state < DONE
+            if is_meant and matches(job, self.request.wanted, owner):
+                found.append(job)
+        return found, after, True
+
+
+class MassCancels:
+    """The cancellations that are under way, of a server."""
+
+    __slots__ = ("_begun", "_progress", "running")
+
+    def __init__(self) -> None:
+        #: In the order in which they came.
+        self.running: list[MassCancel] = []
+        self._begun: list[MassCancel] = []  # in the open transaction
+        # Of the first one, in the open transaction: where it is, how many more, and if it ends.
+        self._progress: tuple[tuple[int, int], int, bool] | None = None
+
+    def find(self, session: str, seq: int) -> MassCancel | None:
+        """Return the cancellation that a request has begun; None if there is none."""
+        for one in self.running + self._begun:
+            if session and one.session == session and one.request.seq == seq:
+                return one
+        return None
+
+    def begin(self, cancel: MassCancel) -> None:
+        """Begin a cancellation; it runs from the next transaction on."""
+        self._begun.append(cancel)
+
+    @property
+    def length(self) -> int:
+        """How many are under way."""
+        return len(self.running) + len(self._begun)
+
+    def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
+        """Note how far the open transaction brings the first one."""
+        self._progress = (after, count, is_end)
+
+    def publish(self) -> None:
+        """Take over what the transaction has begun and done: that is on disk."""
+        if self._progress is not None:
+            first = self.running[0]
+            first.after = self._progress[0]
+            first.count += self._progress[1]
+            if self._progress[2]:
+                self.running.pop(0)
+            else:
+                self.running.append(self.running.pop(0))  # they take turns
+        self.running += self._begun
+        self.roll_back()
+
+    def roll_back(self) -> None:
+        """Forget what the transaction has begun and done."""
+        self._progress = None
+        self._begun = []
