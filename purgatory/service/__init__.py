@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from purgatory.service.client.futures import ServiceFuture, SubmissionReceipt
     from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
     from purgatory.service.client.jobs.job_handle import JobHandle
+    from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
+    from purgatory.service.client.leases.lease_handle import LeaseHandle
     from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
     from purgatory.service.client.repeats.repeat_handle import RepeatHandle
     from purgatory.service.config import Config
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         JobFailed,
         JobUnknown,
         KeysError,
+        LeaseTimeout,
         Malformed,
         NotAllowed,
         OperationFailed,
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncJobHandle",
+    "AsyncLeaseHandle",
     "AsyncRepeatHandle",
     "AsyncServiceFuture",
     "Client",
@@ -85,6 +89,8 @@ __all__ = [
     "JournalSink",
     "KeysError",
     "KindLimit",
+    "LeaseHandle",
+    "LeaseTimeout",
     "Malformed",
     "NotAllowed",
     "OperationFailed",
@@ -129,6 +135,8 @@ _LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
     "client.jobs.async_job_handle": ("AsyncJobHandle",),
     "client.jobs.job_handle": ("JobHandle",),
+    "client.leases.async_lease_handle": ("AsyncLeaseHandle",),
+    "client.leases.lease_handle": ("LeaseHandle",),
     "client.repeats.async_repeat_handle": ("AsyncRepeatHandle",),
     "client.repeats.repeat_handle": ("RepeatHandle",),
     "client.futures": ("ServiceFuture", "SubmissionReceipt"),

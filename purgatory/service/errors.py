@@ -110,6 +110,10 @@ class WorkerStuck(ServiceError):
     """
 
 
+class LeaseTimeout(ServiceError, TimeoutError):
+    """A named lease was another program's for all the time that this one was to wait."""
+
+
 class Refused(ServiceError):
     """Base of a server's refusals: nothing of the request was done."""
 

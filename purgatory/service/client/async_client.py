@@ -8,13 +8,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import inspect
+import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
-from purgatory.service.client.arguments import checked_number
+from purgatory.service.client.arguments import Duration, checked_number
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
@@ -23,6 +24,8 @@ from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
 from purgatory.service.client.jobs.job_result import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
+from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
+from purgatory.service.client.leases.lease_handle import LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
 from purgatory.service.errors import RequestTimeout
@@ -197,18 +200,28 @@ class AsyncClient:
             left -= len(page.states)
             after = page.after
 
+    def lease(
+        self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
+    ) -> AsyncLeaseHandle:
+        """Like `Client.lease`, for `async with`; `lost` is an `asyncio.Event`."""
+        return AsyncLeaseHandle(
+            self._client.lease_calls, self.result_of, LeaseTerms(name, keep, timeout)
+        )
+
     async def flush(self, timeout: float | None = None) -> None:
         """Like `Client.flush`."""
         await asyncio.to_thread(self._client.flush, timeout)
 
-    async def result_of(self, future: ReplyFuture[_T]) -> _T:
-        """Return the result of one of `calls`; raises RequestTimeout, and what it raises."""
+    async def result_of(self, future: ReplyFuture[_T], most: float = math.inf) -> _T:
+        """Return the result of one of `calls`; raises RequestTimeout, and what it raises.
+
+        Waits for the client's timeout, and for `most` seconds at most.
+        """
+        seconds = min(self._client.timeout, most)
         try:
-            return await asyncio.wait_for(_wrapped(future), self._client.timeout)
+            return await asyncio.wait_for(_wrapped(future), seconds)
         except TimeoutError as error:
-            raise RequestTimeout(
-                f"no answer from {self.address} within {self._client.timeout:g} s"
-            ) from error
+            raise RequestTimeout(f"no answer from {self.address} within {seconds:g} s") from error
 
     async def close(self, timeout: float | None = None) -> None:
         """Like `Client.close`, after the calls of `on_outcome` that run, for as long at most."""

@@ -25,6 +25,7 @@ from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, Flu
 from purgatory.service.client.jobs.job_result import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
+from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.repeat_handle import RepeatHandle
@@ -316,6 +317,25 @@ class Client(LaterCalls):
             left -= len(page.states)
             after = page.after
 
+    def lease(
+        self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
+    ) -> LeaseHandle:
+        """Return a lease of a name, for `with`: one program at a time has it.
+
+        The block begins when the program has the lease. Programs that wait have it in turn; after
+        `timeout`, LeaseTimeout is raised (None: it waits for ever). The lease is kept in the
+        background while the program lives; if the program dies, or cannot reach the server, the
+        lease ends after `keep`, at least 0.1 s. It lasts over restarts of the server. In the block
+        `lost` of the handle is an Event that tells when the lease could not be kept, and `token`
+        grows with each lease.
+        """
+        terms = LeaseTerms(name, keep, timeout)
+        return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)
+
+    def _wait_for_lease(self, future: ReplyFuture[_T], seconds: float) -> _T:
+        self._refuse_in_callback()
+        return self._wait(future, min(seconds, self.timeout))
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all calls made before are answered: what was deferred is on disk then.
 
@@ -364,6 +384,7 @@ class Client(LaterCalls):
         else:
             seconds = to_ms(timeout) / 1000
             command = CloseCommand(seconds)
+        self.lease_calls.keeper.close()
         with contextlib.suppress(Unavailable):  # closed already, or a forked child's copy
             self._io_thread.post(command)
         if threading.current_thread() is not self._io_thread.thread:

@@ -26,6 +26,7 @@ from purgatory.service.client.calls import Keeping, RequestType
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
+from purgatory.service.client.leases.lease_calls import LeaseCalls
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.later_repeat_calls import LaterRepeatCalls
 from purgatory.service.client.session import Session
@@ -87,6 +88,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         self.received = session.received
         #: For workers.
         self.job_calls: JobCalls = JobCalls(self._call, session, io_thread.wake)
+        #: For named leases.
+        self.lease_calls: LeaseCalls = LeaseCalls(self._call, platform, session.name)
+        session.on_lease_ready = self.lease_calls.on_ready
 
     def submit_later(
         self,

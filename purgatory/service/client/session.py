@@ -10,7 +10,7 @@ While few messages are unanswered, calls are sent at once. Then they gather into
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from purgatory.service import protocol
@@ -44,7 +44,7 @@ from purgatory.service.errors import (
     WrongVersion,
     error_for,
 )
-from purgatory.service.job_messages import CancelLeases, JobEnds, ReadJobs, WatchJobs
+from purgatory.service.job_messages import CancelLeases, JobEnds, LeaseReady, ReadJobs, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import (
     OLDEST_VERSION,
@@ -69,7 +69,16 @@ _QUERIES: Final = (Query, ReadJobs, WatchJobs)
 # Messages that answer no call, or that may end it otherwise. For a look-up: `isinstance` takes a
 # microsecond for each class that it is not.
 _NO_REPLIES: Final = frozenset(
-    (Outcomes, Jobs, JobEnds, CancelLeases, protocol.Welcome, protocol.Failure, protocol.Ping)
+    (
+        Outcomes,
+        Jobs,
+        JobEnds,
+        CancelLeases,
+        LeaseReady,
+        protocol.Welcome,
+        protocol.Failure,
+        protocol.Ping,
+    )
 )
 
 
@@ -89,7 +98,9 @@ class Session:
         tracer: OperationTracer | None = None,
         platform: Platform = REAL_PLATFORM,
     ) -> None:
-        self._name = name
+        self.name: str = name
+        #: Called with the news that the turn of a waiter for a named lease has come.
+        self.on_lease_ready: Callable[[LeaseReady], None] | None = None
         self._futures = futures
         #: Calls `on_outcome`; None: this client takes no outcomes but for its futures.
         self.handler: OutcomeHandler | None = (
@@ -139,7 +150,7 @@ class Session:
         self._version = version
         self._hello_seq = next(self._seqs)
         takes = self.handler is not None
-        return encode(protocol.Hello(self._hello_seq, version, self._name, self._token, takes))
+        return encode(protocol.Hello(self._hello_seq, version, self.name, self._token, takes))
 
     def on_disconnected(self, lost: bool) -> None:
         """Note the end of the connection: nothing is sent until the next welcome.
@@ -246,6 +257,9 @@ class Session:
         if isinstance(message, JobEnds):
             decode_values(message.jobs)
             self.job_waits.note(message.jobs)
+        elif isinstance(message, LeaseReady):
+            if self.on_lease_ready is not None:
+                self.on_lease_ready(message)
         elif self.worker is not None:
             if isinstance(message, Jobs):
                 self.worker.on_jobs(message.jobs)

@@ -124,7 +124,7 @@ ANSWERS = [
         JobEnds([JOB]),
         "924391dc0014a161a4646f6e6507a46d61696ca473686f7091a17491a16b030a141e280205a4453a2077a27731a6706175736564080709",
     ),
-    (CancelLeases([Lease(7, 300)]), "9244919207cd012c"),
+    (CancelLeases([Lease(7, 300)], recall=True), "9344919207cd012cc3"),
     (LeaseReady("l", "h"), "9345a16ca168"),
 ]
 

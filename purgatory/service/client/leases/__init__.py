@@ -1,0 +1,1 @@
+"""Named leases in a client's program."""

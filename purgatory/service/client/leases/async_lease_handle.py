@@ -1,0 +1,102 @@
+"""AsyncLeaseHandle: a named lease in a coroutine. For the event loop that enters it."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, LeaseCalls
+from purgatory.service.client.leases.lease_handle import LeaseTerms
+from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.errors import RequestTimeout, ServiceError
+
+#: Awaits the answer to a call, for so many seconds at most, and no longer than the client does.
+Await = Callable[[ReplyFuture[Any], float], Awaitable[Any]]
+
+
+class AsyncLeaseHandle:
+    """Like `LeaseHandle`, for `async with`; `lost` is an `asyncio.Event`."""
+
+    def __init__(self, calls: LeaseCalls, wait: Await, terms: LeaseTerms) -> None:
+        self._calls = calls
+        self._wait = wait
+        self._terms = terms
+        self._kept: KeptLease | None = None
+        self.name: str = terms.name
+        #: Of the lease that the program has, or had last; 0: it has had none.
+        self.token: int = 0
+        self.lost: asyncio.Event = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        if self._kept is not None:
+            raise RuntimeError(f"lease {self.name!r} is this program's already; make another one")
+        calls, holder, woken = self._calls, self._calls.new_holder(), asyncio.Event()
+        calls.expect(self.name, holder, _setter(woken))
+        try:
+            await self._acquire(holder, woken)
+        except BaseException:
+            with contextlib.suppress(ServiceError):  # it ends by time
+                calls.end(self.name, holder)
+            raise
+        finally:
+            calls.forget(self.name, holder)
+        return self
+
+    async def _acquire(self, holder: str, woken: asyncio.Event) -> None:
+        calls, terms = self._calls, self._terms
+        deadline = terms.deadline(calls.now())
+        while True:
+            asked_at = calls.now()
+            token = await self._ask(holder, terms.wait_ms(deadline, asked_at), deadline)
+            if token is not None:
+                break
+            left = deadline - calls.now()
+            if left <= 0:
+                raise terms.timed_out()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), min(left, ASK_AGAIN_S))
+            woken.clear()
+        self.token = token
+        self.lost = asyncio.Event()
+        lose = _setter(self.lost)
+        self._kept = KeptLease(self.name, holder, terms.keep_ms, asked_at, lose)
+        calls.keeper.add(self._kept)
+
+    async def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
+        """Ask for the lease; None: it is another's, or the server has not answered."""
+        try:
+            take = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
+            token: int | None = await self._wait(take, max(1.0, deadline - self._calls.now()))
+        except RequestTimeout:
+            if self._calls.now() < deadline:
+                return None
+            raise
+        return token
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None and self._calls.keeper.remove(kept):
+            with contextlib.suppress(ServiceError):  # it ends by time
+                await self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
+
+    def __repr__(self) -> str:
+        state = "held" if self._kept is not None else "not held"
+        return f"<AsyncLeaseHandle {self.name!r}, {'lost' if self.lost.is_set() else state}>"
+
+
+def _setter(event: asyncio.Event) -> Callable[[], None]:
+    """Return what sets an event of the running loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def set_it() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(event.set)
+
+    return set_it

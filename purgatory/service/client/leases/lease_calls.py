@@ -1,0 +1,61 @@
+"""LeaseCalls: the calls about named leases, and the programs that wait for one. Any thread."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from purgatory.service.client.calls import RequestType
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.leases.lease_keeper import LeaseKeeper
+from purgatory.service.job_messages import EndLease, KeepLease, LeaseReady, TakeLease
+from purgatory.service.platform import Platform
+
+#: A program that waits asks again after so many seconds, also if the server has told it nothing.
+ASK_AGAIN_S: Final = 2.0
+#: It leaves the server's queue if it has not asked again for so long.
+WAIT_MS: Final = 60_000
+
+
+class LeaseCalls:
+    """The calls of one client, each made by `call`; the thread that keeps leases has a `name`."""
+
+    def __init__(
+        self,
+        call: Callable[[RequestType, Any], ReplyFuture[Any]],
+        platform: Platform,
+        name: str,
+    ) -> None:
+        self._call = call
+        self._boot_ns = platform.boot_ns
+        self.new_holder: Callable[[], str] = platform.new_id
+        self._ready: dict[tuple[str, str], Callable[[], None]] = {}
+        self.keeper: LeaseKeeper = LeaseKeeper(self.keep, self.now, f"{name}-leases")
+
+    def now(self) -> float:
+        """Return seconds of a clock that goes on while the machine is suspended."""
+        return self._boot_ns() / 1e9
+
+    def take(self, name: str, holder: str, keep_ms: int, wait_ms: int) -> ReplyFuture[int | None]:
+        """Take a lease, or wait for it; answers the token, or None."""
+        return self._call(TakeLease, (name, holder, keep_ms, wait_ms))
+
+    def keep(self, name: str, holder: str, keep_ms: int) -> ReplyFuture[bool]:
+        """Have a lease last longer; False: it is another's."""
+        return self._call(KeepLease, (name, holder, keep_ms))
+
+    def end(self, name: str, holder: str) -> ReplyFuture[bool]:
+        """End a lease, or leave its queue."""
+        return self._call(EndLease, (name, holder))
+
+    def expect(self, name: str, holder: str, ready: Callable[[], None]) -> None:
+        """Have `ready` called, in the I/O thread, when the turn of a waiter has come."""
+        self._ready[name, holder] = ready
+
+    def forget(self, name: str, holder: str) -> None:
+        """End `expect`."""
+        self._ready.pop((name, holder), None)
+
+    def on_ready(self, message: LeaseReady) -> None:
+        """Tell a waiter that its turn has come; called by the I/O thread."""
+        ready = self._ready.get((message.name, message.holder))
+        if ready is not None:
+            ready()

@@ -1,0 +1,126 @@
+"""LeaseHandle: a named lease in a program, as a context manager. Any thread may look at it."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from purgatory.service.client.arguments import Duration, checked_text, duration_ms
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, LeaseCalls
+from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.errors import LeaseTimeout, RequestTimeout, ServiceError
+
+#: Waits for the answer to a call, for so many seconds at most, and no longer than the client does.
+Wait = Callable[[ReplyFuture[Any], float], Any]
+_MIN_KEEP_MS: Final = 100
+
+
+class LeaseTerms:
+    """What a program asks for: the name, for how long it is kept, and how long the program waits.
+
+    Raises TypeError and ValueError for bad arguments.
+    """
+
+    def __init__(self, name: str, keep: Duration, timeout: Duration | None) -> None:
+        self.name: str = checked_text(name, "name")
+        if not name:
+            raise ValueError("name is empty; expected a text")
+        self.keep_ms: int = duration_ms(keep, "keep")
+        if self.keep_ms < _MIN_KEEP_MS:
+            raise ValueError(f"keep is {keep!r}; expected at least {_MIN_KEEP_MS / 1000} s")
+        #: Seconds; None: for ever.
+        self.timeout_s: float | None = None
+        if timeout is not None:
+            self.timeout_s = duration_ms(timeout, "timeout") / 1000
+
+    def deadline(self, now: float) -> float:
+        """Return until when a program waits that begins now."""
+        return float("inf") if self.timeout_s is None else now + self.timeout_s
+
+    def wait_ms(self, deadline: float, now: float) -> int:
+        """Return for how long the server keeps the place of a waiter that asks now."""
+        return min(WAIT_MS, max(0, round((min(deadline, now + WAIT_MS) - now) * 1000)))
+
+    def timed_out(self) -> LeaseTimeout:
+        """Return the error of a program that has waited for too long."""
+        return LeaseTimeout(f"lease {self.name!r} was another's for {self.timeout_s:g} s")
+
+
+class LeaseHandle:
+    """A lease of a name, which one program at a time has: what `Client.lease` returns.
+
+    Use it as a context manager: it waits for the lease, and ends it. In the block `token` is above
+    that of each lease before, of any name, so storage that remembers the highest can refuse a
+    program that has lost its lease. `lost` is set when the lease could not be kept.
+    """
+
+    def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:
+        self._calls = calls
+        self._wait = wait
+        self._terms = terms
+        self._kept: KeptLease | None = None
+        self.name: str = terms.name
+        #: Of the lease that the program has, or had last; 0: it has had none.
+        self.token: int = 0
+        self.lost: threading.Event = threading.Event()
+
+    def __enter__(self) -> Self:
+        if self._kept is not None:
+            raise RuntimeError(f"lease {self.name!r} is this program's already; make another one")
+        calls, holder, woken = self._calls, self._calls.new_holder(), threading.Event()
+        calls.expect(self.name, holder, woken.set)
+        try:
+            self._acquire(holder, woken)
+        except BaseException:
+            with contextlib.suppress(ServiceError):  # it ends by time
+                calls.end(self.name, holder)
+            raise
+        finally:
+            calls.forget(self.name, holder)
+        return self
+
+    def _acquire(self, holder: str, woken: threading.Event) -> None:
+        calls, terms = self._calls, self._terms
+        deadline = terms.deadline(calls.now())
+        while True:
+            asked_at = calls.now()
+            token = self._ask(holder, terms.wait_ms(deadline, asked_at), deadline)
+            if token is not None:
+                break
+            left = deadline - calls.now()
+            if left <= 0:
+                raise terms.timed_out()
+            woken.wait(min(left, ASK_AGAIN_S))
+            woken.clear()
+        self.token = token
+        self.lost = threading.Event()
+        self._kept = KeptLease(self.name, holder, terms.keep_ms, asked_at, self.lost.set)
+        calls.keeper.add(self._kept)
+
+    def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
+        """Ask for the lease; None: it is another's, or the server has not answered."""
+        try:
+            take = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
+            token: int | None = self._wait(take, max(1.0, deadline - self._calls.now()))
+        except RequestTimeout:
+            if self._calls.now() < deadline:
+                return None
+            raise
+        return token
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None and self._calls.keeper.remove(kept):
+            with contextlib.suppress(ServiceError):  # it ends by time
+                self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
+
+    def __repr__(self) -> str:
+        state = "held" if self._kept is not None else "not held"
+        return f"<LeaseHandle {self.name!r}, {'lost' if self.lost.is_set() else state}>"
