@@ -19,6 +19,7 @@ _STEPS_BACK: Final = (
     "DROP TABLE remembered_shards",
     "DROP TABLE repeats",
     "DROP TABLE named_leases",
+    "DROP TABLE limits",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

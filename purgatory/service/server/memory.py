@@ -29,6 +29,7 @@ _HELD_BYTES: Final = 700
 _CAPTURED_BYTES: Final = 16
 _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
+_LIMIT_BYTES: Final = 600
 _CLIENT_BYTES: Final = 700
 _REPEAT_BYTES: Final = 6000  # with its expression, and the ids of its jobs
 
@@ -84,6 +85,11 @@ def reply_bytes(length: int) -> int:
 def session_bytes(name: str) -> int:
     """Return the bytes of a session, without its replies."""
     return _SESSION_BYTES + text_bytes(name)
+
+
+def limit_bytes(kind: str) -> int:
+    """Return the bytes of the limits of a kind."""
+    return _LIMIT_BYTES + text_bytes(kind)
 
 
 def client_bytes(name: str) -> int:

@@ -137,6 +137,8 @@ def load_state(
         state.stamp.follow(last_ms)
     _load_operations(state, store, outcomes, memory, moved)
     load_repeats(state, store, now_ms, clock.shift_ms)
+    for limit in store.limits():
+        state.leases.limits.load(limit, now_ms)
     memory.check(state.memory_bytes)
     for client in state.clients.by_name.values():
         client.unacknowledged = dict(sorted(client.unacknowledged.items()))

@@ -22,9 +22,11 @@ from purgatory.service.job_messages import (
     ChangeRepeat,
     EndLease,
     KeepLease,
+    ReadLimits,
     ReadRepeats,
     RescheduleJobs,
     RetryJobs,
+    SetLimit,
     SetRepeat,
     TakeLease,
 )
@@ -60,6 +62,7 @@ from purgatory.service.server.jobs.control_requests import ControlRequests
 from purgatory.service.server.jobs.job_ends import job_end_frames
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
+from purgatory.service.server.limits.limit_requests import LimitRequests
 from purgatory.service.server.memory import (
     held_bytes,
     job_bytes,
@@ -134,12 +137,15 @@ class RequestHandler:
             SetRepeat: repeats.declare,
             ChangeRepeat: repeats.change,
         }
+        limits = LimitRequests(state, validator)
+        self.reads.answers[ReadLimits] = limits.answer_list
         named_leases = NamedLeaseRequests(state.named_leases, validator)
         # Done once more, they change nothing: no answers are remembered.
         self._repeatable: dict[type[Request], Change] = {
             TakeLease: named_leases.take,
             KeepLease: named_leases.keep,
             EndLease: named_leases.end,
+            SetLimit: limits.change,
         }
         self._in_memory: dict[type[Request], InMemory] = {
             Work: jobs.do_in_memory,

@@ -190,6 +190,7 @@ class ServerState:
             + self.named_leases.bytes
             + self.clients.bytes
             + self.repeats.bytes
+            + self.leases.limits.bytes
         )
 
     @property

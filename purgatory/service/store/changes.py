@@ -22,6 +22,7 @@ class Changes:
     __slots__ = (
         "deadlines",
         "delete_held",
+        "delete_limits",
         "delete_named_leases",
         "delete_operations",
         "delete_outcomes",
@@ -30,6 +31,7 @@ class Changes:
         "delete_replies",
         "held",
         "jobs",
+        "limits",
         "named_leases",
         "operations",
         "outcomes",
@@ -52,6 +54,7 @@ class Changes:
         self.jobs: list[Any] = []
         self.repeats: list[Any] = []
         self.named_leases: list[Any] = []
+        self.limits: list[Any] = []  # of kinds
         self.replies: list[Any] = []
         self.results: list[Any] = []  # of jobs
         self.spreads: list[Any] = []
@@ -62,6 +65,7 @@ class Changes:
         self.delete_held: list[str] = []  # keys
         self.delete_repeats: list[tuple[str, str]] = []  # client and name
         self.delete_named_leases: list[str] = []  # names
+        self.delete_limits: list[str] = []  # kinds
         self.delete_replies: list[tuple[str, int]] = []  # session and seq
         self.remembered: RememberedChanges | None = None
         #: Up to these numbers events and extensions are deleted, since the journal has them.
@@ -84,6 +88,8 @@ class Changes:
             or self.repeats
             or self.named_leases
             or self.delete_named_leases
+            or self.limits
+            or self.delete_limits
             or self.replies
             or self.results
             or self.spreads

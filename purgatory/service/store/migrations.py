@@ -128,6 +128,12 @@ CREATE TABLE named_leases (
     token INTEGER NOT NULL,
     until_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE limits ( -- of kinds of jobs, for all workers
+    kind TEXT PRIMARY KEY,
+    paused INTEGER NOT NULL,
+    running INTEGER NOT NULL, -- 0: any number
+    per_second REAL NOT NULL -- 0: any number
+) WITHOUT ROWID;
 """
 
 

@@ -141,6 +141,15 @@ class StoredJob(NamedTuple):
     at_ms: int
 
 
+class StoredLimit(NamedTuple):
+    """The limits of a kind; 0: it is not paused, any number of jobs runs, at any rate."""
+
+    kind: str
+    paused: int
+    running: int
+    per_second: float
+
+
 class JournalPosition(NamedTuple):
     """The last numbers, inclusive, of the rows of each table."""
 

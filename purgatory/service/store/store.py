@@ -29,6 +29,7 @@ from purgatory.service.store.rows import (
     JournalPosition,
     StoredEvent,
     StoredJob,
+    StoredLimit,
     StoredOperation,
     StoredOutcome,
     StoredRepeat,
@@ -174,6 +175,7 @@ class Store:
         )
         self._spreads = table("spreads", StoredSpread._fields)
         self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
+        self._limits = table("limits", StoredLimit._fields, ())
         self._repeats = table("repeats", StoredRepeat._fields, ("next_ms",))
         self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
         self._journal_queue = JournalQueue(connection, limit)
@@ -246,6 +248,7 @@ class Store:
             (self._repeats, changes.repeats),
             (self._replies, changes.replies),
             (self._named_leases, changes.named_leases),
+            (self._limits, changes.limits),
         ):
             if rows:
                 table.write(rows)
@@ -255,6 +258,7 @@ class Store:
             sql = "DELETE FROM repeats WHERE client = ? AND name = ?"
             self._connection.executemany(sql, changes.delete_repeats)
         self._named_leases.delete(changes.delete_named_leases)
+        self._limits.delete(changes.delete_limits)
         if changes.delete_replies:
             sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
             self._connection.executemany(sql, changes.delete_replies)
@@ -438,6 +442,11 @@ class Store:
         """Return all repeats, in order of clients and names."""
         with store_errors(self._where, "read"):
             return [StoredRepeat(*row) for row in self._repeats.select("ORDER BY client, name")]
+
+    def limits(self) -> list[StoredLimit]:
+        """Return the limits of kinds."""
+        with store_errors(self._where, "read"):
+            return [StoredLimit(*row) for row in self._limits.select()]
 
     def named_leases(self) -> list[tuple[str, str, int, int]]:
         """Return name, holder and token of each named lease, and until when it lasts."""

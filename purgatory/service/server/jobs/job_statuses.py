@@ -59,6 +59,7 @@ def job_statuses(
             due = state.leases.by_number.get(entry.seq)
             if due is not None:
                 _add_due(status, due)
+                status.why = state.leases.why(due, state.stamp.now_ms)
         found.append(status)
     return found
 

@@ -3,14 +3,19 @@
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.ready_jobs import ReadyJobs
 from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.limits.kind_limits import KindLimits
 
 
 class JobGroup:
-    """Jobs that wait for a worker, by kind, and the workers, which take turns."""
+    """Jobs that wait for a worker, by kind, and the workers, which take turns.
 
-    __slots__ = ("dead", "ready", "workers")
+    `limits` are those of the kinds, for all groups.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_limits", "dead", "ready", "workers")
+
+    def __init__(self, limits: KindLimits) -> None:
+        self._limits = limits
         self.ready: dict[str, ReadyJobs] = {}  # no empty ones
         self.workers: dict[bytes, WorkerConnection] = {}  # by route, the next one first
         self.dead: dict[int, DueJob] = {}  # given up, by number
@@ -33,7 +38,7 @@ class JobGroup:
         """Remove the next job that a worker can do; its kinds take turns."""
         for at, kind in enumerate(worker.turns):
             waiting = self.ready.get(kind)
-            if waiting is not None and worker.has_room_for(kind):
+            if waiting is not None and self._is_open(worker, kind, now_ms):
                 job = waiting.pop(now_ms)
                 if not waiting.count:
                     del self.ready[kind]
@@ -41,12 +46,20 @@ class JobGroup:
                 return job
         return None
 
-    def has_work_for(self, worker: WorkerConnection) -> bool:
+    def _is_open(self, worker: WorkerConnection, kind: str, now_ms: int) -> bool:
+        """Whether a worker that has room may be given a job of a kind."""
+        if not worker.has_room_for(kind):
+            return False
+        return not self._limits.is_used or not self._limits.blocked(kind, now_ms)
+
+    def has_work_for(self, worker: WorkerConnection, now_ms: int) -> bool:
         """Whether a worker could be given a job now."""
         if not worker.has_room or self.ready.keys().isdisjoint(worker.kinds):
             return False
-        return not worker.kind_rooms or any(
-            kind in self.ready and worker.has_room_for(kind) for kind in worker.kinds
+        if not worker.kind_rooms and not self._limits.is_used:
+            return True
+        return any(
+            kind in self.ready and self._is_open(worker, kind, now_ms) for kind in worker.kinds
         )
 
     def assign(self, limit: int, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
@@ -62,13 +75,20 @@ class JobGroup:
                 continue
             idle = 0
             worker.take(job.record.seq, job.kind)
+            self._limits.take(job.kind)
             given.append((worker, job))
         return given
 
-    @property
-    def has_work(self) -> bool:
+    def has_work(self, now_ms: int) -> bool:
         """Whether a job could be given to a worker now."""
-        return bool(self.ready) and any(map(self.has_work_for, self.workers.values()))
+        return bool(self.ready) and any(
+            self.has_work_for(worker, now_ms) for worker in self.workers.values()
+        )
+
+    def opens_ms(self, now_ms: int) -> int | None:
+        """Return when a kind of which jobs wait is not limited any more; None: not by time."""
+        times = [self._limits.next_ms(kind, now_ms) for kind in self.ready]
+        return min([at_ms for at_ms in times if at_ms is not None], default=None)
 
     @property
     def is_empty(self) -> bool:

@@ -17,7 +17,6 @@ that has lost its lease without knowing it (a fencing token).
 Used by the store thread alone; `counts` may be read by any.
 """
 
-from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from purgatory.service.server.leases.due_job import (
@@ -35,14 +34,15 @@ from purgatory.service.server.leases.due_job import (
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.leases.job_times import JobTimes
 from purgatory.service.server.leases.lease_notices import LeaseNotices
+from purgatory.service.server.leases.lease_times import LeaseTimes
 from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.limits.kind_limits import KindLimits
 
 #: Jobs that are given out after one transaction, at most.
 MAX_ASSIGNED: Final = 512
-#: A server that looks so much later for the ends of leases than it had planned was absent.
-LATE_MS: Final = 200
-# A heap may have so many stale entries, and as many as it has others.
-_STALE_ENTRIES: Final = 1024
+#: Why a job that is ready, and of a kind without a limit, is not with a worker.
+NO_WORKER: Final = "no worker for this kind"
+BUSY: Final = "the workers are busy"
 # A token is the epoch of the run and, in so many bits, a count: JSON can hold it for 100 years.
 _COUNT_BITS: Final = 22
 
@@ -62,14 +62,14 @@ class JobLeases:
         #: All of them, by number: without any there is nothing to do.
         self.by_number: dict[int, DueJob] = {}
         self._groups: dict[str, JobGroup] = {}
+        #: Of the kinds of jobs, for all workers.
+        self.limits: KindLimits = KindLimits()
         self.times: JobTimes = JobTimes(self.by_number)
-        # A heap: when a lease ends, token, number. An entry is stale if the token is another's.
-        self._ends: list[tuple[int, int, int]] = []
+        self._lease_times = LeaseTimes(self.by_number)
         self._staffed: dict[str, JobGroup] = {}  # those that have workers
         self._last_token = epoch << _COUNT_BITS
         self._leased = 0
         self._dead = 0
-        self._looked_ms = 0  # when leases were given, or looked at for their ends
         #: By route: connections that have let a lease lapse and sent nothing since.
         self.lapsed: dict[bytes, WorkerConnection] = {}
         #: Hears of every job that moves from one state to another.
@@ -90,7 +90,7 @@ class JobLeases:
     def _group(self, name: str) -> JobGroup:
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = JobGroup()
+            group = self._groups[name] = JobGroup(self.limits)
         return group
 
     def _drop_if_empty(self, name: str) -> None:
@@ -209,56 +209,45 @@ class JobLeases:
     def ended(self, now_ms: int, grace_ms: int = 0) -> list[DueJob]:
         """Return the jobs whose leases have ended by time; each once, the caller ends the lease.
 
-        `grace_ms`: leases last so much longer this time, for the server has requests to handle. If
-        it has come late, as after a stop of its process, leases last longer by its absence.
+        `grace_ms`: leases last so much longer this time, for the server has requests to handle.
         """
-        self._add_absence(now_ms)
-        now_ms -= grace_ms
-        found: list[DueJob] = []
-        while self._ends and self._ends[0][0] <= now_ms:
-            entry = heappop(self._ends)
-            job = self._leased_job(*entry)
-            if job is None:
-                continue
-            if job.until_ms > now_ms:  # it was kept
-                heappush(self._ends, (job.until_ms, *entry[1:]))
-            else:
-                found.append(job)
-        return found
-
-    def _add_absence(self, now_ms: int) -> None:
-        """Let all leases last longer by the time that the server was absent."""
-        absent_ms = now_ms - self._looked_ms
-        while self._ends and self._leased_job(*self._ends[0]) is None:
-            heappop(self._ends)
-        planned_ms = max(self._looked_ms, self._ends[0][0] if self._ends else now_ms)
-        self._looked_ms = now_ms
-        if now_ms - planned_ms <= LATE_MS:
-            return
-        leased = {entry[1:]: self._leased_job(*entry) for entry in self._ends}
-        self._ends = []
-        for (token, number), job in leased.items():
-            if job is not None:
-                job.until_ms += absent_ms
-                self._ends.append((job.until_ms, token, number))
-        heapify(self._ends)
+        return self._lease_times.ended(now_ms, grace_ms)
 
     def hear(self, route: bytes) -> None:
         """Give jobs again to a connection that has let a lease lapse: it has sent a request."""
         worker = self.lapsed.pop(route, None)
         if worker is not None:
             worker.has_lapsed = False
+            for kind in worker.held.values():
+                self.limits.count(kind, 1)
 
     def lapse(self, job: DueJob) -> None:
-        """Note that the lease of a job has ended by time: its worker gets none until it speaks."""
+        """Note that the lease of a job has ended by time: its worker gets none until it speaks.
+
+        Until then what it holds counts for no limit.
+        """
         worker = job.holder
-        if worker is not None and not worker.detached:
+        if worker is not None and not worker.detached and not worker.has_lapsed:
             worker.has_lapsed = True
             self.lapsed[worker.route] = worker
+            for kind in worker.held.values():
+                self.limits.count(kind, -1)
+
+    def why(self, job: DueJob, now_ms: int) -> str:
+        """Return why a job that is ready is not with a worker; empty of another job."""
+        if not job.is_waiting:
+            return ""
+        reason = self.limits.blocked(job.kind, now_ms)
+        if reason:
+            return reason
+        workers = self._group(job.record.client.name).workers.values()
+        if any(job.kind in one.kinds and not one.has_lapsed for one in workers):
+            return BUSY
+        return NO_WORKER
 
     def watch_again(self, job: DueJob) -> None:
         """Have a lease that `ended` has returned be found by it again."""
-        heappush(self._ends, (job.until_ms, job.token, job.record.seq))
+        self._lease_times.watch(job)
 
     def dead_jobs(self, client: str, after: int, limit: int) -> list[DueJob]:
         """Return up to `limit` jobs of a client that were given up, by number, above `after`."""
@@ -282,11 +271,13 @@ class JobLeases:
     def withdraw(self, job: DueJob) -> None:
         """Forget a job that no handler runs: it is cancelled. A worker that holds it is told."""
         self.notices.add(job, recall=False)
+        self._unbegin(job)
         self.finish(job, CANCELLED)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
         """Have a job that no handler runs be due at `at_ms`; 0: now."""
         self.notices.add(job, recall=True)
+        self._unbegin(job)
         self._release(job)
         job.due_ms = at_ms or now_ms
         if at_ms > now_ms:
@@ -297,12 +288,14 @@ class JobLeases:
 
     def put_back(self, job: DueJob, *, counts: bool, at_ms: int = 0) -> None:
         """Have a job wait again, from `at_ms` on; `counts`: an attempt has ended."""
+        if not counts:
+            self._unbegin(job)
         self._release(job)
         job.attempts += counts
         if at_ms:
             self._wait_until(job, at_ms)
         else:
-            self._wait(job, self._looked_ms if counts else job.ready_ms, first=True)
+            self._wait(job, self._lease_times.looked_ms if counts else job.ready_ms, first=True)
 
     def give_up(self, job: DueJob) -> None:
         """Note that the last attempt has ended."""
@@ -315,17 +308,24 @@ class JobLeases:
         self._release(job)
         job.attempts = 0
         job.start_within_ms = ANY_TIME
-        self._wait(job, self._looked_ms)
+        self._wait(job, self._lease_times.looked_ms)
 
     def _bury(self, job: DueJob) -> None:
         self._dead += 1
         self._group(job.record.client.name).dead[job.record.seq] = job
         self._move(job, DEAD)
 
+    def _unbegin(self, job: DueJob) -> None:
+        """Note that no attempt is made under the lease of a job, if there is one."""
+        if job.holder is not None:
+            self.limits.give_back(job.kind)
+
     def _release(self, job: DueJob) -> None:
         """Take a job from its worker, or from where it waits, or from the dead."""
         number = job.record.seq
         if job.holder is not None:
+            if not job.holder.has_lapsed:
+                self.limits.count(job.kind, -1)
             job.holder.release(number)
             job.holder = None
             job.has_begun = False
@@ -341,13 +341,17 @@ class JobLeases:
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Lease jobs to workers that have room, up to MAX_ASSIGNED; returns which to which."""
-        self._looked_ms = max(self._looked_ms, now_ms)
+        lease_times = self._lease_times
+        lease_times.looked_ms = max(lease_times.looked_ms, now_ms)
         for job in self.times.take_ready(now_ms):
             self._wait(job, job.at_ms)
         given: list[tuple[WorkerConnection, DueJob]] = []
-        for group in self._staffed.values():
+        for name, group in list(self._staffed.items()):
             if group.ready:
-                given += group.assign(MAX_ASSIGNED - len(given), now_ms)
+                before = len(given)
+                given += group.assign(MAX_ASSIGNED - before, now_ms)
+                if len(given) > before and self.limits.is_used:  # the next turn is another's
+                    self._staffed[name] = self._staffed.pop(name)
         for worker, job in given:
             self._lease(worker, job, now_ms)
         return given
@@ -361,23 +365,18 @@ class JobLeases:
         job.until_ms = now_ms + worker.lease_ms
         if not worker.begins:
             self._begin(job, now_ms)
-        heappush(self._ends, (job.until_ms, job.token, job.record.seq))
-        if len(self._ends) > 2 * self._leased + _STALE_ENTRIES:
-            self._ends = [entry for entry in self._ends if self._leased_job(*entry) is not None]
-            heapify(self._ends)
-
-    def _leased_job(self, _: int, token: int, number: int) -> DueJob | None:
-        """Return the job of an entry of `_ends`; None if it is stale."""
-        job = self.by_number.get(number)
-        return job if job is not None and job.holder is not None and job.token == token else None
+        self._lease_times.watch(job, self._leased)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
         """Return when there is something to do; None: not before a command."""
-        if any(group.has_work for group in self._staffed.values()):
+        if any(group.has_work(now_ms) for group in self._staffed.values()):
             return now_ms
-        while self._ends and self._leased_job(*self._ends[0]) is None:
-            heappop(self._ends)
-        times = [self._ends[0][0]] if self._ends else []
+        times: list[int] = []
+        if (end_ms := self._lease_times.next_ms()) is not None:
+            times.append(end_ms)
         if (next_ms := self.times.next_ms()) is not None:
             times.append(next_ms)
+        if self.limits.is_used:
+            opens = [group.opens_ms(now_ms) for group in self._staffed.values()]
+            times += [at_ms for at_ms in opens if at_ms is not None]
         return min(times) if times else None

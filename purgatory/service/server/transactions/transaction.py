@@ -20,6 +20,7 @@ from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.leases.lease_ends import LeaseEnds
+from purgatory.service.server.limits.limit_changes import LimitChanges
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED as CANCELLED_JOB
@@ -65,6 +66,7 @@ class Transaction(OutcomeReceiver):
         "_batch",
         "_batch_bytes",
         "_lease_ends",
+        "_limits",
         "_repeats",
         "_state",
         "changes",
@@ -91,6 +93,7 @@ class Transaction(OutcomeReceiver):
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
         self._lease_ends: LeaseEnds | None = None  # made when a lease ends
+        self._limits: LimitChanges | None = None  # made when a limit changes
         self._repeats: RepeatChanges | None = None  # made when a repeat changes or runs
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
@@ -123,6 +126,14 @@ class Transaction(OutcomeReceiver):
                 state.leases, state.retention, state.failures, self.changes, self.clock_ms
             )
         return ends
+
+    @property
+    def limits(self) -> LimitChanges:
+        """The limits of kinds, as this transaction leaves them."""
+        if self._limits is None:
+            limits = self._state.leases.limits
+            self._limits = LimitChanges(limits, self.changes, self.clock_ms)
+        return self._limits
 
     @property
     def repeats(self) -> RepeatChanges:
@@ -334,6 +345,8 @@ class Transaction(OutcomeReceiver):
             self.events.prepare()
         if self._repeats is not None:
             self._repeats.prepare()
+        if self._limits is not None:
+            self._limits.prepare()
         if self._state.named_leases.is_touched:
             self.late_replies += self._state.named_leases.prepare(self.changes)
 
@@ -359,11 +372,10 @@ class Transaction(OutcomeReceiver):
         self._state.named_leases.publish()
         if self.changes.remembered is not None:
             remembered.publish(self.changes.remembered)
-        if self._lease_ends is not None:
-            self._lease_ends.publish()
         self._state.mass_cancels.publish()
-        if self._repeats is not None:
-            self._repeats.publish()
+        for changed in (self._lease_ends, self._repeats, self._limits):
+            if changed is not None:
+                changed.publish()
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
 

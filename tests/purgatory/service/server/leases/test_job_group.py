@@ -5,6 +5,7 @@ import pytest
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.limits.kind_limits import KindLimits
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 
 
@@ -25,7 +26,7 @@ def numbers(given):
 
 @pytest.fixture
 def group():
-    return JobGroup()
+    return JobGroup(KindLimits())
 
 
 def test_workers_take_turns(group):
@@ -63,9 +64,9 @@ def test_room(group, detached):
     worker = add_worker(group, b"1", "mail", room=1, detached=detached)
     group.put(due_job(1))
     group.put(due_job(2))
-    assert group.has_work
+    assert group.has_work(0)
     assert numbers(group.assign(9, 0)) == [(b"1", 1)]
-    assert not group.has_work
+    assert not group.has_work(0)
     assert list(worker.held) == ([] if detached else [1])
     assert worker.room == (0 if detached else 1)
 

@@ -1,0 +1,145 @@
+"""KindLimits: which kinds are paused, how many of their jobs run, and how many begin in a second.
+
+A job counts from its lease on, before its handler begins, so that a limit is never passed. Rates
+are token buckets of one second: an attempt takes a token with its lease, and gives it back if the
+job is given back. Used by the store thread alone.
+"""
+
+from typing import Final
+
+from purgatory.service.job_messages import KindLimit
+from purgatory.service.server.memory import limit_bytes
+from purgatory.service.store.rows import StoredLimit
+
+#: Why a job that is ready does not run.
+PAUSED: Final = "paused"
+RUNNING: Final = "limit of running jobs"
+RATE: Final = "limit of jobs per second"
+# A token that has come but for the errors of floating point numbers is there.
+_ENOUGH: Final = 1.0 - 1e-9
+
+
+class TokenBucket:
+    """A bucket that gets `rate` tokens a second, and holds those of one second, but one at least.
+
+    It has `tokens` at `at_ms`.
+    """
+
+    __slots__ = ("_at_ms", "_most", "_rate", "_tokens")
+
+    def __init__(self, rate: float, tokens: float, at_ms: int) -> None:
+        self._rate = rate
+        self._most = max(1.0, rate)
+        self._tokens = min(tokens, self._most)
+        self._at_ms = at_ms
+
+    def look(self, now_ms: int) -> float:
+        """Return how many tokens there are."""
+        if now_ms > self._at_ms:
+            more = self._rate * (now_ms - self._at_ms) / 1000
+            self._tokens = min(self._most, self._tokens + more)
+            self._at_ms = now_ms
+        return self._tokens
+
+    def add(self, tokens: float) -> None:
+        """Take a token, or give it back: `tokens` is -1 or 1."""
+        self._tokens = min(self._most, self._tokens + tokens)
+
+    def next_ms(self, now_ms: int) -> int:
+        """Return when there is a token."""
+        missing = _ENOUGH - self.look(now_ms)
+        return now_ms if missing <= 0 else now_ms + 1 + int(1000 * missing / self._rate)
+
+
+class KindLimits:
+    """The limits, and what counts for them."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, StoredLimit] = {}
+        self._buckets: dict[str, TokenBucket] = {}
+        #: How many jobs are leased, by kind, to connections that count.
+        self.leased: dict[str, int] = {}
+        #: The memory that limits take.
+        self.bytes: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any kind has a limit."""
+        return bool(self._by_kind)
+
+    def __len__(self) -> int:
+        """Return how many kinds have a limit."""
+        return len(self._by_kind)
+
+    def has(self, kind: str) -> bool:
+        """Whether a kind has a limit."""
+        return kind in self._by_kind
+
+    def find(self, kind: str) -> StoredLimit:
+        """Return the limits of a kind; without any if it has none."""
+        return self._by_kind.get(kind) or StoredLimit(kind, 0, 0, 0.0)
+
+    def listed(self) -> list[KindLimit]:
+        """Return the limits of all kinds that have one, in order of the kinds."""
+        return [
+            KindLimit(kind, bool(one.paused), one.running or None, one.per_second or None)
+            for kind, one in sorted(self._by_kind.items())
+        ]
+
+    def load(self, limit: StoredLimit, now_ms: int) -> None:
+        """Add a limit from the store; its bucket is empty: the last run may have emptied it."""
+        self.put(limit, now_ms, tokens=0.0)
+
+    def put(self, limit: StoredLimit, now_ms: int, tokens: float | None = None) -> None:
+        """Set the limits of a kind; `tokens` of a new bucket: all by default."""
+        kind, before = limit.kind, self._by_kind.pop(limit.kind, None)
+        if before is not None:
+            self.bytes -= limit_bytes(kind)
+        if limit.paused or limit.running or limit.per_second:
+            self._by_kind[kind] = limit
+            self.bytes += limit_bytes(kind)
+        if not limit.per_second:
+            self._buckets.pop(kind, None)
+        elif before is None or before.per_second != limit.per_second:
+            old = self._buckets.get(kind)
+            if tokens is None:
+                tokens = max(1.0, limit.per_second) if old is None else old.look(now_ms)
+            self._buckets[kind] = TokenBucket(limit.per_second, max(tokens, 0.0), now_ms)
+
+    def blocked(self, kind: str, now_ms: int) -> str:
+        """Return why no job of a kind may be leased; empty: one may."""
+        limit = self._by_kind.get(kind)
+        if limit is None:
+            return ""
+        if limit.paused:
+            return PAUSED
+        if limit.running and self.leased.get(kind, 0) >= limit.running:
+            return RUNNING
+        if limit.per_second and self._buckets[kind].look(now_ms) < _ENOUGH:
+            return RATE
+        return ""
+
+    def next_ms(self, kind: str, now_ms: int) -> int | None:
+        """Return when a kind is not blocked any more, if that is a matter of time."""
+        return self._buckets[kind].next_ms(now_ms) if self.blocked(kind, now_ms) == RATE else None
+
+    def take(self, kind: str) -> None:
+        """Note that a job is leased."""
+        self.count(kind, 1)
+        bucket = self._buckets.get(kind)
+        if bucket is not None:
+            bucket.add(-1.0)
+
+    def give_back(self, kind: str) -> None:
+        """Note that a job was given back, or was not begun: it counts for no rate."""
+        bucket = self._buckets.get(kind)
+        if bucket is not None:
+            bucket.add(1.0)
+
+    def count(self, kind: str, more: int) -> None:
+        """Count leased jobs that begin to count, or that do no more."""
+        count = self.leased.get(kind, 0) + more
+        if count:
+            self.leased[kind] = count
+        else:
+            self.leased.pop(kind, None)

@@ -1,0 +1,67 @@
+"""LimitRequests: carries out what clients ask of limits of kinds. Store thread alone."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from purgatory.service.encoding import encode
+from purgatory.service.errors import Malformed, TooManyItems, TooMuchMemory
+from purgatory.service.job_messages import Limited, LimitSet, SetLimit
+from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.memory import limit_bytes
+from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.transaction import Transaction
+from purgatory.service.server.validation import RequestValidator
+from purgatory.service.store.rows import StoredLimit
+
+#: Kinds that may have a limit; the slowest rate, one in eleven days, and the highest.
+MOST: Final = 1000
+MIN_PER_SECOND: Final = 1e-6
+MAX_PER_SECOND: Final = 1e6
+
+
+class LimitRequests:
+    """Carries out requests about the limits of `state`, with the rules of `validator`."""
+
+    def __init__(self, state: ServerState, validator: RequestValidator) -> None:
+        self._state = state
+        self._validator = validator
+
+    def change(self, transaction: Transaction, command: ClientRequest) -> LimitSet:
+        """Carry out `SetLimit`: fields that are nil stay as they are. Raises Refused."""
+        request = command.request
+        assert isinstance(request, SetLimit)
+        self._validator.check_text(request.kind, empty=True)
+        rate = request.per_second
+        if rate and not MIN_PER_SECOND <= rate <= MAX_PER_SECOND:  # NaN is neither
+            raise Malformed(
+                f"per_second is {rate}; expected 0, or {MIN_PER_SECOND} to {MAX_PER_SECOND:.0f}"
+            )
+        limits = transaction.limits
+        limit = _changed(limits.find(request.kind), request)
+        if limit != limits.find(request.kind):
+            self._check_room(limits.count, request.kind)
+            limits.put(limit)
+        return LimitSet(request.seq)
+
+    def _check_room(self, count: int, kind: str) -> None:
+        if count >= MOST and not self._state.leases.limits.has(kind):
+            raise TooManyItems(f"{count} kinds have a limit; expected at most {MOST}")
+        if limit_bytes(kind) > self._state.memory_left:
+            raise TooMuchMemory(
+                f"no room for a limit: the server takes {self._state.memory_bytes} bytes of "
+                f"memory; expected at most {self._state.max_memory}"
+            )
+
+    def answer_list(self, command: ClientRequest) -> Iterator[bytes | None]:
+        """Answer `ReadLimits`."""
+        yield encode(Limited(command.request.seq, self._state.leases.limits.listed()))
+
+
+def _changed(before: StoredLimit, request: SetLimit) -> StoredLimit:
+    """Return limits with the fields that a request has."""
+    return StoredLimit(
+        before.kind,
+        before.paused if request.paused is None else int(request.paused),
+        before.running if request.running is None else request.running,
+        before.per_second if request.per_second is None else request.per_second,
+    )
