@@ -1,4 +1,4 @@
-"""Cancellations of all jobs that match, in portions; `test_control_requests` has them at a server."""
+"""Cancellations of all jobs that match, in portions; see `test_control_requests`, too."""
 
 import pytest
 
