@@ -90,8 +90,16 @@ def write_mixed(directory: Path, write: object, rows: list, rng: Random) -> None
                 out.write(row)
         if kind == "csv":
             path.write_bytes(csv_records(path.read_bytes(), rng))
-        elif rng.random() < 0.5:
-            _narrow(path)
+        else:
+            spoil_types(path, rng)
+
+
+def spoil_types(path: Path, rng: Random) -> None:
+    """Give the columns of a Parquet file other types that hold their values."""
+    if rng.random() < 0.5:
+        _narrow(path)
+    if rng.random() < 0.5:
+        _write_views(path)
 
 
 def _narrow(path: Path) -> None:
@@ -104,6 +112,21 @@ def _narrow(path: Path) -> None:
             except pa.ArrowInvalid:
                 continue
             table = table.set_column(place, field.name, column)
+    pq.write_table(table, path)
+
+
+def _write_views(path: Path) -> None:
+    """Let texts and lists be views, as Polars writes them."""
+    table = pq.read_table(path)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            kind = pa.string_view()
+        elif pa.types.is_list(field.type):
+            kind = pa.list_view(pa.string_view())
+        else:
+            continue
+        column = pa.chunked_array([pa.array(table[field.name].to_pylist(), kind)])
+        table = table.set_column(place, field.name, column)
     pq.write_table(table, path)
 
 

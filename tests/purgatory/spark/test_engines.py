@@ -12,7 +12,12 @@ from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.batch.resolve import resolve
 from purgatory.spark.tables.schema import EVENTS, OPERATIONS, SEQUENCE
 from purgatory.trace import Outcome, read_events, read_operations, read_outcomes
-from tests.testing.hostile_tables import WRITERS, json_lines, write_mixed
+from tests.testing.hostile_tables import (
+    WRITERS,
+    json_lines,
+    spoil_types,
+    write_mixed,
+)
 from tests.testing.stream_input import StreamInput
 from tests.testing.traces import expected, joined, random_traces
 
@@ -136,3 +141,30 @@ def test_two_hundred_traces_in_hostile_directories(spark, tmp_path):
     files = Counter(file for file, _ in rejected(spark, tmp_path / "batch").elements())
     assert files == Counter(path.rpartition("/")[2] for path, _ in bad)
     assert done.rejected == len(bad) > 100
+
+
+@pytest.mark.timeout(300)
+def test_two_hundred_traces_in_parquet_of_any_types(spark, tmp_path):
+    """All three engines read integers of two sizes, and texts and lists that are views."""
+    rng = random.Random(37)
+    trace = joined(random_traces(200, in_order=False))
+    feed = StreamInput(tmp_path)
+    for (table, write), rows in zip(WRITERS.items(), trace, strict=True):
+        for number in range(2 * FILES):
+            file = tmp_path / "next.parquet"
+            with write(file) as out:
+                for row in rows[number :: 2 * FILES]:
+                    out.write(row)
+            spoil_types(file, rng)
+            feed.adopt(table, file)
+    good, bad = read_leniently(tmp_path)
+    assert bad == []
+    wanted = replayed(good)
+    assert wanted == replayed(trace)
+    done = resolve_files(spark, *[str(tmp_path / name) for name in WRITERS], str(tmp_path / "all"))
+    with read_outcomes(tmp_path / "all") as outcomes:
+        assert wanted == sorted(outcomes, key=repr)
+    entry = feed.stream(spark, files_a_batch=4, watermark_ms=10**9).run(until_end=True)
+    assert wanted == feed.outcomes()
+    rejections = entry.counts["rejected_operations"] + entry.counts["rejected_events"]
+    assert done.rejected == rejections == 0

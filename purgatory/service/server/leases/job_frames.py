@@ -84,7 +84,8 @@ class JobFrames:
 
 
 def _size(message: LeasedJob) -> int:
-    return _JOB_BYTES + len(message.payload)
+    # A character takes up to four bytes.
+    return _JOB_BYTES + len(message.payload) + sum([5 + 4 * len(tag) for tag in message.tags])
 
 
 def _leased_job(job: DueJob, row: StoredOperation) -> LeasedJob:
@@ -97,6 +98,7 @@ def _leased_job(job: DueJob, row: StoredOperation) -> LeasedJob:
         row.submitted_ms,
         row.deadline_ms,
         Raw(row.payload) if row.payload else _NOTHING,
+        [] if row.options is None else list(row.options.tags),
     )
 
 

@@ -20,13 +20,14 @@ def test_the_front_door():
 
 
 def test_a_job(worker, client):
-    """Its handler gets the payload, the id and the attempt; then it is done."""
+    """Its handler gets the payload, the id, the tags and the attempt; then it is done."""
     jobs = queue.SimpleQueue()
     one = worker()
     one.on("mail")(jobs.put)
-    scheduled = client.schedule(0.01, kind="mail", payload={"to": ["ada", 1]})
+    scheduled = client.schedule(0.01, kind="mail", payload={"to": ["ada", 1]}, tags=["a", "ä"])
     with one:
         job = jobs.get(timeout=HANG)
+        assert sorted(job.tags) == ["a", "ä"]
         assert (job.id, job.kind, job.payload, job.attempt) == (
             scheduled.id,
             "mail",
