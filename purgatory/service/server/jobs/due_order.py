@@ -1,8 +1,8 @@
 """DueOrder: jobs in the order in which they are due. Used by the store thread alone.
 
-A tree of buckets: one has the jobs of about five hours, until it has many; then it is divided into
-256 buckets of about a minute, and so on, down to one millisecond. So adding and removing a job look
-at one to four dicts, however many jobs there are; only a reader sorts, a bucket at a time.
+A tree of buckets: one has the jobs of about an hour, until it has many; then it is divided into
+buckets of about a second, and those into buckets of a millisecond. So adding and removing a job
+look at one to three dicts, however many jobs there are; only a reader sorts, a bucket at a time.
 """
 
 from bisect import bisect_right
@@ -13,8 +13,11 @@ from purgatory.service.server.records.job_record import JobRecord
 
 #: A bucket with more jobs than that is divided.
 MOST: Final = 512
-_FIRST_SHIFT: Final = 24
-_SHIFT_STEP: Final = 8
+# By the shift of a bucket: that of the buckets into which it is divided.
+_NEXT: Final = {22: 10, 10: 0}
+_FIRST_SHIFT: Final = 22
+#: The shift of a single bucket, for jobs that are never many.
+UNDIVIDED: Final = 62
 
 
 class DueOrder:
@@ -31,20 +34,24 @@ class DueOrder:
 
     def add(self, job: JobRecord) -> None:
         """Add a job."""
-        self.length += 1
-        key = job.due_ms >> self._shift
-        bucket = self._buckets.get(key)
-        if bucket is not None:
-            bucket[job.number] = job
-            if self._shift and len(bucket) > MOST:
-                self._divide(key)
-        elif self._parts and key in self._parts:
-            self._parts[key].add(job)
-        else:
-            self._buckets[key] = {job.number: job}
+        order, due_ms = self, job.due_ms
+        while True:
+            order.length += 1
+            key = due_ms >> order._shift
+            bucket = order._buckets.get(key)
+            if bucket is not None:
+                bucket[job.number] = job
+                if len(bucket) > MOST and order._shift in _NEXT:
+                    order._divide(key)
+                return
+            part = order._parts.get(key)
+            if part is None:
+                order._buckets[key] = {job.number: job}
+                return
+            order = part
 
     def _divide(self, key: int) -> None:
-        part = self._parts[key] = DueOrder(self._shift - _SHIFT_STEP)
+        part = self._parts[key] = DueOrder(_NEXT[self._shift])
         for job in self._buckets.pop(key).values():
             part.add(job)
 

@@ -8,7 +8,7 @@ from heapq import merge, nlargest
 from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
-from purgatory.service.server.jobs.due_order import DueOrder, place_of
+from purgatory.service.server.jobs.due_order import UNDIVIDED, DueOrder, place_of
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
 from purgatory.service.server.leases.due_job import DueJob, JobObserver
@@ -49,6 +49,7 @@ class JobIndex(JobObserver):
 
     def __init__(self) -> None:
         self._by_state: list[DueOrder] = [DueOrder() for _ in range(STATE_COUNT)]
+        self._by_state[RUNNING] = DueOrder(UNDIVIDED)
         self._by_kind: dict[str, DueOrder] = {}
         self._by_tag: dict[str, DueOrder] = {}
         self._by_number: NumberOrder = NumberOrder()
@@ -147,13 +148,12 @@ class JobIndex(JobObserver):
         job = due.record.job
         assert job is not None
         state = _STATES[due.state]
+        job.began_ms = due.begun_ms or job.began_ms
         if state in (SCHEDULED, RETRYING):
             self.move(job, state, due.at_ms)
         elif state == READY and due.ready_ms < job.due_ms:  # it was moved to now
             self.move(job, state, due.ready_ms)
         else:
-            if state == RUNNING:
-                job.began_ms = due.begun_ms
             self.set_state(job, state)
 
     def remove(self, job: JobRecord) -> None:
