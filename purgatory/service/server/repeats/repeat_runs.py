@@ -21,6 +21,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused, TooMuchMemory
+from purgatory.service.job_messages import Repeat
 from purgatory.service.protocol import MADE_UP, Submission
 from purgatory.service.server.memory import job_bytes, operation_bytes
 from purgatory.service.server.records.job_record import (
@@ -52,6 +53,8 @@ REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
 #: So many ids of a repeat's jobs are kept to know whether they have ended.
 RUNS_KEPT: Final = 100
+#: Runs at shorter intervals are known for minutes only after their end.
+REMEMBERED_EVERY_MS: Final = 60_000
 #: States of a job in which no other run begins, if overlaps are skipped.
 LIVE: Final = (READY, RUNNING, RETRYING)
 
@@ -144,8 +147,7 @@ class RepeatRuns:
         job_id = self._free_id(run_id(record.settings.name, at_ms))
         repeat = record.settings
         submission = Submission(job_id, (job_id,), 0, 0, repeat.kind, repeat.payload)
-        # The server has made the id: it is kept for minutes after the end.
-        options = Options(MADE_UP, (repeat.name,))
+        options = Options(self._unique_ms(repeat), (repeat.name,))
         values: SubmissionValues = astuple(submission)[:6]
         total = transaction.total
         refusal = self._validator.check_submission(submission, values, client, total, None)
@@ -157,6 +159,17 @@ class RepeatRuns:
             raise refusal
         transaction.submit(client, values, size, options)
         return record._replace(last_ms=at_ms, runs=(*record.runs, job_id)[-RUNS_KEPT:])
+
+    def _unique_ms(self, repeat: Repeat) -> int:
+        """Return for how long the id of a run is remembered after its end.
+
+        As that of any job; but not where the ids of one repeat would be a great part of all.
+        """
+        remembered = self._state.remembered
+        is_frequent = 0 < (repeat.every_ms or 0) < REMEMBERED_EVERY_MS
+        if is_frequent or remembered.refusal(remembered.remember_ms) is not None:
+            return MADE_UP
+        return remembered.remember_ms
 
     def _free_id(self, job_id: str) -> str:
         """Return an id that is free: repeats of two clients may have one name."""

@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.protocol import How
+from purgatory.service.protocol import MADE_UP, How
 from purgatory.service.server.repeats import repeat_runs
 from tests.testing.repeat_server import DAY, HOUR, MINUTE, SECOND, at
 from tests.testing.step_server import START_MS, job
@@ -393,3 +393,29 @@ class TestRefused:
         server.state.max_memory = 0
         server.sleep(2 * SECOND)
         assert server.leased_at
+
+
+class TestRemembered:
+    def test_a_run_is_remembered_as_any_job(self, make_server):
+        """Those of shorter intervals for minutes only: they would be a great part of all."""
+        server = make_server()
+        server.repeat("seldom", every_ms=MINUTE)
+        server.repeat("often", every_ms=MINUTE - 1)
+        server.repeat("daily", cron="* * * * *")
+        server.sleep(MINUTE + SECOND)
+        periods = {job.tags[0]: job.options.unique_ms for job in jobs_of(server)}
+        day_ms = server.state.remembered.remember_ms
+        assert periods == {"seldom": day_ms, "daily": day_ms, "often": MADE_UP}
+
+    def test_the_server_remembers_as_many_ids_as_it_may(self, server):
+        """Runs go on; their ids are known for minutes."""
+        server.state.remembered.most = 0
+        server.repeat(every_ms=MINUTE)
+        server.sleep(MINUTE + SECOND)
+        [job] = jobs_of(server)
+        assert job.options.unique_ms == MADE_UP
+
+
+def jobs_of(server):
+    """Return the records of all jobs that were leased."""
+    return [server.state.known[leased.op_id].job for leased in server.begun]
