@@ -201,7 +201,7 @@ class JobLeases:
             self.notices.add(job, recall=True)
 
     def cancel(self, job: DueJob, reason: str) -> None:
-        """Have the attempt that has begun be the last one, and tell the worker."""
+        """Have the attempt of a lease be the last one, and tell the worker."""
         job.is_cancelled = True
         job.cancel_reason = reason
         self.notices.add(job, recall=False)
@@ -269,9 +269,7 @@ class JobLeases:
         self._move(job, state)
 
     def withdraw(self, job: DueJob) -> None:
-        """Forget a job that no handler runs: it is cancelled. A worker that holds it is told."""
-        self.notices.add(job, recall=False)
-        self._unbegin(job)
+        """Forget a job that no worker has: it is cancelled."""
         self.finish(job, CANCELLED)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:

@@ -106,16 +106,17 @@ class LeaseEnds:
     def cancel(self, job: DueJob, reason: str) -> bool:
         """Cancel a job; False if it has ended, or is dead.
 
-        The job ends at once if no handler runs it. Else the attempt is the last one, and the job
-        ends done if the handler succeeds. `reason` is told as the job's error.
+        The job ends at once if no worker has it. Else the attempt is the last one, and the job ends
+        done if the handler succeeds; whether a handler has begun, the worker knows, and gives back
+        a job that none has. `reason` is told as the job's error.
         """
         number = job.record.seq
         if number not in self._leases.by_number or job.is_dead:
             return False
         if number in self._jobs and number not in self._waits:
             return False  # it ends in this transaction
-        if job.has_begun and number not in self._jobs:
-            self._cancel_running(job, reason)
+        if job.holder is not None and number not in self._jobs:
+            self._cancel_leased(job, reason)
             return True
         self._jobs[number] = job
         attempts = self._waits.pop(number, job.attempts)
@@ -123,7 +124,7 @@ class LeaseEnds:
         self._effects.append(partial(self._withdraw, job))
         return True
 
-    def _cancel_running(self, job: DueJob, reason: str) -> None:
+    def _cancel_leased(self, job: DueJob, reason: str) -> None:
         if job.is_cancelled or job.record.seq in self._cancelled:
             return
         self._cancelled[job.record.seq] = reason

@@ -148,14 +148,27 @@ class TestCancel:
         assert step_server.state.unacknowledged == 0
 
     def test_one_that_was_taken_ahead(self, step_server):
-        """It ends at once, and the worker is told; what the worker says then is refused."""
+        """The worker is told, and gives it back; a handler that had begun goes on."""
+        states = step_server.state.leases.observer = States()
         step_server.work(begins=True)
-        [leased] = due(step_server, "a")
+        for op_id, how, end in (("a", How.RETURNED, "cancelled"), ("b", How.DONE, "done")):
+            [leased] = due(step_server, op_id)
+            assert self.cancel(step_server, op_id)
+            [(route, told)] = step_server.told
+            assert (route, told.recall) == (b"w", False)
+            assert told.leases == [Lease(leased.number, leased.token)]
+            assert states.take() == [(op_id, "ready")]
+            assert step_server.finish(leased, how=how) == [True]
+            assert states.take() == [(op_id, end)]
+
+    def test_one_that_a_lost_worker_had_taken_ahead(self, step_server):
+        """It is cancelled, and no other worker's."""
+        step_server.work(begins=True)
+        due(step_server, "a")
         assert self.cancel(step_server, "a")
-        [(route, told)] = step_server.told
-        assert (route, told.recall) == (b"w", False)
-        assert told.leases == [Lease(leased.number, leased.token)]
-        assert step_server.finish(leased) == [False]
+        step_server.send(ClientDisconnected("c", b"w"))
+        assert self.row(step_server) == 4
+        assert step_server.work(route=b"other") == []
 
     @pytest.mark.parametrize("how", [*How, None, "crash"])
     def test_a_running_one(self, step_server, how):

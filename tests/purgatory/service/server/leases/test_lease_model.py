@@ -141,11 +141,9 @@ class LeaseMachine(RuleBasedStateMachine):
         if not jobs:
             return
         one = data.draw(st.sampled_from(sorted(jobs, key=lambda one: one.op_id)))
-        if one.state == "leased" and one.begun:
+        if one.state == "leased":
             one.cancelled = True
         else:
-            if one.state == "leased":
-                self.past.append(one.lease)
             one.state, one.route = "cancelled", None
         cancel = lambda ends: ends.cancel(known[one.op_id], "why")  # noqa: E731
         assert self.send(lambda: self.server.change_jobs(cancel))
