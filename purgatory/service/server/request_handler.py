@@ -8,13 +8,14 @@ Used by the store thread alone; `refused` may be read by any.
 """
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from purgatory.service.encoding import encode
-from purgatory.service.errors import Refused, TooManyHeld, TooMuchMemory
+from purgatory.service.encoding import decode_answer, encode
+from purgatory.service.errors import Refused, TooManyHeld, TooManySessions, TooMuchMemory
 from purgatory.service.job_messages import (
     Begin,
     CancelJobs,
@@ -86,6 +87,8 @@ from purgatory.service.server.validation import RequestValidator, SubmissionValu
 from purgatory.service.store.rows import Options
 from purgatory.service.store.store import Store
 
+# Added to the name of a session: its submits have remembered answers of their own.
+_SUBMITS: Final = "#submits"
 #: Carries out a request in the open transaction; returns the answer, which is remembered.
 Change = Callable[[Transaction, ClientRequest], Any]
 #: Carries out a request, on which nothing on disk depends, at a time; returns the answer.
@@ -170,7 +173,11 @@ class RequestHandler:
     def _apply(self, transaction: Transaction, command: ClientRequest) -> None:
         request = command.request
         if isinstance(request, Submit):
-            self._reply(transaction, command, self._submit(transaction, command, request))
+            given = transaction.given_ids
+            reply = self._submit(transaction, command, request)
+            if command.session and (transaction.given_ids != given or reply.known):
+                self._know_as_at_first(transaction, command, reply)
+            self._reply(transaction, command, reply)
             return
         kind = type(request)
         if (change := self._changes.get(kind)) is not None:
@@ -185,6 +192,27 @@ class RequestHandler:
                 transaction.unconditional_replies.append((command.route, answer))
         else:
             self.reads.add(command)
+
+    def _know_as_at_first(
+        self, transaction: Transaction, command: ClientRequest, reply: Submitted
+    ) -> None:
+        """Have the answer to a submit that is sent again name what was known at first only.
+
+        So a client that has lost the first answer learns which jobs are new. The first answer is
+        remembered if the caller has given any of the ids, and if there is room.
+        """
+        replies, seq = self._state.replies, command.request.seq
+        key = replies.key(command.client, command.session + _SUBMITS)
+        frame = replies.find(key, seq)
+        if frame is not None:
+            first = decode_answer(frame)
+            assert isinstance(first, Submitted)
+            before = {one.index for one in first.known}
+            reply.known = [one for one in reply.known if one.index in before]
+            return
+        with suppress(TooManySessions):
+            replies.check_room(command.client, key)
+            self._remember(transaction, key, seq, encode(reply))
 
     def _acknowledge(
         self, transaction: Transaction, command: ClientRequest, request: Acknowledge

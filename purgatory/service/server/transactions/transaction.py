@@ -15,7 +15,7 @@ from purgatory.core.operations.operation_state import (
     FAILED,
     Outcome,
 )
-from purgatory.service.protocol import NOTHING, TimeoutExtension
+from purgatory.service.protocol import MADE_UP, NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
@@ -75,6 +75,7 @@ class Transaction(OutcomeReceiver):
         "deleted",
         "events",
         "extended",
+        "given_ids",
         "jobs",
         "late_replies",
         "outcomes",
@@ -103,6 +104,8 @@ class Transaction(OutcomeReceiver):
         self.deleted: list[OutcomeRecord] = []
         self.writes: list[tuple[ClientRequest, Any]] = []  # what changes something, with its reply
         self.remembered: list[tuple[str, int]] = []  # session and number of replies
+        #: How many operations are new whose ids the callers have given.
+        self.given_ids: int = 0
         #: Ends whose ids are in use again.
         self.replaced: list[PendingOperation | OutcomeRecord] = []
         self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
@@ -226,6 +229,8 @@ class Transaction(OutcomeReceiver):
 
     def _add_options(self, operation: PendingOperation, options: Options | None) -> None:
         operation.options = options
+        if options is not None and options.unique_ms != MADE_UP:
+            self.given_ids += 1
         if options is not None and options.unique_ms > 0:
             self._state.remembered.reserved += 1
         if operation.need:

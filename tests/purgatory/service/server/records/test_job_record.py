@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service.job_messages import JOB_STATES
-from purgatory.service.protocol import SubmissionOptions
+from purgatory.service.protocol import SubmissionOptions, Submit
 from purgatory.service.server.records.job_record import (
     CANCELLED,
     DONE,
@@ -93,6 +93,25 @@ def test_options_of_jobs(step_server, options):
     waits.options = SubmissionOptions(**options)
     [refusal] = step_server.submit(waits).refused
     assert "for jobs" in refusal.message
+
+
+def test_a_submit_that_is_sent_again(step_server):
+    """Its answer names what was known at first: what it has submitted itself is new, still."""
+    step_server.submit(job("old", unique_ms=5000))
+
+    def known():
+        message = [job("old", unique_ms=5000), job("new", unique_ms=5000)]
+        answer = step_server.ask(Submit, message, session="s", seq=50)
+        return [one.index for one in answer.known]
+
+    assert known() == known() == [0]
+    step_server.crash()
+    assert known() == [0]
+    answer = step_server.ask(Submit, [job("new", unique_ms=5000)], session="s", seq=51)
+    assert [one.index for one in answer.known] == [0]
+    # Another session, or none, has asked for the first time.
+    answer = step_server.ask(Submit, [job("new", unique_ms=5000)], session="t", seq=50)
+    assert [one.index for one in answer.known] == [0]
 
 
 def test_memory_is_given_back(tmp_path):
