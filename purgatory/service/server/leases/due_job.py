@@ -40,6 +40,7 @@ class DueJob:
         "is_recalled",
         "is_waiting",
         "kind",
+        "losses",
         "max_attempts",
         "priority",
         "ready_ms",
@@ -78,6 +79,7 @@ class DueJob:
         self.begun_ms: int = 0
         self.is_cancelled: bool = False  # its attempt is the last one
         self.cancel_reason: str = ""
+        self.losses: int = 0  # connections that were lost when its handler was the next to begin
         self.is_recalled: bool = False  # its worker is to give it back, unless a handler has begun
 
     @property

@@ -40,6 +40,9 @@ from purgatory.service.server.limits.kind_limits import KindLimits
 
 #: Jobs that are given out after one transaction, at most.
 MAX_ASSIGNED: Final = 512
+#: A job whose handler may have ended so many workers, too soon for the server to be told of its
+#: beginning, begins with its lease from then on: else it would end workers for ever.
+MAX_LOSSES: Final = 5
 #: Why a job that is ready, and of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker for this kind"
 BUSY: Final = "the workers are busy"
@@ -131,7 +134,12 @@ class JobLeases:
         if not group.workers:
             del self._staffed[client]
             self._drop_if_empty(client)
-        return [self.by_number[number] for number in reversed(worker.held)]
+        jobs = [self.by_number[number] for number in worker.held]
+        following = next((job for job in jobs if not job.has_begun), None)
+        if following is not None:
+            following.losses += 1
+        jobs.reverse()
+        return jobs
 
     def _move(self, job: DueJob, state: str, at_ms: int = 0) -> None:
         """Have a job be in another state; each change of a state is made here."""
@@ -185,6 +193,7 @@ class JobLeases:
         """Note that the handler of a lease has begun; nothing if the lease has ended."""
         job = self.held(client, number, token)
         if job is not None and not job.has_begun:
+            job.losses = 0
             self._begin(job, now_ms)
 
     def _begin(self, job: DueJob, now_ms: int) -> None:
@@ -361,7 +370,7 @@ class JobLeases:
         job.holder = worker
         job.max_attempts = worker.kinds[job.kind]
         job.until_ms = now_ms + worker.lease_ms
-        if not worker.begins:
+        if not worker.begins or job.losses >= MAX_LOSSES:
             self._begin(job, now_ms)
         self._lease_times.watch(job, self._leased)
 

@@ -5,6 +5,7 @@ import pytest
 from purgatory.service.protocol import EndDead, How, Keep, Lease, LeaseEnd, ReadDead
 from purgatory.service.server.commands import ClientDisconnected
 from purgatory.service.server.leases.due_job import JobObserver
+from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
@@ -82,6 +83,36 @@ def test_what_was_only_taken_ahead(step_server, lose):
         ("e", 1),
     ]
     assert [one.op_id for one in step_server.ask(ReadDead).jobs] == ["b"]
+
+
+def test_a_handler_that_ends_its_worker_at_once(step_server):
+    """Its attempts count after some workers, though none could tell that it had begun."""
+    due(step_server, "poison", "b", "c")
+    workers = 0
+    while not (dead := step_server.ask(ReadDead).jobs):
+        workers += 1
+        route = b"%d" % workers
+        found = step_server.work(route=route, begins=True, attempts=2)
+        assert [one.op_id for one in found] == ["poison", "b", "c"]
+        step_server.send(ClientDisconnected("c", route))
+    assert (dead[0].op_id, dead[0].attempts) == ("poison", 2)
+    assert workers == MAX_LOSSES + 2
+    found = step_server.work(route=b"last", begins=True)
+    assert [(one.op_id, one.attempt) for one in found] == [("b", 1), ("c", 1)]
+
+
+def test_a_job_behind_handlers_that_are_lost(step_server):
+    """That a worker is lost before the job's turn does not count, if it begins in between."""
+    due(step_server, "a")
+    for n in range(3 * MAX_LOSSES):
+        route = b"%d" % n
+        [leased] = step_server.work(route=route, begins=True, attempts=100)
+        if n % 3 == 2:
+            step_server.begin(leased)
+            step_server.finish(leased, how=How.RETURNED)
+        step_server.send(ClientDisconnected("c", route))
+    [leased] = step_server.work(begins=True)
+    assert (leased.attempt, step_server.due_job("a").state) == (1, "ready")
 
 
 def test_an_end_implies_the_beginning(step_server):
