@@ -1,4 +1,4 @@
-"""The four tables of a trace, each defined once by its rows: their fields are its columns.
+"""The tables of a trace and of a journal, each defined by its rows: fields are the columns.
 
 A field has a name, a type, its place, and a `Column`, which has the rule for its values and says
 whether files may lack it. Files of all formats, Spark's schemas and the rows of a journal derive
@@ -131,6 +131,31 @@ class OutcomeRow(NamedTuple):
     deadline_ms: Time
     waited_ms: Milliseconds
     lateness_ms: Milliseconds
+
+
+class JobRow(NamedTuple):
+    """The end of a job. A dead job that is tried again has another row when it ends again.
+
+    `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`: the job was
+    due, and no worker began it. `run_ms` is `ended_ms - began_ms`. All three are None if no attempt
+    has begun. `worker`: the connection that ran it. `error`: of the last attempt if that has
+    failed, or the reason of a cancellation.
+    """
+
+    job_id: OpId
+    kind: Kind
+    state: Annotated[str, Column(rules.JOB_END, has_few=True)]
+    client: Annotated[str, Column(rules.TEXT, has_few=True)]
+    tags: Annotated[tuple[str, ...], Column(rules.TEXTS, default=())]
+    submitted_ms: Time
+    due_ms: Time
+    began_ms: Annotated[int | None, Column(rules.INTEGER, default=None, is_time=True)]
+    ended_ms: Time
+    attempts: Annotated[int, Column(rules.INTEGER)]
+    queue_ms: Annotated[int | None, Column(rules.INTEGER, default=None)]
+    run_ms: Annotated[int | None, Column(rules.INTEGER, default=None)]
+    worker: Annotated[str, Column(rules.TEXT, default="", has_few=True)]
+    error: Annotated[str, Column(rules.TEXT, default="")]
 
 
 #: A list for each column of a table, in the order of the table, all of one length.
@@ -280,7 +305,9 @@ OPERATIONS: Final = _table("operations", Operation, "submitted_ms")
 EVENTS: Final = _table("events", KeyEvent, "at_ms")
 OUTCOMES: Final = _table("outcomes", OutcomeRow, "at_ms")
 EXTENSIONS: Final = _table("extensions", Extension, "at_ms")
+JOBS: Final = _table("jobs", JobRow, "ended_ms")
 
+#: Those of a trace; a journal has JOBS beside them, which no operation refers to.
 TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSIONS)
 
 

@@ -19,8 +19,13 @@ INT64_MAX: Final = 2**63 - 1
 COMPLETED: Final = "completed"
 EXPIRED: Final = "expired"
 FAILED: Final = "failed"
+DONE: Final = "done"
+DEAD: Final = "dead"
 CANCELLED: Final = "cancelled"
 OUTCOMES: Final = (COMPLETED, FAILED, EXPIRED, CANCELLED)
+
+#: The states in which a job ends.
+ENDS_OF_JOBS: Final = (DONE, DEAD, CANCELLED)
 
 _LISTS: Final = frozenset((tuple, list))
 
@@ -103,6 +108,23 @@ def _outcome_fault(value: Any, _beside: Any) -> str:
 
 def _are_outcomes(values: list[Any], _beside: Any) -> bool:
     return _are_texts(values) and set(values) <= set(OUTCOMES)
+
+
+def _job_end_fault(value: Any, _beside: Any) -> str:
+    return "" if value in ENDS_OF_JOBS else f"one of {', '.join(ENDS_OF_JOBS)}"
+
+
+def _are_job_ends(values: list[Any], _beside: Any) -> bool:
+    return all(value in ENDS_OF_JOBS for value in values)
+
+
+def _texts_fault(value: Any, _beside: Any) -> str:
+    good = type(value) in _LISTS and _are_texts(list(value))
+    return "" if good else "a list of texts"
+
+
+def _are_text_lists(values: list[Any], beside: Any) -> bool:
+    return not any(_texts_fault(value, beside) for value in values)
 
 
 def _completing_key_fault(value: Any, outcome: Any) -> str:
@@ -243,6 +265,13 @@ SPAN: Final = ValueRule(
 HOLD: Final = SPAN._replace(fault=partial(_span_fault, end="an end of the hold"))
 KEYS: Final = ValueRule(
     _TYPE.TEXTS, _keys_fault, _are_key_lists, _are_key_lists_in_array, _PLAIN_KEYS
+)
+#: Any texts, none too.
+TEXTS: Final = ValueRule(
+    _TYPE.TEXTS, _texts_fault, _are_text_lists, _unsure, "type({value}) is tuple and not {value}"
+)
+JOB_END: Final = ValueRule(
+    _TYPE.TEXT, _job_end_fault, _are_job_ends, _unsure, f"{{value}} in {ENDS_OF_JOBS}"
 )
 #: How many of the keys beside it are needed.
 NEED: Final = ValueRule(

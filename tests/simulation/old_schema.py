@@ -20,6 +20,7 @@ _STEPS_BACK: Final = (
     "DROP TABLE repeats",
     "DROP TABLE named_leases",
     "DROP TABLE limits",
+    "DROP TABLE queued_jobs",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

@@ -3,7 +3,7 @@
 from collections import namedtuple
 from typing import Any
 
-from purgatory.trace.tables import Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.trace.tables import Extension, JobRow, KeyEvent, Operation, OutcomeRow
 
 
 def _numbered(name: str, number: str, row: Any) -> Any:
@@ -14,3 +14,4 @@ JournalOperation = _numbered("JournalOperation", "number", Operation)
 JournalOutcome = _numbered("JournalOutcome", "seq", OutcomeRow)
 JournalEvent = _numbered("JournalEvent", "number", KeyEvent)
 JournalExtension = _numbered("JournalExtension", "number", Extension)
+JournalJob = _numbered("JournalJob", "number", JobRow)

@@ -51,6 +51,7 @@ from tests.testing.failing_disk import DiskFaults
 from tests.testing.journal_rows import (
     JournalEvent,
     JournalExtension,
+    JournalJob,
     JournalOperation,
     JournalOutcome,
 )
@@ -90,6 +91,7 @@ class RecordingSink:
         self.outcomes = []
         self.events = []
         self.extensions = []
+        self.jobs = []
         self.closed = False
 
     def start(self, source, confirm):
@@ -98,13 +100,14 @@ class RecordingSink:
         self.confirm = confirm
         return self.position
 
-    def write(self, operations, outcomes, events=(), extensions=()):
+    def write(self, operations, outcomes, events=(), extensions=(), jobs=()):
         """See `JournalSink`."""
         assert not self.closed
         self.operations += map(JournalOperation._make, operations)
         self.outcomes += map(JournalOutcome._make, outcomes)
         self.events += map(JournalEvent._make, events)
         self.extensions += map(JournalExtension._make, extensions)
+        self.jobs += map(JournalJob._make, jobs)
 
     def close(self):
         """See `JournalSink`."""

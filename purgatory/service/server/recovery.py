@@ -305,6 +305,7 @@ def _outcome_record(
         kind = sys.intern(row.kind)
         job = JobRecord(row.number, row.op_id, client.name, kind, row.deadline_ms, row.options)
         job.keys = row.keys
+        job.submitted_ms = row.submitted_ms
     record = OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, job)
     if row.options is not None:
         record.unique_ms = row.options.unique_ms

@@ -156,7 +156,7 @@ class ServerState:
         self.named_leases: NamedLeases = NamedLeases(epoch)
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
-        self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0))
+        self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0, 0))
         #: Metadata of this start that the disk had no room for. Nothing is committed and no job is
         #: leased before: the next run has to know the clock of times and the epoch of leases.
         self.unnoted: dict[str, Any] = {}

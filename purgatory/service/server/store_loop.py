@@ -45,6 +45,7 @@ from purgatory.service.server.fair_queue import RequestQueue
 from purgatory.service.server.journal.journal_rows import (
     event_rows,
     extension_rows,
+    job_rows,
     operation_rows,
     outcome_rows,
 )
@@ -145,6 +146,7 @@ class StoreLoop:
                 self._store,
                 self.state,
                 lambda found: self._send(JournalConfirmed(found)),
+                self._commits.write,
             )
             self._confirm_journaled(position)
         for spread in unfinished_spreads(self.state, self._store):
@@ -418,12 +420,14 @@ class StoreLoop:
             or transaction.outcomes
             or changes.queued_events
             or changes.queued_extensions
+            or changes.queued_jobs
         ):
             self._sink.write(
                 operation_rows(transaction),
                 outcome_rows(transaction),
                 event_rows(transaction),
                 extension_rows(transaction),
+                job_rows(transaction),
             )
 
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:

@@ -38,6 +38,7 @@ class Changes:
         "progress",
         "queued_events",
         "queued_extensions",
+        "queued_jobs",
         "remembered",
         "repeats",
         "replies",
@@ -60,6 +61,7 @@ class Changes:
         self.spreads: list[Any] = []
         self.queued_events: list[Any] = []  # for the journal
         self.queued_extensions: list[Any] = []
+        self.queued_jobs: list[Any] = []
         self.delete_operations: list[int] = []  # numbers
         self.delete_outcomes: list[int] = []  # seqs
         self.delete_held: list[str] = []  # keys
@@ -68,8 +70,8 @@ class Changes:
         self.delete_limits: list[str] = []  # kinds
         self.delete_replies: list[tuple[str, int]] = []  # session and seq
         self.remembered: RememberedChanges | None = None
-        #: Up to these numbers events and extensions are deleted, since the journal has them.
-        self.delete_queued: tuple[int, int] | None = None
+        #: Up to these numbers events, extensions and jobs are deleted, since the journal has them.
+        self.delete_queued: tuple[int, int, int] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.operations or self.outcomes or self.progress or self.has_others)
@@ -95,6 +97,7 @@ class Changes:
             or self.spreads
             or self.queued_events
             or self.queued_extensions
+            or self.queued_jobs
             or self.delete_operations
             or self.delete_outcomes
             or self.delete_held

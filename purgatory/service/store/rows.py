@@ -150,6 +150,28 @@ class StoredLimit(NamedTuple):
     per_second: float
 
 
+class QueuedJob(NamedTuple):
+    """The end of a job that the journal is to get; moments are Unix milliseconds.
+
+    `state`: done, dead or cancelled. `tags` is MessagePack. `began_ms` is 0 if no attempt has
+    begun.
+    """
+
+    number: int
+    job_id: str
+    kind: str
+    state: str
+    client: str
+    tags: bytes | bytearray
+    submitted_ms: int
+    due_ms: int
+    began_ms: int
+    ended_ms: int
+    attempts: int
+    worker: str
+    error: str
+
+
 class JournalPosition(NamedTuple):
     """The last numbers, inclusive, of the rows of each table."""
 
@@ -157,6 +179,7 @@ class JournalPosition(NamedTuple):
     outcomes: int
     events: int = 0
     extensions: int = 0
+    jobs: int = 0
 
 
 # No value begins with that byte, which MessagePack does not use.

@@ -27,6 +27,7 @@ from purgatory.service.store.operation_batches import OperationBatches
 from purgatory.service.store.remembered import RememberedTable, quick_checks
 from purgatory.service.store.rows import (
     JournalPosition,
+    QueuedJob,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -41,7 +42,9 @@ from purgatory.service.store.sqlite_errors import DAMAGE, store_errors
 from purgatory.service.store.tables import (
     EVENTS,
     EXTENSIONS,
+    JOBS,
     JournalQueue,
+    QueueNumbers,
     RowInserter,
     StoredTable,
     chunks,
@@ -264,9 +267,11 @@ class Store:
             self._connection.executemany(sql, changes.delete_replies)
         if changes.remembered is not None:
             self.remembered.write(changes.remembered)
-        self._journal_queue.write(changes.queued_events, changes.queued_extensions)
+        self._journal_queue.write(
+            changes.queued_events, changes.queued_extensions, changes.queued_jobs
+        )
         if changes.delete_queued is not None:
-            self._journal_queue.delete(*changes.delete_queued)
+            self._journal_queue.delete(changes.delete_queued)
 
     def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
@@ -476,8 +481,13 @@ class Store:
         with store_errors(self._where, "read"):
             return self._journal_queue.rows(EXTENSIONS, after)
 
-    def deleted_queued(self) -> tuple[int, int]:
-        """Return up to which numbers the journal's events, and extensions, were deleted."""
+    def queued_jobs(self, after: int) -> list[QueuedJob]:
+        """Return the ends of jobs for the journal with numbers above `after`, in order."""
+        with store_errors(self._where, "read"):
+            return [QueuedJob(*row) for row in self._journal_queue.rows(JOBS, after)]
+
+    def deleted_queued(self) -> QueueNumbers:
+        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
         with store_errors(self._where, "read"):
             return self._journal_queue.deleted()
 

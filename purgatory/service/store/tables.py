@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+from purgatory.service.store.rows import QueuedJob
 from purgatory.trace.tables import Extension, KeyEvent
 
 _T = TypeVar("_T")
@@ -128,47 +129,50 @@ class StoredTable:
         self._execute(f"UPDATE {self._name} SET {moved} {where}", [by_ms] * len(self._times))
 
 
-#: Names of the two tables of `JournalQueue`.
+#: Names of the tables of `JournalQueue`.
 EVENTS: Final = "queued_events"
 EXTENSIONS: Final = "queued_extensions"
+JOBS: Final = "queued_jobs"
+_QUEUED: Final = (EVENTS, EXTENSIONS, JOBS)
 _COLUMNS: Final = {
     EVENTS: ("number", *KeyEvent._fields),
     EXTENSIONS: ("number", *Extension._fields),
+    JOBS: QueuedJob._fields,
 }
+#: Numbers of the three tables: of events, of extensions and of jobs.
+QueueNumbers = tuple[int, int, int]
 
 
 class JournalQueue:
-    """The two tables of an SQLite connection. `limit`: see `RowInserter`."""
+    """The three tables of an SQLite connection. `limit`: see `RowInserter`."""
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
-        self._insert_events = RowInserter(EVENTS, _COLUMNS[EVENTS], limit)
-        self._insert_extensions = RowInserter(EXTENSIONS, _COLUMNS[EXTENSIONS], limit)
+        self._inserters = [RowInserter(table, _COLUMNS[table], limit) for table in _QUEUED]
 
-    def write(self, events: list[Any], extensions: list[Any]) -> None:
-        """Add rows, given as flat lists of their values."""
-        if events:
-            self._insert_events.run(self._connection.execute, events)
-        if extensions:
-            self._insert_extensions.run(self._connection.execute, extensions)
+    def write(self, *rows: list[Any]) -> None:
+        """Add rows to each table, given as flat lists of their values."""
+        for inserter, values in zip(self._inserters, rows, strict=True):
+            if values:
+                inserter.run(self._connection.execute, values)
 
-    def delete(self, events: int, extensions: int) -> None:
+    def delete(self, numbers: QueueNumbers) -> None:
         """Delete the rows up to these numbers: the journal has them."""
-        self._connection.execute(f"DELETE FROM {EVENTS} WHERE number <= ?", (events,))
-        self._connection.execute(f"DELETE FROM {EXTENSIONS} WHERE number <= ?", (extensions,))
+        for table, number in zip(_QUEUED, numbers, strict=True):
+            self._connection.execute(f"DELETE FROM {table} WHERE number <= ?", (number,))
 
-    def last(self) -> tuple[int, int]:
-        """Return the last number ever given to an event, and to an extension."""
-        return self._last(EVENTS), self._last(EXTENSIONS)
+    def last(self) -> QueueNumbers:
+        """Return the last number ever given in each table."""
+        return self._last(EVENTS), self._last(EXTENSIONS), self._last(JOBS)
 
     def _last(self, table: str) -> int:
         sql = "SELECT seq FROM sqlite_sequence WHERE name = ?"
         row = self._connection.execute(sql, (table,)).fetchone()
         return row[0] if row else 0
 
-    def deleted(self) -> tuple[int, int]:
-        """Return up to which numbers events, and extensions, have been deleted."""
-        return self._deleted(EVENTS), self._deleted(EXTENSIONS)
+    def deleted(self) -> QueueNumbers:
+        """Return up to which numbers the rows of each table have been deleted."""
+        return self._deleted(EVENTS), self._deleted(EXTENSIONS), self._deleted(JOBS)
 
     def _deleted(self, table: str) -> int:
         first = self._connection.execute(f"SELECT min(number) FROM {table}").fetchone()[0]
@@ -181,7 +185,7 @@ class JournalQueue:
         return row[0] if row else None
 
     def rows(self, table: str, after: int) -> list[Any]:
-        """Return the rows of EVENTS or EXTENSIONS with numbers above `after`, in order."""
+        """Return the rows of a table with numbers above `after`, in order."""
         names = ", ".join(_COLUMNS[table])
         sql = f"SELECT {names} FROM {table} WHERE number > ? ORDER BY number"
         return self._connection.execute(sql, (after,)).fetchall()

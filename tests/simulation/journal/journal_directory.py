@@ -6,7 +6,7 @@ from typing import Any, Final
 from purgatory.service.store.rows import JournalPosition
 
 #: The tables, in the order of a `JournalPosition`.
-TABLES: Final = ("operations", "outcomes", "events", "extensions")
+TABLES: Final = ("operations", "outcomes", "events", "extensions", "jobs")
 
 
 class JournalDirectory:

@@ -36,7 +36,7 @@ class SimulatedSink:
         self._directory = directory
         self._chance = chance
         self._writes_left = chance.randrange(1000) if fails else -1  # until it fails
-        self._batches: list[tuple[_Rows, _Rows, _Rows, _Rows]] = []
+        self._batches: list[tuple[_Rows, ...]] = []
         self._confirm: Confirm
         self._is_closed = False
 
@@ -46,7 +46,12 @@ class SimulatedSink:
         return self._directory.open(source)
 
     def write(
-        self, operations: _Rows, outcomes: _Rows, events: _Rows = (), extensions: _Rows = ()
+        self,
+        operations: _Rows,
+        outcomes: _Rows,
+        events: _Rows = (),
+        extensions: _Rows = (),
+        jobs: _Rows = (),
     ) -> None:
         """See `JournalSink`."""
         if self._writes_left == 0:
@@ -54,7 +59,7 @@ class SimulatedSink:
         self._writes_left -= 1
         if not self._batches:
             self._later(_WRITE_S, self._write_all)
-        self._batches.append((operations, outcomes, events, extensions))
+        self._batches.append((operations, outcomes, events, extensions, jobs))
 
     def _later(self, seconds: float, call: Any) -> None:
         """Make a call in a while, unless the process has ended by then; not while it is asleep."""

@@ -27,6 +27,7 @@ class Bench:
             ],
             "events": [(1, "x", T0 + 5, 0, False)],
             "extensions": [(1, "b", T0, 3000)],
+            "jobs": [],
         }
         self.operations = [
             _operation("a", ("x", "y"), ("completed", 1)),
@@ -137,9 +138,9 @@ def test_another_operation(bench):
 
 def test_another_database(bench):
     """The rows of one are not continued with those of another one."""
-    assert tuple(bench.directory.open("one")) == (0, 0, 0, 0)
+    assert tuple(bench.directory.open("one")) == (0, 0, 0, 0, 0)
     assert bench.broken == ""
-    assert tuple(bench.directory.open("one")) == (2, 2, 1, 1)
+    assert tuple(bench.directory.open("one")) == (2, 2, 1, 1, 0)
     bench.directory.open("two")
     assert "of the database one, and now of two" in bench.told[0]
 

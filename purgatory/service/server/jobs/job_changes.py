@@ -7,6 +7,7 @@ by the store thread alone.
 from collections.abc import Callable
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY
+from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.due_job import due_job_of
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.records.clients import OutcomeRecord
@@ -53,6 +54,8 @@ class JobChanges:
             return False
         self._just_due[entry.seq] = None
         self._changes.jobs += (entry.seq, int(JobState.CANCELLED), 0, self._now_ms, reason)
+        rows = JobRows(self._state.journal_numbers, self._changes)
+        rows.add_unbegun(entry.job, self._now_ms, reason)
         return True
 
     def move(self, record: OutcomeRecord, at_ms: int) -> bool:

@@ -1,10 +1,11 @@
-"""JournalNumbers: numbers the events and extensions that the journal is to get, and deletes them.
+"""JournalNumbers: numbers the journal's events, extensions and ends of jobs, and deletes them.
 
 The store keeps their rows until the journal has them. Used by the store thread alone.
 """
 
 from purgatory.service.server.records.retention import DeletionPace, most_deleted
 from purgatory.service.store.rows import JournalPosition
+from purgatory.service.store.tables import QueueNumbers
 
 
 class JournalNumbers:
@@ -18,15 +19,17 @@ class JournalNumbers:
         "_deleted",
         "_events",
         "_extensions",
+        "_jobs",
         "_pace",
         "has_deletable",
         "is_used",
     )
 
-    def __init__(self, last: JournalPosition, deleted: tuple[int, int]) -> None:
+    def __init__(self, last: JournalPosition, deleted: QueueNumbers) -> None:
         self.is_used: bool = False
         self._events = last.events
         self._extensions = last.extensions
+        self._jobs = last.jobs
         self._deleted = deleted
         self._confirmed = deleted
         #: Whether the journal has rows that are not deleted.
@@ -37,6 +40,7 @@ class JournalNumbers:
         """Give only numbers above `position` from now on."""
         self._events = max(self._events, position.events)
         self._extensions = max(self._extensions, position.extensions)
+        self._jobs = max(self._jobs, position.jobs)
 
     def next_event(self) -> int:
         """Return the number of a new event."""
@@ -48,14 +52,19 @@ class JournalNumbers:
         self._extensions += 1
         return self._extensions
 
+    def next_job(self) -> int:
+        """Return the number of the end of a job."""
+        self._jobs += 1
+        return self._jobs
+
     def confirm(self, position: JournalPosition) -> None:
         """Note that the journal has all rows up to `position`."""
-        self._confirmed = (position.events, position.extensions)
+        self._confirmed = (position.events, position.extensions, position.jobs)
         self._compare()
 
     def _compare(self) -> None:
-        (events, extensions), (events_gone, extensions_gone) = self._confirmed, self._deleted
-        self.has_deletable = events > events_gone or extensions > extensions_gone
+        pairs = zip(self._confirmed, self._deleted, strict=True)
+        self.has_deletable = any(confirmed > deleted for confirmed, deleted in pairs)
 
     def next_deletion_ms(self) -> int | None:
         """Return when rows are to be deleted; None if only the journal can change that.
@@ -64,13 +73,13 @@ class JournalNumbers:
         """
         return self._pace.paused_until_ms if self.has_deletable else None
 
-    def select_deletable(self, now_ms: int) -> tuple[int, int]:
+    def select_deletable(self, now_ms: int) -> QueueNumbers:
         """Return up to which numbers rows are to be deleted now."""
         self._pace.begin(now_ms)
-        events, extensions = map(_next_of, self._confirmed, self._deleted)
-        return events, extensions
+        events, extensions, jobs = map(_next_of, self._confirmed, self._deleted)
+        return events, extensions, jobs
 
-    def note_deleted(self, deleted: tuple[int, int]) -> None:
+    def note_deleted(self, deleted: QueueNumbers) -> None:
         """Note that what `select_deletable` returned is committed."""
         self._deleted = deleted
         self._compare()

@@ -5,10 +5,11 @@ Used by the store thread, and before it by the thread that starts the server.
 
 from typing import Any, Final
 
+from purgatory.service.encoding import unpack
 from purgatory.service.server.journal.journal_sink import JournalRow
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.store.rows import StoredOperation, StoredOutcome
-from purgatory.trace.tables import Extension, KeyEvent, Operation, OutcomeRow
+from purgatory.service.store.rows import QueuedJob, StoredOperation, StoredOutcome
+from purgatory.trace.tables import Extension, JobRow, KeyEvent, Operation, OutcomeRow
 
 # Values of these rows, with their numbers.
 _EVENT: Final = 1 + len(KeyEvent._fields)
@@ -16,9 +17,11 @@ _EXTENSION: Final = 1 + len(Extension._fields)
 
 
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of the operations that were submitted."""
+    """Make the rows of the operations that were submitted, without jobs: those have their own."""
     rows: list[JournalRow] = []
     for operation in transaction.submitted:
+        if operation.job is not None:
+            continue
         row = (
             operation.number,
             operation.op_id,
@@ -26,16 +29,18 @@ def operation_rows(transaction: Transaction) -> list[JournalRow]:
             operation.submitted_ms,
             operation.timeout_ms,
             operation.keys,
-            operation.need or 1,  # of a job: a trace has no word for it
+            operation.need,
         )
         rows.append(row)
     return rows
 
 
 def outcome_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of the operations that ended."""
+    """Make the rows of the operations that ended, without jobs."""
     rows: list[JournalRow] = []
     for operation, record, at_ms, _ in transaction.outcomes:
+        if record.job is not None:
+            continue
         row = (
             record.seq,
             operation.op_id,
@@ -68,6 +73,34 @@ def extension_rows(transaction: Transaction) -> list[JournalRow]:
     return _in_rows(transaction.changes.queued_extensions, _EXTENSION)
 
 
+def job_rows(transaction: Transaction) -> list[JournalRow]:
+    """Make the rows of the jobs that ended."""
+    queued = _in_rows(transaction.changes.queued_jobs, len(QueuedJob._fields))
+    return [job_row(QueuedJob(*row)) for row in queued]
+
+
+def job_row(queued: QueuedJob) -> JournalRow:
+    """Make the row of a job of its values in the store."""
+    began_ms, ended_ms = queued.began_ms or None, queued.ended_ms
+    row = JobRow(
+        job_id=queued.job_id,
+        kind=queued.kind,
+        state=queued.state,
+        client=queued.client,
+        tags=tuple(unpack(bytes(queued.tags))),
+        submitted_ms=queued.submitted_ms,
+        due_ms=queued.due_ms,
+        began_ms=began_ms,
+        ended_ms=ended_ms,
+        attempts=queued.attempts,
+        queue_ms=None if began_ms is None else began_ms - queued.due_ms,
+        run_ms=None if began_ms is None else ended_ms - began_ms,
+        worker=queued.worker,
+        error=queued.error,
+    )
+    return queued.number, *row
+
+
 def _in_rows(values: list[Any], size: int) -> list[Any]:
     """Return a flat list of values as tuples of `size`."""
     if not values:  # mostly
@@ -84,7 +117,7 @@ def stored_operation_row(row: StoredOperation) -> JournalRow:
         submitted_ms=row.submitted_ms,
         timeout_ms=row.deadline_ms - row.submitted_ms,
         keys=row.keys,
-        need=row.need or 1,
+        need=row.need,
     )
     return row.number, *operation
 

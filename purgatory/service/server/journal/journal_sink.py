@@ -27,7 +27,8 @@ class JournalStats(NamedTuple):
 
 Confirm = Callable[[JournalPosition], None]
 
-#: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent` or `Extension`.
+#: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent`,
+#: `Extension` or `JobRow`.
 #: Committed rows are plain tuples, which are faster to make than named ones.
 JournalRow = tuple[Any, ...]
 
@@ -49,6 +50,7 @@ class JournalSink(Protocol):
         outcomes: Sequence[JournalRow],
         events: Sequence[JournalRow] = (),
         extensions: Sequence[JournalRow] = (),
+        jobs: Sequence[JournalRow] = (),
     ) -> None:
         """Take committed rows, those of each table in order of their numbers.
 

@@ -6,18 +6,22 @@ the store thread runs.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 
+from purgatory.errors import StoreError
+from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.journal.journal_rows import (
     event_row,
+    job_row,
     stored_operation_row,
     stored_outcome_row,
 )
 from purgatory.service.server.journal.journal_sink import Confirm, JournalSink
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.rows import JournalPosition
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.rows import JobState, JournalPosition
 from purgatory.service.store.schema import DATABASE_ID
 from purgatory.service.store.store import Store
 
@@ -29,16 +33,43 @@ _T = TypeVar("_T")
 
 
 def start_journal(
-    sink: JournalSink, store: Store, state: ServerState, confirm: Confirm
+    sink: JournalSink,
+    store: Store,
+    state: ServerState,
+    confirm: Confirm,
+    commit: Callable[[Changes], None],
 ) -> JournalPosition:
     """Start a journal, give it what it has missed, and return what it had.
 
-    Raises StoreError, and what the journal raises.
+    `commit` writes changes to the store. Raises StoreError, and what the journal raises.
     """
     position = sink.start(str(store.metadata()[DATABASE_ID]), confirm)
     _go_on_above(store.last_numbers(), position, state)
+    _end_cancelled(store, state, commit)
     replay_to_journal(store, sink, position)
     return position
+
+
+def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes], None]) -> None:
+    """Queue the jobs that were cancelled while they ran: their attempts have ended by now.
+
+    On a full disk the next start does that.
+    """
+    seqs = [job.seq for job in store.jobs() if job.state == JobState.CANCELLING]
+    for start in range(0, len(seqs), _CHUNK):
+        chunk = seqs[start : start + _CHUNK]
+        known, changes = store.job_rows(chunk), Changes()
+        rows = JobRows(state.journal_numbers, changes)
+        for outcome, operation in store.outcomes_by_seqs(chunk):
+            _, attempts, at_ms, error = known[outcome.seq]
+            changes.jobs += (outcome.seq, int(JobState.CANCELLED), attempts, at_ms, error)
+            rows.add_stored(operation, attempts, at_ms, error)
+        try:
+            commit(changes)
+        except StoreError as error:
+            if error.fatal:
+                raise
+            log.warning("the ends of jobs are journaled at the next start: %s", error)
 
 
 def _go_on_above(stored: JournalPosition, position: JournalPosition, state: ServerState) -> None:
@@ -60,14 +91,16 @@ def _go_on_above(stored: JournalPosition, position: JournalPosition, state: Serv
 def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
     """Write to the journal what the store has beyond `position`. Raises StoreError."""
     for rows in _in_chunks(store.submissions(position.operations)):
-        sink.write([stored_operation_row(row) for row in rows], [])
+        sink.write([stored_operation_row(row) for row in rows if row.need], [])
     for outcomes in _in_chunks(store.outcomes_without_results(position.outcomes)):
         found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
-        sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found])
+        sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found if row.need])
     for events in _in_chunks(store.queued_events(position.events)):
         sink.write([], [], [event_row(row) for row in events], [])
     for extensions in _in_chunks(store.queued_extensions(position.extensions)):
         sink.write([], [], [], extensions)
+    for jobs in _in_chunks(store.queued_jobs(position.jobs)):
+        sink.write([], [], [], [], [job_row(job) for job in jobs])
 
 
 def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:

@@ -21,7 +21,7 @@ from purgatory.journal.writer import BATCH, JournalWriter
 from purgatory.service.server.journal.journal_sink import JournalStats
 from purgatory.service.store.database_files import make_private_directory
 from purgatory.service.store.rows import JournalPosition
-from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
+from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 
 if TYPE_CHECKING:
     from purgatory.service.server.journal.journal_sink import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger(__name__)
 
 
-_TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS)
+_TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS, JOBS)
 _keys: Final = itemgetter(1 + OPERATIONS.names.index("keys"))  # of an operation
 # So many characters of keys count as a row: not many are in memory until they are written, and not
 # many are written at once, which takes several times as much.
@@ -68,7 +68,7 @@ class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
     Operations go to the subdirectory `operations` of `directory`, the others to `outcomes`,
-    `events` and `extensions`. Only this user may read any of it, whatever the umask.
+    `events`, `extensions` and `jobs`. Only this user may read any of it, whatever the umask.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
@@ -101,12 +101,13 @@ class ParquetSink:
         outcomes: Sequence[JournalRow],
         events: Sequence[JournalRow] = (),
         extensions: Sequence[JournalRow] = (),
+        jobs: Sequence[JournalRow] = (),
     ) -> None:
         """See `JournalSink`. When the disk fails for long, the rest waits in the store."""
         if self._behind or self._writer is None:
             return
         try:
-            rows = _committed_rows(operations, outcomes, events, extensions)
+            rows = _committed_rows(operations, outcomes, events, extensions, jobs)
             if not self._waiting_rows():
                 self._waiting_since = time.monotonic()
             self._posted_rows += rows.size

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.protocol import NOTHING, How, LeaseEnd
+from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.due_job import CANCELLED, DONE, DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.records.retention import OutcomeRetention
@@ -22,7 +23,7 @@ NOT_BEGUN: Final = "not begun in time"
 
 
 class LeaseEnds:
-    """What becomes of due jobs in a transaction at `now_ms` that writes `changes`.
+    """What becomes of due jobs in a transaction at `now_ms` that writes `changes`; `rows` journals.
 
     Each job ends once in a transaction, or its attempt does; an attempt that is to be followed by
     another one may be cancelled in the same transaction.
@@ -35,7 +36,9 @@ class LeaseEnds:
         failures: RecentFailures,
         changes: Changes,
         now_ms: int,
+        rows: JobRows,
     ) -> None:
+        self._rows = rows
         self._leases = leases
         self._retention = retention
         self._failures = failures
@@ -210,6 +213,7 @@ class LeaseEnds:
 
     def _write(self, job: DueJob, state: JobState, attempts: int, at_ms: int, error: str) -> None:
         self._changes.jobs += (job.record.seq, int(state), attempts, at_ms, error)
+        self._rows.add_end(job, state, attempts, at_ms, error)
 
     def publish(self) -> None:
         """Change the jobs: that is on disk."""

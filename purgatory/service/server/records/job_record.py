@@ -47,6 +47,7 @@ class JobRecord:
         "op_id",
         "options",
         "state",
+        "submitted_ms",
     )
 
     def __init__(
@@ -65,6 +66,7 @@ class JobRecord:
         self.due_ms: int = due_ms
         self.options: Options | None = options
         self.state: int = SCHEDULED
+        self.submitted_ms: int = 0
         self.keys: tuple[str, ...] = ()
         self.began_ms: int = 0  # its latest attempt, of this run; 0: none
 

@@ -236,6 +236,7 @@ def new_job(operation: PendingOperation) -> JobRecord:
         operation.options,
     )
     job.keys = operation.keys
+    job.submitted_ms = operation.submitted_ms
     return job
 
 

@@ -176,6 +176,8 @@ class OutcomeRetention:
         return selected
 
     def _is_journaled(self, record: OutcomeRecord) -> bool:
+        if record.job is not None:
+            return True  # the journal gets its end, which waits in a table of its own
         position = self._journal_position
         return record.number <= position.operations and record.seq <= position.outcomes
 

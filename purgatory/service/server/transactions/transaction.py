@@ -19,6 +19,7 @@ from purgatory.service.protocol import MADE_UP, NOTHING, TimeoutExtension
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
+from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.lease_ends import LeaseEnds
 from purgatory.service.server.limits.limit_changes import LimitChanges
 from purgatory.service.server.memory import operation_bytes
@@ -126,7 +127,12 @@ class Transaction(OutcomeReceiver):
         state, ends = self._state, self._lease_ends
         if ends is None:
             ends = self._lease_ends = LeaseEnds(
-                state.leases, state.retention, state.failures, self.changes, self.clock_ms
+                state.leases,
+                state.retention,
+                state.failures,
+                self.changes,
+                self.clock_ms,
+                JobRows(state.journal_numbers, self.changes),
             )
         return ends
 
@@ -258,7 +264,7 @@ class Transaction(OutcomeReceiver):
         self.extended.append((operation, operation.op_deadline_ns))
         state.set_deadline(operation, self._deadline_ns(timeout_ms))
         self.changes.deadlines += (operation.number, operation.op_deadline_ms)
-        if state.journal_numbers.is_used:
+        if state.journal_numbers.is_used and operation.job is None:
             number = state.journal_numbers.next_extension()
             self.changes.queued_extensions += (number, operation.op_id, self.now_ms, timeout_ms)
 
@@ -304,7 +310,7 @@ class Transaction(OutcomeReceiver):
         self.changes.delete_operations, self.changes.delete_outcomes = [], []
 
     def delete_journaled(self) -> None:
-        """Delete the events and extensions that the journal has; if they are many, some."""
+        """Delete the events, extensions and ends of jobs that the journal has; of many, some."""
         self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
@@ -320,6 +326,8 @@ class Transaction(OutcomeReceiver):
         record = OutcomeRecord(seq, number, op_id, operation.client, name, now_ms, operation.job)
         if operation.options is not None:
             record.unique_ms = operation.options.unique_ms
+        if operation.job is not None and outcome is not EXPIRED:
+            JobRows(state.journal_numbers, self.changes).add_cancelled(operation, now_ms)
         state.known[op_id] = record
         at_ms = now_ms
         if outcome is EXPIRED:

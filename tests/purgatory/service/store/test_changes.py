@@ -14,7 +14,7 @@ FIELDS = [
 
 
 def set_one(changes, name):
-    setattr(changes, name, (0, 0) if name == "delete_queued" else [1])
+    setattr(changes, name, (0, 0, 0) if name == "delete_queued" else [1])
 
 
 def test_none():

@@ -1,6 +1,7 @@
 """ParquetSink: writes each committed row exactly once, over any number of restarts."""
 
 import os
+import shutil
 import threading
 
 import pyarrow.dataset
@@ -13,7 +14,7 @@ from purgatory.journal import writer as journal_writer
 from purgatory.service.server.journal import parquet_sink
 from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.store.rows import JournalPosition
-from tests.testing.journal_rows import JournalOperation, JournalOutcome
+from tests.testing.journal_rows import JournalJob, JournalOperation, JournalOutcome
 from tests.testing.purgatory_harness import HANG
 
 DAY = 86_400_000
@@ -109,6 +110,34 @@ class TestRows:
         run.journal.write([operation(1)], [])
         with SinkRun(tmp_path) as another:
             assert another.position == JournalPosition(0, 0)
+
+    def test_jobs(self, tmp_path):
+        """They have a table of their own, with null where no attempt has begun."""
+        done = JournalJob(
+            1, "a", "mail", "done", "c", ("t", "u"), 1, 2, 5, 9, 1, 3, 4, worker="77", error=""
+        )
+        cancelled = done._replace(
+            number=2, job_id="b", state="cancelled", tags=(), began_ms=None, queue_ms=None
+        )._replace(run_ms=None, worker="", error="cancelled by key k")
+        with SinkRun(tmp_path) as run:
+            run.journal.write([], [], jobs=[done])
+            run.journal.write([], [], jobs=[cancelled])
+            run.journal.flush()
+            assert run.confirmed == [JournalPosition(0, 0, 0, 0, 2)]
+        found = pyarrow.dataset.dataset(tmp_path / "jobs", format="parquet").to_table()
+        rows = [tuple(row.values()) for row in found.sort_by("job_id").to_pylist()]
+        expected = [(*row[1:5], list(row.tags), *row[6:]) for row in (done, cancelled)]
+        assert rows == expected
+        assert found.column_names == list(JournalJob._fields[1:])
+
+    def test_a_journal_of_a_server_without_the_table(self, tmp_path):
+        """It goes on, and the table begins at its first row."""
+        with SinkRun(tmp_path) as run:
+            run.journal.write([operation(1)], [])
+            run.journal.flush()
+        shutil.rmtree(tmp_path / "jobs", ignore_errors=True)
+        with SinkRun(tmp_path) as run:
+            assert run.position == JournalPosition(1, 0)
 
 
 class TestRestarts:

@@ -1,0 +1,89 @@
+"""JobRows: queues the ends of jobs for the journal, in the changes of a transaction.
+
+The store keeps them until the journal has them, for a job may be forgotten before. Used by the
+store thread alone.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from purgatory.service.encoding import encode
+from purgatory.service.job_messages import CANCELLED_BY_KEY
+from purgatory.service.server.journal.journal_numbers import JournalNumbers
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.records.job_record import JobRecord
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.rows import JobState, QueuedJob, StoredOperation
+from purgatory.trace import validation
+
+if TYPE_CHECKING:
+    from purgatory.service.server.records.operation import PendingOperation
+
+_ENDS: Final[dict[int, str]] = {
+    JobState.DONE: validation.DONE,
+    JobState.DEAD: validation.DEAD,
+    JobState.CANCELLED: validation.CANCELLED,
+}
+
+
+class JobRows:
+    """Adds rows to `changes`, with `numbers`; nothing if there is no journal."""
+
+    def __init__(self, numbers: JournalNumbers, changes: Changes) -> None:
+        self._numbers = numbers
+        self._changes = changes
+
+    def add_end(
+        self, due: DueJob, state: JobState, attempts: int, ended_ms: int, error: str
+    ) -> None:
+        """Queue a job that has been due, if `state` is an end."""
+        job, end = due.record.job, _ENDS.get(state)
+        if job is None or end is None or not self._numbers.is_used:
+            return
+        by_attempt = due.has_begun or state != JobState.CANCELLED
+        began_ms = due.begun_ms if by_attempt else 0
+        worker = "" if due.holder is None else due.holder.route.hex()
+        self._add(job, end, began_ms, ended_ms, attempts, worker, error)
+
+    def add_cancelled(self, operation: "PendingOperation", ended_ms: int) -> None:
+        """Queue a job that was cancelled before it was due, by a request or by a key."""
+        job, key = operation.job, operation.by_key
+        if job is not None:
+            error = f"{CANCELLED_BY_KEY}{key}" if key else validation.CANCELLED
+            self.add_unbegun(job, ended_ms, error)
+
+    def add_unbegun(self, job: JobRecord, ended_ms: int, error: str) -> None:
+        """Queue a job that was cancelled before a first attempt."""
+        if self._numbers.is_used:
+            self._add(job, validation.CANCELLED, 0, ended_ms, 0, "", error)
+
+    def add_stored(self, row: StoredOperation, attempts: int, ended_ms: int, error: str) -> None:
+        """Queue a cancelled job that the store has."""
+        job = JobRecord(row.number, row.op_id, row.client, row.kind, row.deadline_ms, row.options)
+        job.submitted_ms = row.submitted_ms
+        self._add(job, validation.CANCELLED, 0, ended_ms, attempts, "", error)
+
+    def _add(
+        self,
+        job: JobRecord,
+        state: str,
+        began_ms: int,
+        ended_ms: int,
+        attempts: int,
+        worker: str,
+        error: str,
+    ) -> None:
+        self._changes.queued_jobs += QueuedJob(
+            self._numbers.next_job(),
+            job.op_id,
+            job.kind,
+            state,
+            job.client,
+            bytearray(encode(job.tags)),
+            job.submitted_ms,
+            job.due_ms,
+            began_ms,
+            ended_ms,
+            attempts,
+            worker,
+            error,
+        )
