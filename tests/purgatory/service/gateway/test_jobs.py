@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from purgatory.service import Worker
+from purgatory.service import Client, JobFailed, Worker
 from tests.testing.purgatory_harness import HANG
 
 
@@ -73,3 +73,91 @@ def test_methods(shop):
         answer = shop.options(path)
         assert set(answer.headers["allow"].split(", ")) == methods, path
     assert shop.post("/v1/jobs/run").status_code == 405
+
+
+@pytest.fixture
+def dead(server):
+    """A dead job "d" of the client "shop"."""
+    worker = Worker(server.address, name="shop", max_attempts=1)
+
+    @worker.on("mail")
+    def fail(job):
+        raise ValueError("no such address")
+
+    with worker, Client(server.address, name="shop", timeout=HANG) as client:
+        job = client.schedule(0, kind="mail", job_id="d", payload={"to": "ada"})
+        with pytest.raises(JobFailed):
+            job.result(HANG)
+        yield client
+
+
+def test_looking(shop, dead):
+    """All that is known of a job is told; also of one whose id has a slash."""
+    found = shop.get("/v1/jobs/d").json()
+    assert (found["state"], found["kind"], found["client"]) == ("dead", "mail", "shop")
+    assert (found["attempts"], found["error"]) == (1, "ValueError: no such address")
+    assert (found["payload"], found["result"]) == ({"to": "ada"}, None)
+    shop.post("/v1/jobs", json={"delay": "1h", "job_id": "a/b", "tags": ["t"], "priority": -2})
+    found = shop.get("/v1/jobs/a%2Fb").json()
+    assert (found["job_id"], found["state"], found["tags"]) == ("a/b", "scheduled", ["t"])
+    assert found["due_ms"] - found["submitted_ms"] == 3_600_000
+    answer = shop.get("/v1/jobs/unknown")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown")
+
+
+def test_pages(shop):
+    """A page ends with a cursor, the last one without; filters select."""
+    for n in range(7):
+        body = {"delay": 100 + n, "job_id": f"{n}", "kind": f"k{n % 2}", "tags": [f"t{n % 3}"]}
+        shop.post("/v1/jobs", json=body)
+    for order, expected in (("due", "0123456"), ("newest", "6543210")):
+        found, cursor = "", {}
+        while cursor is not None:
+            page = shop.get("/v1/jobs", params={"order": order, "limit": 3} | cursor).json()
+            found += "".join(job["job_id"] for job in page["jobs"])
+            cursor = page["cursor"] and {"cursor": page["cursor"]}
+        assert found == expected
+    page = shop.get("/v1/jobs?kind=k1&tag=t0&state=scheduled&client=shop").json()
+    assert [job["job_id"] for job in page["jobs"]] == ["3"]
+    assert shop.get("/v1/jobs?state=done").json() == {"jobs": [], "cursor": None}
+
+
+def test_changes(shop):
+    """A job is moved, run and cancelled; then nothing is done any more."""
+    shop.post("/v1/jobs", json={"delay": "1h", "job_id": "a"})
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    assert shop.patch("/v1/jobs/a", json={"at": at.isoformat()}).json() == {"done": True}
+    assert shop.get("/v1/jobs/a").json()["due_ms"] == at.timestamp() * 1000
+    assert shop.patch("/v1/jobs/a", json={"delay": "2h"}).json() == {"done": True}
+    assert shop.post("/v1/jobs/a/run").json() == {"done": True}
+    assert shop.get("/v1/jobs/a").json()["state"] == "ready"
+    assert shop.delete("/v1/jobs/a").json() == {"done": True}
+    assert shop.get("/v1/jobs/a").json()["state"] == "cancelled"
+    assert shop.delete("/v1/jobs/a").json() == {"done": False}
+    assert shop.post("/v1/jobs/a/retry").json() == {"done": False}
+    for body in ({}, {"delay": 1, "at": at.isoformat()}, {"delay": "soon"}):
+        assert shop.patch("/v1/jobs/a", json=body).status_code == 400
+    assert shop.patch("/v1/jobs/unknown", json={"delay": 1}).status_code == 404
+
+
+def test_a_dead_job(gateway, shop, dead):
+    """It is retried, or dropped; that needs the right to work."""
+    with gateway.program(rights=("submit", "read")) as weak:
+        assert weak.delete("/v1/jobs/d").status_code == 403
+        assert weak.post("/v1/jobs/d/retry").status_code == 403
+    assert shop.delete("/v1/jobs/d").json() == {"done": True}
+    assert shop.delete("/v1/jobs/d").status_code == 404
+
+
+def test_jobs_of_others(gateway, shop):
+    """A token for its own name sees and changes none of another client."""
+    shop.post("/v1/jobs", json={"delay": "1h", "job_id": "a"})
+    with gateway.program("other") as other:
+        assert other.get("/v1/jobs").json()["jobs"] == []
+        assert other.get("/v1/jobs?client=shop").json()["jobs"] == []
+        for method, path in (
+            *(("GET", "/v1/jobs/a"), ("DELETE", "/v1/jobs/a")),
+            *(("POST", "/v1/jobs/a/run"), ("POST", "/v1/jobs/a/retry")),
+        ):
+            assert other.request(method, path).status_code == 404
+    assert shop.get("/v1/jobs/a").json()["state"] == "scheduled"
