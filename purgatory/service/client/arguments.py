@@ -21,8 +21,17 @@ class _OperationFuture(Protocol):
     def op_id(self) -> str: ...
 
 
-#: What names an operation: its id or its future.
-OperationName: TypeAlias = str | _OperationFuture
+class _JobHandle(Protocol):
+    """A handle or a status of a job, which knows the job's id."""
+
+    @property
+    def id(self) -> str: ...
+
+
+#: What names a job: its id, its handle or its status.
+JobName: TypeAlias = str | _JobHandle
+#: What names an operation: its id, its future or, of a job, what names that.
+OperationName: TypeAlias = JobName | _OperationFuture
 #: A duration: seconds, or a text as "30m".
 Duration: TypeAlias = float | timedelta | str
 
@@ -75,7 +84,7 @@ def error_texts(error: object) -> tuple[str, str]:
 
 def op_id_of(operation: OperationName) -> str:
     """Return the id of an operation. Raises TypeError."""
-    op_id = getattr(operation, "op_id", operation)
+    op_id = getattr(operation, "op_id", None) or getattr(operation, "id", operation)
     if not isinstance(op_id, str):
         raise TypeError(f"operation is {operation!r}; expected its id or its future")
     return checked_text(op_id, "operation")

@@ -15,14 +15,14 @@ from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
-from purgatory.service.client.arguments import Duration, checked_number
+from purgatory.service.client.arguments import Duration, JobName, checked_number
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
 from purgatory.service.client.jobs.job_result import result_of, still_pending
-from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
+from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
 from purgatory.service.client.leases.lease_handle import LeaseTerms

@@ -16,14 +16,14 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import zmq
 
-from purgatory.service.client.arguments import Duration, check_name, checked_number
+from purgatory.service.client.arguments import Duration, JobName, check_name, checked_number
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, curve_keys
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
 from purgatory.service.client.jobs.job_result import result_of, still_pending
-from purgatory.service.client.jobs.later_job_calls import JobName, check_filters, job_id_of
+from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome

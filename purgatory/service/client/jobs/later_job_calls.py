@@ -6,11 +6,12 @@ As `LaterCalls` declares those about operations. Any thread may make a call.
 import contextlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, cast
 
 from purgatory.service.client.arguments import (
     MAX_NUMBER,
     Duration,
+    JobName,
     checked_number,
     checked_text,
     checked_texts,
@@ -45,17 +46,6 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import DEFAULT, MADE_UP, Submission, SubmissionOptions, Submit
 from timingwheel.lowlevel import check_count, plain_number
-
-
-class _Job(Protocol):
-    """A handle or a status of a job."""
-
-    @property
-    def id(self) -> str: ...
-
-
-#: What names a job: its id, its handle or its status.
-JobName: TypeAlias = str | _Job
 
 
 class LaterJobCalls(CallSender):
