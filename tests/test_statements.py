@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import contextlib
 import importlib
 import inspect
 import re
@@ -15,18 +16,23 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
+from purgatory import Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.core.purgatory import DEFAULT_MAX_HELD
 from purgatory.core.section_lists import SHARDS
-from purgatory.service import Config
+from purgatory.service import Client, Config, Worker
 from purgatory.service.auth.access import RIGHTS
+from purgatory.service.client.jobs.job_handle import JobHandle
 from purgatory.service.gateway.application import ENDPOINTS
 from purgatory.service.gateway.endpoint import MAX_BODY_BYTES
 from purgatory.service.gateway.server import MAX_WAIT_S
+from purgatory.service.job_messages import JOB_STATES, PRIORITIES
+from purgatory.service.server.leases.ready_jobs import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
+from purgatory.service.worker.handlers import Job
 from scripts.draw_architecture import LEAVES_AND_ROOF
-from tests.test_docs import PAGES, ROOT, blocks, environment, name_of
-from timingwheel import InlineExecutor, ManualClock, Timer
+from tests.test_docs import FENCE, PAGES, ROOT, blocks, environment, name_of
+from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, MAX_WORKERS, SLOW_TASK_S
 
 # Packages with an `__all__` that are for the project alone.
@@ -98,7 +104,12 @@ STATEMENTS = [
     ("design.md", f"Without the interpreter lock they pay: there are {SHARDS}."),
     ("locks.md", f"without the interpreter lock, {SHARDS} shards by key"),
     ("tutorial.md", f"`Purgatory(max_held={DEFAULT_MAX_HELD:_})`"),
-    ("howto/delayed-jobs.md", f"at most for {RETAINED_OUTCOMES:,} later outcomes"),
+    ("howto/delayed-jobs.md", "by default a day (`remember_ended`)"),
+    ("service.md", "by default a day (`remember_ended`)"),
+    ("gateway.md", "for `remember_ended` after the end, by default a day"),
+    ("glossary.md", f"From {PRIORITIES[0]} to {PRIORITIES[-1]}: of the ready jobs"),
+    ("coming-from.md", f"from {PRIORITIES[0]} to {PRIORITIES[-1]}, higher first"),
+    *[("glossary.md", f"`{state}`") for state in JOB_STATES],
     ("gateway.md", f"at\nmost for the last {RETAINED_OUTCOMES:,} of all clients"),
     ("protocol.md", f"{RETAINED_OUTCOMES:,}, for ten minutes"),
     ("gateway.md", f"submits up to {settings()['max_items']};"),
@@ -122,8 +133,51 @@ def test_a_page_states_the_value_of_the_code(page, statement):
 def test_the_statements_in_minutes():
     """The periods that pages write in words are those of the code."""
     assert RETAINED_OUTCOMES_MS == 10 * 60_000
+    assert settings()["remember_ended"] == 86400
+    assert AGED_MS == 10 * 60_000  # glossary.md: after ten minutes a job counts as the highest
     assert Timer.LEAST_TICK_NS == 10_000  # why.md: ten microseconds, the shortest tick
     assert SLOW_TASK_S == 0.002  # design.md, delayed-jobs.md: two milliseconds
+
+
+# What these names stand for in the code of a text or a table.
+NAMED = {
+    "client": [Client],
+    "job": [JobHandle, Job],
+    "purgatory": [Purgatory, AsyncPurgatory],
+    "task": [TimerTask],
+    "timer": [Timer],
+    "worker": [Worker],
+}
+
+
+def calls_in_text(page):
+    """Yield the calls in the prose of a page: of tables "coming from", those in our column."""
+    text = FENCE.sub("", page.read_text())
+    if page.name == "coming-from.md":
+        text = "\n".join(line.split("|")[2] for line in text.splitlines() if line.startswith("|"))
+    for code in re.findall(r"`@?([^`\n]+)`", text):
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(ast.parse(code)):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                    yield node
+
+
+def takes(function, call):
+    """Whether a function has parameters of the names with which it is called."""
+    parameters = inspect.signature(function).parameters
+    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return any_name or {each.arg for each in call.keywords} <= set(parameters)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_calls_in_the_text_exist(page):
+    """Each call of a client, worker, job or timer that a text names has these arguments."""
+    for call in calls_in_text(page):
+        kinds = NAMED.get(ast.unparse(call.func.value))
+        if kinds is None:
+            continue
+        found = [getattr(each, call.func.attr) for each in kinds if hasattr(each, call.func.attr)]
+        assert any(takes(each, call) for each in found), ast.unparse(call)
 
 
 @pytest.mark.parametrize(
