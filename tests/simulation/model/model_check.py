@@ -22,11 +22,13 @@ from purgatory.service.server.commands import (
     OutcomePush,
     TransactionReplies,
 )
+from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.transactions.transaction import (
     MAX_EXPIRED_PER_TRANSACTION,
     Transaction,
 )
 from purgatory.testing.world.process import Process
+from tests.simulation.model.lease_check import IN_MEMORY, LeaseCheck
 from tests.simulation.model.model_operation import ModelOperation, is_answer, is_result
 from tests.simulation.model.server_model import ServerModel
 
@@ -49,6 +51,7 @@ class ModelCheck:
         self._is_open = False  # the transaction was not handed to the disk
         #: Whether it is not known if the last transaction is on disk.
         self.is_in_doubt = False
+        self._leases: LeaseCheck | None = None  # from when the process has loaded them
         self._retry_ms = 0  # nothing expires before: a commit has failed
         self._writes: list[tuple[ClientRequest, bytes]] = []
         #: Frames that routes have to be sent: those of this transaction, whatever becomes of it.
@@ -61,6 +64,10 @@ class ModelCheck:
 
     def _fail(self, what: str) -> None:
         self._report(f"the model of the server says otherwise: {what}")
+
+    def watch_leases(self, leases: JobLeases) -> None:
+        """Compare leases, too: those that the process has loaded."""
+        self._leases = LeaseCheck(self._model, leases, self._fail)
 
     # Of a transaction
 
@@ -143,6 +150,7 @@ class ModelCheck:
             self._open[command.route, command.seq] += 1
         elif isinstance(command, ClientDisconnected):
             self._connections[command.client] -= 1
+            self._model.leases.disconnect(command.route)
         else:
             self._execute(command)
         if self._model.stamp.now_ms != transaction.now_ms:
@@ -153,6 +161,7 @@ class ModelCheck:
     def _execute(self, command: ClientRequest) -> None:
         """Have the model execute a request, and note what it is to be answered."""
         model, request = self._model, command.request
+        model.leases.hear(command.route)
         if isinstance(request, Submit):
             self._writes.append((command, encode(model.submit(command.client, request))))
         elif type(request) in model.changes:
@@ -165,6 +174,10 @@ class ModelCheck:
             reply = model.acknowledge(command.client, request)
             if request.answer:
                 self._owed[command.route, encode(reply)] += 1
+        elif self._leases is not None and isinstance(request, IN_MEMORY):
+            answer = self._leases.do_in_memory(command, model.clock_ms)
+            if answer is not None:
+                self._owed[command.route, encode(answer)] += 1
         else:
             self._open[command.route, request.seq] += 1
 
@@ -172,7 +185,16 @@ class ModelCheck:
         """See `TransactionObserver`."""
         if self._process.alive:
             self._check_outcomes(transaction)
+            self._note_due(transaction)
             self._is_open, self.is_in_doubt = False, True
+
+    def _note_due(self, transaction: Transaction) -> None:
+        """Note the jobs that are due when this transaction is on disk."""
+        for ended, record, _, _ in transaction.outcomes:
+            operation = self._model.known.get(ended.op_id)
+            if operation is not None and operation.is_job and record.outcome == "expired":
+                operation.seq = record.seq
+                self._model.leases.become_due(operation)
 
     def ended(
         self,
@@ -193,6 +215,10 @@ class ModelCheck:
         self._check_answer(answer, are_late=bool(self._model.events.unpublished))
 
     def _commit(self, transaction: Transaction, answer: TransactionReplies) -> None:
+        if self._leases is not None:
+            self._leases.lapse(transaction)
+            self._model.leases.publish()
+            self._leases.check_given(answer.replies, transaction.clock_ms)
         self._model.undo.forget()
         self._owed.update((command.route, frame) for command, frame in self._writes)
         if transaction.changes:
@@ -307,3 +333,5 @@ class ModelCheck:
         """Note that the process is gone: what it had not handed to the disk is taken back."""
         if self._is_open:
             self._model.take_back()
+        elif self.is_in_doubt and self._leases is not None:
+            self._leases.doubt(self._model.clock_ms)

@@ -32,6 +32,7 @@ class ModelOperation:
         self.op_id = op_id
         self.keys = keys
         self.need = need
+        self.kind = ""
         self.submitted_ms = 0
         self.deadline_ns = 0
         self.not_before_ns = 0  # it does not expire before: the commit of its expiry has failed

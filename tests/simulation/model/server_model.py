@@ -18,10 +18,12 @@ from purgatory.service.protocol import (
     Cancelled,
     Complete,
     Completed,
+    EndDead,
     Extend,
     Extended,
     Fail,
     Failed,
+    Finish,
     Known,
     Refusal,
     Submission,
@@ -30,6 +32,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
 )
 from tests.simulation.model.model_events import ModelEvents
+from tests.simulation.model.model_leases import ModelLeases
 from tests.simulation.model.model_operation import TICK_NS, End, ModelOperation
 from tests.simulation.model.model_stamp import ModelStamp
 from tests.simulation.model.undo import Undo
@@ -48,6 +51,7 @@ class ServerModel:
         self.undo = Undo()
         self.stamp = ModelStamp()
         self.events = ModelEvents(self.stamp, self.undo)
+        self.leases = ModelLeases(self.undo)
         self.known: dict[str, ModelOperation] = {}
         #: By client and number of the outcome.
         self.unacknowledged: dict[str, dict[int, ModelOperation]] = {}
@@ -63,7 +67,14 @@ class ServerModel:
             Fail: self._fail,
             Extend: self._extend_all,
             Cancel: self._cancel_all,
+            Finish: lambda client, request: self.leases.finish(client, request, self.clock_ms),
+            EndDead: self.leases.end_dead,
         }
+
+    @property
+    def clock_ms(self) -> int:
+        """The millisecond of the transaction, by the server's clock."""
+        return self._clock_ns // _NS_PER_MS
 
     # A transaction
 
@@ -71,6 +82,7 @@ class ServerModel:
         """Begin a transaction at a time of the server's clock; the last one is on disk."""
         self.undo.forget()
         self.new_replies.clear()
+        self.leases.begin_transaction()
         self._clock_ns = clock_ns
         self.stamp.follow(clock_ns // _NS_PER_MS)
         self.events.release(clock_ns // _NS_PER_MS)
@@ -190,6 +202,7 @@ class ServerModel:
         self.events.separate(keys)
         place, op_id = self._places, submission.op_id
         operation = ModelOperation(place, client, op_id, keys, submission.need)
+        operation.kind = submission.kind
         operation.submitted_ms = self.stamp.now_ms
         operation.deadline_ns = self._deadline_ns(timeout_ms)
         self.undo.set_item(self.known, op_id, operation)

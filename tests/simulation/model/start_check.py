@@ -5,9 +5,11 @@ the loaded state tells which of them it was. It must be one of them, whole.
 """
 
 from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
+from tests.simulation.model.model_leases import ModelJob
 from tests.simulation.model.model_operation import HeldEvent, ModelOperation
 from tests.simulation.model.server_model import ServerModel
 
@@ -52,7 +54,8 @@ class StartCheck:
         for op_id in known.keys() - self._state.known.keys():
             if not known[op_id].is_acknowledged and not known[op_id].is_job:
                 return f"is not there: {known[op_id]}"
-        return self._held_difference() or self._reply_difference()
+        differences = self._held_difference, self._reply_difference, self._job_difference
+        return next((why for find in differences if (why := find())), "")
 
     def _is_pending(self, operation: ModelOperation, entry: PendingOperation) -> bool:
         """Whether an operation waits as it should: for the same keys, with the same progress."""
@@ -94,6 +97,33 @@ class StartCheck:
                 return f"replies of session {session} are {found}; expected {frames}"
         return ""
 
+    def _job_difference(self) -> str:
+        found = {job.record.op_id: job for job in self._state.leases.by_number.values()}
+        expected = self._model.leases.jobs
+        for op_id, job in found.items():
+            if op_id not in expected or not self._is_same_job(expected[op_id], job):
+                text = f"attempts={job.attempts} at={job.at_ms} {job.state}"
+                return f"job {op_id} has {text}; expected {expected.get(op_id)}"
+        missing = expected.keys() - found.keys()
+        return "".join(f"is not there: {expected[op_id]}" for op_id in missing)
+
+    def _is_same_job(self, expected: ModelJob, job: DueJob) -> bool:
+        """Whether a job has had as many attempts, and waits as long."""
+        if expected.may_be_lost:
+            return job.attempts - expected.attempts in (0, 1)
+        if (expected.attempts, expected.is_dead) != (job.attempts, job.is_dead):
+            return False
+        now_ms = self._state.stamp.now_ms
+        at_ms = expected.at_ms + (self._shift_ms or 0)
+        return max(job.at_ms, now_ms) == max(at_ms, now_ms)
+
+    def _follow_jobs(self) -> None:
+        leases = self._model.leases
+        leases.restart()
+        for due in self._state.leases.by_number.values():
+            job = leases.add(self._model.known[due.record.op_id], due.attempts)
+            job.at_ms, job.is_dead = due.at_ms, due.is_dead
+
     def _follow(self) -> None:
         """Take over what the start has changed: times, stamps, numbers, and what is deleted."""
         model, state = self._model, self._state
@@ -112,6 +142,7 @@ class StartCheck:
                 operation.submitted_ms = entry.submitted_ms
                 operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
                 model.plan(operation)
+        self._follow_jobs()
         model.events.held = {
             key: HeldEvent(event.number, event.at_ms, event.until_ms, event.units, event.value)
             for key, event in state.held.by_key.items()

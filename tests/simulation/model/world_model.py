@@ -31,5 +31,7 @@ class WorldModel:
         """Compare what a process that has started has found on disk."""
         difference = StartCheck(self._model, state).find_branch(is_in_doubt=self._is_in_doubt)
         self._is_in_doubt = False
+        if self._check is not None:
+            self._check.watch_leases(state.leases)
         if difference:
             self._report(f"the disk has something else than the model of the server: {difference}")
