@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.mutants.__main__ import ROOT, find
+from tests.mutants.__main__ import ALL, ROOT, find
 from tests.mutants.mutants import MUTANTS
-from tests.mutants.thread_mutants import THREAD_MUTANTS
 
 
-@pytest.mark.parametrize("mutant", MUTANTS + THREAD_MUTANTS, ids=lambda mutant: mutant.what)
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.what)
 def test_a_mutant_has_its_place(mutant):
     """What it replaces stands once in the file."""
     assert (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1

@@ -176,6 +176,20 @@ class Program:
         )
         self._send_event(event, reply)
 
+    def _hold_briefly(self) -> None:
+        """Hold an event, and submit an operation for it in the last millisecond, or about then."""
+        hold_ns = self._world.random.randint(1, 20) * NS_PER_MS
+        event = self._new_event(hold_ns=hold_ns)
+        reply = self._client.complete_later(event.key, event.value, hold=hold_ns / NS_PER_S)
+        self._send_event(event, reply)
+        process = self._process
+
+        def submit() -> None:
+            if process.alive and self.machine.awake_at_ns <= self._world.now_ns:
+                self._send(self._new_operation((event.key,)))
+
+        self._world.after(hold_ns, submit)
+
     def _fail(self) -> None:
         event = self._new_event(failed=True)
         self._send_event(event, self._client.fail_later(event.key, RuntimeError(str(event.value))))
@@ -241,10 +255,11 @@ class Program:
 
     # Chance
 
-    def _new_operation(self) -> OperationRecord:
+    def _new_operation(self, keys: tuple[str, ...] = ()) -> OperationRecord:
         self._count += 1
         chance = self._world.random
-        keys = tuple({self._draw_key(): None for _ in range(chance.choice((1, 1, 1, 2, 4)))})
+        if not keys:
+            keys = tuple({self._draw_key(): None for _ in range(chance.choice((1, 1, 1, 2, 4)))})
         operation = OperationRecord(
             self._world.now_ns,
             op_id=f"{self.name}-{self._count}",

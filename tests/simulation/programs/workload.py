@@ -23,6 +23,8 @@ ACTIONS: Final = {
 }
 #: Modulo 16, the seeds of worlds with clients of asyncio.
 ASYNC_SEEDS: Final = (12, 13)
+#: And those of worlds in which programs submit at the last moment of a held event.
+LAST_MOMENT_SEEDS: Final = (2, 7)
 _NEEDED: Final = ("defer", "submit", "complete")
 
 
@@ -50,7 +52,7 @@ def draw_workload(world: World) -> Workload:
     """Draw the workload of a world: some actions are left out, others are frequent.
 
     Each world of an odd seed has jobs, too, and two of eight have a journal, one of them with jobs.
-    Those with asyncio came later: the others are as they were.
+    Those with asyncio, or with last moments, came later: the others are as they were.
     """
     chance = world.random
     weights = {
@@ -58,6 +60,8 @@ def draw_workload(world: World) -> Workload:
         for name, weight in ACTIONS.items()
         if name in _NEEDED or chance.random() < 0.7
     }
+    if world.seed % 16 in LAST_MOMENT_SEEDS:
+        weights["hold_briefly"] = 3.0
     return Workload(
         clients=chance.choice((1, 3, 8, 20)),
         rate=world.spread(1.0, 100.0),
