@@ -139,15 +139,15 @@ class Store:
         The index is in memory then: no other process can open the database beside this one.
         """
         try:
-            return self._connect(connect, "NORMAL")
+            return self._connect(connect)
         except sqlite3.OperationalError as error:
             if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_IOERR_SHMSIZE:
                 raise
         log.warning("%s: the disk is full: no backup before the next start", self._where)
-        return self._connect(connect, "EXCLUSIVE")
+        return self._connect(connect, is_alone=True)
 
     def _connect(
-        self, connect: Callable[..., sqlite3.Connection], locking: str
+        self, connect: Callable[..., sqlite3.Connection], *, is_alone: bool = False
     ) -> sqlite3.Connection:
         connection = connect(
             self._where,
@@ -157,7 +157,8 @@ class Store:
             timeout=_BUSY_MS / 1000,
         )
         try:
-            connection.execute(f"PRAGMA locking_mode={locking}")
+            if is_alone:
+                connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute("PRAGMA journal_mode=WAL")
         except BaseException:
             connection.close()
