@@ -24,3 +24,12 @@ def test_killed_while_it_starts(world):
     assert host.lost_time_ns >= 27 * NS_PER_S
     host.kill()
     host.discard()
+
+
+def test_its_database_has_a_write_ahead_log(world):
+    """As in production: commits are synced once, and lost never."""
+    host = MeasuredServer(Machine(world, "server"), SimulatedNetwork(world), Troubles(world))
+    world.run(1)
+    assert host.machine.disk.exists("/data/purgatory.db-wal")
+    host.kill()
+    host.discard()

@@ -59,7 +59,7 @@ class JobProgram(Program):
 
     def _schedule_again(self) -> None:
         job = self._recent_jobs.pick()
-        if job is not None:
+        if job is not None and not job.drops:  # else its id may be free: it would be another job
             self._send_job(job)
 
     def _send_job(self, job: JobRecord) -> None:

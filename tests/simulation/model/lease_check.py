@@ -8,7 +8,8 @@ import msgspec
 from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import Jobs, Keep, Work, Working
 from purgatory.service.server.commands import ClientRequest
-from purgatory.service.server.leases.job_leases import LATE_MS, MAX_ASSIGNED, JobLeases
+from purgatory.service.server.leases.job_leases import LATE_MS, MAX_ASSIGNED
+from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_loop import GRACE_MS
 from purgatory.service.server.transactions.transaction import Transaction
 from tests.simulation.model.model_leases import ModelJob
@@ -21,11 +22,12 @@ IN_MEMORY = (Work, Keep, Begin)
 
 
 class LeaseCheck:
-    """Compares `leases`; `fail` is told of differences."""
+    """Compares the leases of `state`; `fail` is told of differences."""
 
-    def __init__(self, model: ServerModel, leases: JobLeases, fail: Callable[[str], None]) -> None:
+    def __init__(self, model: ServerModel, state: ServerState, fail: Callable[[str], None]) -> None:
         self._model = model.leases
-        self._leases = leases
+        self._state = state
+        self._leases = state.leases
         self._fail = fail
         self._looked_ms = 0  # the last transaction that could end leases
 
@@ -86,5 +88,7 @@ class LeaseCheck:
             why = self._model.give(route, message, now_ms)
             if why:
                 self._fail(f"leases {message}: {why}")
-        if self._model.jobs and len(given) < MAX_ASSIGNED and (job := self._model.idle(now_ms)):
+        if len(given) >= MAX_ASSIGNED or self._state.unnoted or not self._model.jobs:
+            return
+        if job := self._model.idle(now_ms):
             self._fail(f"is ready at {now_ms}, and a worker has room for it: {job}")

@@ -22,7 +22,7 @@ from purgatory.service.server.commands import (
     OutcomePush,
     TransactionReplies,
 )
-from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import (
     MAX_EXPIRED_PER_TRANSACTION,
     Transaction,
@@ -65,9 +65,9 @@ class ModelCheck:
     def _fail(self, what: str) -> None:
         self._report(f"the model of the server says otherwise: {what}")
 
-    def watch_leases(self, leases: JobLeases) -> None:
-        """Compare leases, too: those that the process has loaded."""
-        self._leases = LeaseCheck(self._model, leases, self._fail)
+    def watch_leases(self, state: ServerState) -> None:
+        """Compare leases, too: those of the state that the process has loaded."""
+        self._leases = LeaseCheck(self._model, state, self._fail)
 
     # Of a transaction
 
@@ -226,12 +226,16 @@ class ModelCheck:
         for ended, record, _, _ in transaction.outcomes:
             self._model.publish(self._model.known[ended.op_id], record.seq)
         for record in transaction.deleted:
-            self._delete(record.op_id)
+            self._delete(record.op_id, record.seq)
         self._check_pushes(transaction, answer.pushes)
 
-    def _delete(self, op_id: str) -> None:
-        """Forget an operation of which the server has deleted the outcome."""
-        operation = self._model.known.pop(op_id, None)
+    def _delete(self, op_id: str, seq: int) -> None:
+        """Forget an operation of which the server has deleted the outcome `seq`."""
+        operation = self._model.known.get(op_id)
+        if operation is not None and operation.seq not in (0, seq):
+            return  # it has the id of one that was dropped
+        if operation is not None and operation.seq == seq:
+            del self._model.known[op_id]
         if operation is None or operation.end is None:
             self._fail(f"{op_id} is deleted, and has not ended: {operation}")
         elif not operation.is_acknowledged and not operation.is_job:

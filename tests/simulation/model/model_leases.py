@@ -148,7 +148,7 @@ class ModelLeases:
             done.append(job is not None and is_there and self._change(job))
             if job is not None and done[-1]:
                 again = partial(self._wait, job, 0, 0)
-                self._effects.append(partial(self._forget, job) if request.drop else again)
+                self._effects.append(partial(self._drop, job) if request.drop else again)
         return DeadEnded(request.seq, done)
 
     # Ends
@@ -197,6 +197,10 @@ class ModelLeases:
         self._release(job)
         self._undo.set_item(self.jobs, job.operation.op_id, None)
         self._undo.set_item(self.by_seq, job.operation.seq, None)
+
+    def _drop(self, job: ModelJob) -> None:
+        self._forget(job)
+        self._undo.set(job.operation, "is_dropped", True)
 
     # Of a transaction
 

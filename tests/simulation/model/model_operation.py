@@ -40,6 +40,8 @@ class ModelOperation:
         self.end: End | None = None
         self.seq = 0  # number of its outcome, when the server has given one
         self.is_acknowledged = False
+        #: Whether its id may be used again: a dead job that was dropped.
+        self.is_dropped = False
 
     @property
     def is_job(self) -> bool:

@@ -185,7 +185,7 @@ class ServerModel:
         known: list[Known] = []
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
-            if before is None:
+            if before is None or before.is_dropped:
                 self._submit(client, submission)
             elif before.client == client:
                 known.append(Known(index, before.state))
@@ -216,7 +216,7 @@ class ServerModel:
         known: list[Known] = []
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
-            if before is not None and before.client == client:
+            if before is not None and before.client == client and not before.is_dropped:
                 known.append(Known(index, before.state))
             else:
                 refused.append(Refusal(index, code, why))

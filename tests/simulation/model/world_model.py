@@ -32,6 +32,6 @@ class WorldModel:
         difference = StartCheck(self._model, state).find_branch(is_in_doubt=self._is_in_doubt)
         self._is_in_doubt = False
         if self._check is not None:
-            self._check.watch_leases(state.leases)
+            self._check.watch_leases(state)
         if difference:
             self._report(f"the disk has something else than the model of the server: {difference}")
