@@ -36,10 +36,11 @@ MUTANTS = [
     ),
     Mutant(
         "a server takes itself for ready while its disk hangs",
-        SERVER + "store_loop.py",
-        "        self.activity.commit_since_ns = self.activity.now_ns()\n"
-        "        try:\n            if has_changes:\n",
-        "        try:\n            if has_changes:\n",
+        SERVER + "commits.py",
+        "        self._activity.commit_since_ns = self._activity.now_ns()\n"
+        "        try:\n"
+        "            self.write(changes)\n",
+        "        try:\n            self.write(changes)\n",
     ),
     Mutant(
         "a migration loses extensions",
@@ -63,15 +64,15 @@ MUTANTS = [
     ),
     Mutant(
         "a failed commit is taken for one that succeeded",
-        SERVER + "store_loop.py",
-        "            self.activity.commit_failed(str(error))\n            return error\n",
-        "            self.activity.commit_failed(str(error))\n",
+        SERVER + "commits.py",
+        "            self.retry_ms = self.look_ms\n            return error\n",
+        "            self.retry_ms = self.look_ms\n            return None\n",
     ),
     Mutant(
         "an unknown end of a commit is answered by a refusal",
         SERVER + "store_loop.py",
-        "            self._fail(error)\n            return\n",
-        "            self._fail(error)\n",
+        "            self._tell_failure(transaction, error, None)\n            return\n",
+        "            self._tell_failure(transaction, error, None)\n",
     ),
     Mutant(
         "outcomes are forgotten at the start",
@@ -81,15 +82,15 @@ MUTANTS = [
     ),
     Mutant(
         "acknowledged outcomes are deleted at a clean end",
-        SERVER + "store_loop.py",
+        SERVER + "transactions/maintenance.py",
         "        transaction.delete_outcomes()\n"
-        "        if self.state.journal_numbers.has_deletable:\n"
-        "            transaction.delete_journaled()\n        transaction.prepare()\n",
+        "        self._remembering.move(transaction)\n"
+        "        if self._state.journal_numbers.has_deletable:\n",
         "        from purgatory.service.server.records import retention\n"
         "        retention.RETAINED_OUTCOMES_MS = -1\n"
         "        transaction.delete_outcomes()\n"
         "        retention.RETAINED_OUTCOMES_MS = 600_000\n"
-        "        transaction.prepare()\n",
+        "        if self._state.journal_numbers.has_deletable:\n",
     ),
     Mutant(
         "operations that wait are forgotten at the start, if they wait for several keys",
@@ -168,7 +169,7 @@ MUTANTS = [
     Mutant(
         "a request that is sent again is done again",
         SERVER + "request_handler.py",
-        "        frame = self._state.replies.find(session, seq)\n",
+        "        frame = replies.find(session, seq)\n",
         "        frame = None\n",
     ),
     Mutant(
@@ -324,26 +325,26 @@ MUTANTS = [
     Mutant(
         "attempts are forgotten at the start",
         SERVER + "recovery.py",
-        "DueJob(record, kind, known.attempts), known.at_ms",
-        "DueJob(record, kind), known.at_ms",
+        "due_job_of(record, known.attempts, known.at_ms)",
+        "due_job_of(record, 0, known.at_ms)",
     ),
     Mutant(
         "a dead job is forgotten at the start",
         SERVER + "recovery.py",
-        "            state.leases.add_dead(DueJob(record, kind, known.attempts))\n",
-        "            pass\n",
+        "        state.leases.add_dead(due_job_of(record, known.attempts))\n",
+        "        pass\n",
     ),
     Mutant(
         "a job that was leased is forgotten at the start",
         SERVER + "recovery.py",
-        "            state.leases.add(DueJob(record, kind))\n",
-        "            pass\n",
+        "        state.leases.add(due_job_of(record))\n",
+        "        pass\n",
     ),
     Mutant(
         "a job that is done is due again after a start",
         SERVER + "recovery.py",
-        "            done.append((known.at_ms, record))\n",
-        "            state.leases.add(DueJob(record, kind))\n",
+        "    JobState.DONE: DONE,\n",
+        "",
     ),
     Mutant(
         "tokens begin anew at the start",
@@ -401,7 +402,7 @@ MUTANTS = [
     ),
     Mutant(
         "an end that was not written is not sent again",
-        WORKER + "worker_loop.py",
+        WORKER + "lease_returns.py",
         "            self._again.append((held, end))\n",
         "            pass\n",
     ),

@@ -194,7 +194,7 @@ class ModelCheck:
             operation = self._model.known.get(ended.op_id)
             if operation is not None and operation.is_job and record.outcome == "expired":
                 operation.seq = record.seq
-                self._model.leases.become_due(operation)
+        self._model.leases.add_due()
 
     def ended(
         self,

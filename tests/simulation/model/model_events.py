@@ -6,6 +6,7 @@ transactions for that, see `ServerModel.unpublished`.
 
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
+from tests.simulation.model.model_leases import ModelLeases
 from tests.simulation.model.model_operation import End, HeldEvent, ModelOperation
 from tests.simulation.model.model_stamp import ModelStamp
 from tests.simulation.model.undo import Undo
@@ -16,8 +17,9 @@ ANY_NUMBER = -1
 class ModelEvents:
     """The waiting operations of a server by their keys, and its held events."""
 
-    def __init__(self, stamp: ModelStamp, undo: Undo) -> None:
+    def __init__(self, stamp: ModelStamp, undo: Undo, leases: ModelLeases) -> None:
         self._stamp = stamp
+        self._leases = leases
         self._undo = undo
         self.waiting: dict[str, dict[int, ModelOperation]] = {}  # by key and place
         self.held: dict[str, HeldEvent] = {}
@@ -63,6 +65,8 @@ class ModelEvents:
         now_ms = self._stamp.now_ms
         reached, count, is_any_left = self._reach(key, bytes(completion.value), units)
         units -= reached if units > 0 else 0
+        cancelled = self._leases.cancel_by_key(key, units)
+        units -= cancelled if units > 0 else 0
         event = None
         if hold_ms and units:
             self._last_held += 1
@@ -71,7 +75,7 @@ class ModelEvents:
         self._undo.set_item(self.held, key, event)
         if written_hold_ms or ((reached or replaces) and not is_any_left):
             self._stamp.note_event(key, failed=False)
-        return count
+        return count + cancelled
 
     def _replace(self, key: str, hold_ms: int) -> bool:
         """Whether an event replaces one that still counts; a shorter one comes a moment later."""
@@ -124,7 +128,7 @@ class ModelEvents:
             self.end(operation, End("failed", now_ms, None, error))
         if found:
             self._stamp.note_event(key, failed=True)
-        return len(found)
+        return len(found) + self._leases.cancel_by_key(key, ANY_NUMBER)
 
     def separate(self, keys: tuple[str, ...]) -> None:
         """Let a submission come after the events before it, in a trace, too.

@@ -81,6 +81,12 @@ class ModelLeases:
         self.last_token = 0
         #: Jobs of which an attempt, or being dead, ends in this transaction.
         self.changed: set[str] = set()
+        self._waits: set[str] = set()  # those of them that wait afterwards
+        #: Jobs that are due in this transaction, and were not cancelled in it.
+        self.just_due: dict[str, ModelOperation] = {}
+        self._with_key: dict[
+            str, dict[int, ModelOperation]
+        ] = {}  # by key and place, ended ones too
         self._effects: list[Callable[[], object]] = []
 
     # Requests
@@ -134,7 +140,7 @@ class ModelLeases:
         if end.how == How.DONE:
             self._effects.append(partial(self._forget, job))
         elif end.how == How.RETURNED:
-            self._effects.append(partial(self._wait, job, job.attempts, 0))
+            self._have_wait(job, job.attempts, 0)
         else:
             self._fail(job, now_ms + end.delay_ms if end.delay_ms else 0)
         return True
@@ -168,14 +174,44 @@ class ModelLeases:
         if job.has_begun:
             self._fail(job, 0)
         else:
-            self._effects.append(partial(self._wait, job, job.attempts, 0))
+            self._have_wait(job, job.attempts, 0)
+
+    def _have_wait(self, job: ModelJob, attempts: int, at_ms: int) -> None:
+        self._waits.add(job.operation.op_id)
+        self._effects.append(partial(self._wait, job, attempts, at_ms))
+
+    def cancel_by_key(self, key: str, units: int) -> int:
+        """Cancel jobs that were due and whose handlers have not begun; returns how many.
+
+        The longest waiting first; `units` below 0: all of them.
+        """
+        count = 0
+        for _, operation in sorted(self._with_key.get(key, {}).items()):
+            if count == units:
+                break
+            count += self._cancel(operation)
+        return count
+
+    def _cancel(self, operation: ModelOperation) -> bool:
+        op_id = operation.op_id
+        if self.just_due.pop(op_id, None) is not None:
+            return True
+        job = self.jobs.get(op_id)
+        if job is None or job.is_dead or job.has_begun:
+            return False
+        if op_id in self.changed and op_id not in self._waits:
+            return False
+        self.changed.add(op_id)
+        self._waits.discard(op_id)
+        self._effects.append(partial(self._forget, job))
+        return True
 
     def _fail(self, job: ModelJob, at_ms: int) -> None:
         attempts = job.attempts + 1
         if attempts >= job.max_attempts:
             self._effects.append(partial(self._bury, job, attempts))
         else:
-            self._effects.append(partial(self._wait, job, attempts, at_ms))
+            self._have_wait(job, attempts, at_ms)
 
     def _release(self, job: ModelJob) -> None:
         if job.worker is not None:
@@ -207,6 +243,8 @@ class ModelLeases:
     def begin_transaction(self) -> None:
         """Begin with no changes."""
         self.changed.clear()
+        self._waits.clear()
+        self.just_due.clear()
         self._effects.clear()
 
     def publish(self) -> None:
@@ -218,13 +256,24 @@ class ModelLeases:
     def add(self, operation: ModelOperation, attempts: int = 0) -> ModelJob:
         """Add a job that is due: that is on disk."""
         job = ModelJob(operation, attempts)
+        self._note_keys(operation)
         self._undo.set_item(self.jobs, operation.op_id, job)
         self._undo.set_item(self.by_seq, operation.seq, job)
         return job
 
-    def become_due(self, operation: ModelOperation) -> None:
-        """Note that a job is due from the end of this transaction on."""
-        self._effects.append(partial(self.add, operation))
+    def expire(self, operation: ModelOperation) -> None:
+        """Note that a job is due, from the end of this transaction on."""
+        self.just_due[operation.op_id] = operation
+        self._note_keys(operation)
+
+    def _note_keys(self, operation: ModelOperation) -> None:
+        for key in operation.keys:
+            self._with_key.setdefault(key, {})[operation.place] = operation
+
+    def add_due(self) -> None:
+        """Add the jobs that are due: the transaction is about to be on disk."""
+        for operation in self.just_due.values():
+            self._effects.append(partial(self.add, operation))
 
     def restart(self) -> None:
         """Forget all leases and jobs: a process has ended."""
@@ -232,6 +281,7 @@ class ModelLeases:
         self.workers.clear()
         self.jobs.clear()
         self.by_seq.clear()
+        self._with_key.clear()
 
     def give(self, route: bytes, message: LeasedJob, now_ms: int) -> str:
         """Note that a job is leased to a worker; returns what is wrong with that, or nothing."""

@@ -50,13 +50,15 @@ class ServerModel:
     def __init__(self) -> None:
         self.undo = Undo()
         self.stamp = ModelStamp()
-        self.events = ModelEvents(self.stamp, self.undo)
         self.leases = ModelLeases(self.undo)
+        self.events = ModelEvents(self.stamp, self.undo, self.leases)
         self.known: dict[str, ModelOperation] = {}
         #: By client and number of the outcome.
         self.unacknowledged: dict[str, dict[int, ModelOperation]] = {}
         #: Frames of replies by client and session, then by number of the request, oldest first.
         self.replies: dict[tuple[str, str], dict[int, bytes]] = {}
+        #: When each session had its last reply, by stamp.
+        self.replied_ms: dict[tuple[str, str], int] = {}
         #: Replies that this transaction has added.
         self.new_replies: set[tuple[str, str, int]] = set()
         self._clock_ns = 0
@@ -117,6 +119,8 @@ class ServerModel:
         if operation.deadline_ms == self.stamp.now_ms:
             self.stamp.note_expiry(operation.keys)
         self.events.end(operation, End("expired", operation.deadline_ms, None, None))
+        if operation.is_job:
+            self.leases.expire(operation)
 
     def restart_clock(self) -> None:
         """Forget when operations are due: times may have been moved."""
@@ -139,6 +143,7 @@ class ServerModel:
         """Remember a reply, and forget the oldest of the session."""
         replies = self.replies.setdefault((client, session), {})
         self.undo.set_item(replies, seq, frame)
+        self.replied_ms[client, session] = self.stamp.now_ms
         self.new_replies.add((client, session, seq))
         if len(replies) > _REPLIES:
             oldest = next(iter(replies))

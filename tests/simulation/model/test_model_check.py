@@ -4,6 +4,7 @@ import pytest
 
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.state import ServerState
+from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.store.changes import Changes
 from tests.simulation.simulation import Settings, simulate
 
@@ -32,16 +33,23 @@ def test_a_replaced_event_that_stays_is_found(monkeypatch):
     set_held = HeldKeys.set
 
     def keep(self, key, event):
-        if event is not None:
+        before = self.by_key.get(key)
+        if event is not None or before is None or before.until_ms < before.at_ms + 1000:
             set_held(self, key, event)
 
-    monkeypatch.setattr(HeldKeys, "set", keep)
+    def complete(self, completion):
+        with monkeypatch.context() as patched:
+            patched.setattr(HeldKeys, "set", keep)
+            return complete_and_hold(self, completion)
+
+    complete_and_hold = KeyEvents._complete_and_hold
+    monkeypatch.setattr(KeyEvents, "_complete_and_hold", complete)
     assert "the model of the server says otherwise" in found(range(10))
 
 
-def test_an_extension_that_is_not_on_disk_is_found(monkeypatch):
+def test_a_reply_that_is_not_on_disk_is_found(monkeypatch):
     """At the next start."""
-    monkeypatch.setattr(Changes, "deadlines", property(lambda _: [], lambda *_: None), raising=True)
+    monkeypatch.setattr(Changes, "replies", property(lambda _: [], lambda *_: None))
     assert "the disk has something else than the model" in found(range(10))
 
 
