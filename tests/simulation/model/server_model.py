@@ -40,6 +40,9 @@ from tests.simulation.model.undo import Undo
 _NS_PER_MS = 1_000_000
 #: Replies remembered of a session: a client has no more unanswered requests.
 _REPLIES = 32
+#: And for how long after the last one, at least.
+_SESSION_MS = 500_000
+_MINUTE_NS = 60_000_000_000
 #: The code with which another client's id is refused.
 _DUPLICATE = "duplicate"
 
@@ -57,7 +60,7 @@ class ServerModel:
         self.unacknowledged: dict[str, dict[int, ModelOperation]] = {}
         #: Frames of replies by client and session, then by number of the request, oldest first.
         self.replies: dict[tuple[str, str], dict[int, bytes]] = {}
-        #: When each session had its last reply, by stamp.
+        #: When each session had its last reply, by stamp; of those that were not forgotten for sure.
         self.replied_ms: dict[tuple[str, str], int] = {}
         #: Replies that this transaction has added.
         self.new_replies: set[tuple[str, str, int]] = set()
@@ -85,6 +88,8 @@ class ServerModel:
         self.undo.forget()
         self.new_replies.clear()
         self.leases.begin_transaction()
+        if clock_ns // _MINUTE_NS != self._clock_ns // _MINUTE_NS:
+            self._forget_sessions()
         self._clock_ns = clock_ns
         self.stamp.follow(clock_ns // _NS_PER_MS)
         self.events.release(clock_ns // _NS_PER_MS)
@@ -148,6 +153,11 @@ class ServerModel:
         if len(replies) > _REPLIES:
             oldest = next(iter(replies))
             del replies[oldest]
+
+    def _forget_sessions(self) -> None:
+        """Expect nothing of sessions whose last reply was long ago."""
+        now_ms, before = self.stamp.now_ms, self.replied_ms
+        self.replied_ms = {name: ms for name, ms in before.items() if now_ms - ms < _SESSION_MS}
 
     def _complete(self, _: str, request: Complete) -> Completed:
         return Completed(request.seq, [self.events.complete(one) for one in request.completions])

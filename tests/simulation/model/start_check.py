@@ -13,8 +13,7 @@ from tests.simulation.model.model_leases import ModelJob
 from tests.simulation.model.model_operation import HeldEvent, ModelOperation
 from tests.simulation.model.server_model import ServerModel
 
-# The replies of a session are remembered for ten minutes after the last one. By how much the clock
-# was set, a start does not show if nothing waits: at most by so much less.
+# The replies of a session are remembered for ten minutes after the last one.
 _RECENT_MS = 200_000
 
 
@@ -100,8 +99,10 @@ class StartCheck:
 
     def _is_recent(self, client: str, session: str) -> bool:
         """Whether a session has had a reply lately, however the clock was set."""
-        at_ms = self._model.replied_ms[client, session] + (self._shift_ms or 0)
-        return self._state.stamp.now_ms - at_ms < _RECENT_MS
+        at_ms = self._model.replied_ms.get((client, session))
+        if at_ms is None or self._shift_ms is None:
+            return False
+        return self._state.stamp.now_ms - at_ms - self._shift_ms < _RECENT_MS
 
     def _job_difference(self) -> str:
         found = {job.record.op_id: job for job in self._state.leases.by_number.values()}
@@ -149,6 +150,8 @@ class StartCheck:
                 operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
                 model.plan(operation)
         self._follow_jobs()
+        replied_ms, by_ms = model.replied_ms, self._shift_ms
+        model.replied_ms = {} if by_ms is None else {k: ms + by_ms for k, ms in replied_ms.items()}
         model.events.held = {
             key: HeldEvent(event.number, event.at_ms, event.until_ms, event.units, event.value)
             for key, event in state.held.by_key.items()
