@@ -163,7 +163,8 @@ class ModelCheck:
         model, request = self._model, command.request
         model.leases.hear(command.route)
         if isinstance(request, Submit):
-            self._writes.append((command, encode(model.submit(command.client, request))))
+            reply = model.submit_in(command.client, command.session, request)
+            self._writes.append((command, encode(reply)))
         elif type(request) in model.changes:
             frame, is_old = model.answer_once(command.client, command.session, request)
             if is_old:
@@ -171,9 +172,9 @@ class ModelCheck:
             else:
                 self._writes.append((command, frame))
         elif isinstance(request, Acknowledge):
-            reply = model.acknowledge(command.client, request)
+            count = model.acknowledge(command.client, request)
             if request.answer:
-                self._owed[command.route, encode(reply)] += 1
+                self._owed[command.route, encode(count)] += 1
         elif self._leases is not None and isinstance(request, IN_MEMORY):
             answer = self._leases.do_in_memory(command, model.clock_ms)
             if answer is not None:

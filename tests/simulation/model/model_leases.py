@@ -25,6 +25,9 @@ from purgatory.service.protocol import (
 from tests.simulation.model.model_operation import ModelOperation
 from tests.simulation.model.undo import Undo
 
+# A job that was lost so often may be what ends its workers: it begins with its next lease.
+_MOST_LOSSES = 5
+
 
 class ModelWorker:
     """A connection of a worker, and what it asks for."""
@@ -33,7 +36,7 @@ class ModelWorker:
         self.client = client
         self.request: Work = Work(0, {}, 0, 0)
         self.has_lapsed = False
-        self.held: set[str] = set()
+        self.held: dict[str, None] = {}  # the first one first
 
     def has_room_for(self, kind: str, jobs: dict[str, "ModelJob"]) -> bool:
         """Whether it takes one more job of a kind."""
@@ -59,6 +62,7 @@ class ModelJob:
         self.token = 0
         self.until_ms = 0
         self.has_begun = False
+        self.losses = 0  # of connections, each time when its handler was the next to begin
         #: Whether its attempt may have ended by time, in a commit of which nobody knows.
         self.may_be_lost = False
 
@@ -103,8 +107,12 @@ class ModelLeases:
     def disconnect(self, route: bytes) -> None:
         """Note that a connection has gone: its attempts have ended."""
         worker = self.workers.pop(route, None)
-        for op_id in worker.held if worker is not None else ():
-            self.lose(self.jobs[op_id])
+        jobs = [self.jobs[op_id] for op_id in worker.held] if worker is not None else []
+        following = next((job for job in jobs if not job.has_begun), None)
+        if following is not None:
+            following.losses += 1
+        for job in jobs:
+            self.lose(job)
 
     def keep(self, client: str, request: Keep, now_ms: int) -> Kept:
         """Have leases last anew from now."""
@@ -121,6 +129,7 @@ class ModelLeases:
         for lease in request.leases:
             job = self._held(client, lease.number, lease.token)
             if job is not None:
+                job.losses = 0 if not job.has_begun else job.losses
                 job.has_begun = True
 
     def finish(self, client: str, request: Finish, now_ms: int) -> Finished:
@@ -215,7 +224,7 @@ class ModelLeases:
 
     def _release(self, job: ModelJob) -> None:
         if job.worker is not None:
-            job.worker.held.discard(job.operation.op_id)
+            job.worker.held.pop(job.operation.op_id, None)
             self._undo.set(job, "worker", None)
         self._undo.set(job, "has_begun", False)
 
@@ -303,10 +312,10 @@ class ModelLeases:
     def _lease(self, job: ModelJob, worker: ModelWorker, token: int, now_ms: int) -> None:
         self.last_token = job.token = token
         job.worker = worker
-        worker.held.add(job.operation.op_id)
+        worker.held[job.operation.op_id] = None
         job.max_attempts = worker.request.kinds[job.kind]
         job.until_ms = now_ms + worker.request.lease_ms
-        job.has_begun = not worker.request.begins
+        job.has_begun = not worker.request.begins or job.losses >= _MOST_LOSSES
 
     def idle(self, now_ms: int) -> str:
         """Return a job that waits though a worker has room for it; empty if there is none."""

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+import msgspec
+
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import (
+    MADE_UP,
     Acknowledge,
     Acknowledged,
     Cancel,
@@ -43,6 +46,9 @@ _REPLIES = 32
 #: And for how long after the last one, at least.
 _SESSION_MS = 500_000
 _MINUTE_NS = 60_000_000_000
+# Answers to submissions are remembered apart.
+_SUBMITS = "#submits"
+_SUBMITTED = msgspec.msgpack.Decoder(Submitted)
 #: The code with which another client's id is refused.
 _DUPLICATE = "duplicate"
 
@@ -60,12 +66,13 @@ class ServerModel:
         self.unacknowledged: dict[str, dict[int, ModelOperation]] = {}
         #: Frames of replies by client and session, then by number of the request, oldest first.
         self.replies: dict[tuple[str, str], dict[int, bytes]] = {}
-        #: When each session had its last reply, by stamp; of those that were not forgotten for sure.
+        #: When each session had its last reply, by stamp; none of those that may be forgotten.
         self.replied_ms: dict[tuple[str, str], int] = {}
         #: Replies that this transaction has added.
         self.new_replies: set[tuple[str, str, int]] = set()
         self._clock_ns = 0
         self._places = 0
+        self._given_ids = 0  # by callers, in the submission that came last
         self._due: list[tuple[int, int, ModelOperation]] = []  # a heap of ticks, places
         self.changes: dict[Any, Callable[[str, Any], Any]] = {
             Complete: self._complete,
@@ -198,6 +205,7 @@ class ServerModel:
         """Have operations wait; those that are known are answered with their states."""
         refused: list[Refusal] = []
         known: list[Known] = []
+        self._given_ids = 0
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
             if before is None or before.is_dropped:
@@ -208,11 +216,24 @@ class ServerModel:
                 refused.append(Refusal(index, _DUPLICATE, ""))
         return Submitted(request.seq, refused, known)
 
+    def submit_in(self, client: str, session: str, request: Submit) -> Submitted:
+        """Do a `Submit`; sent again, it is told which operations were known when it came first."""
+        reply = self.submit(client, request)
+        key = (client, session + _SUBMITS)
+        first = self.replies.get(key, {}).get(request.seq)
+        if first is not None:
+            before = {one.index for one in _SUBMITTED.decode(first).known}
+            reply.known = [one for one in reply.known if one.index in before]
+        elif session and (self._given_ids or reply.known):
+            self.remember(*key, request.seq, encode(reply))
+        return reply
+
     def _submit(self, client: str, submission: Submission) -> None:
         self._places += 1
         timeout_ms, options = submission.timeout_ms, submission.options
         if options is not None and options.due_ms is not None and not submission.need:
             timeout_ms = max(0, options.due_ms - self.stamp.now_ms)
+        self._given_ids += options is not None and options.unique_ms != MADE_UP
         keys = tuple(dict.fromkeys(submission.keys))
         self.events.separate(keys)
         place, op_id = self._places, submission.op_id
