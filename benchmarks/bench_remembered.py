@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,12 +44,12 @@ PROBES = 4
 FOREVER_MS = 1 << 45
 
 
-def name(number):
+def name(number: int) -> str:
     """Return an id as a program would make it."""
     return f"invoice-{number}"
 
 
-def connect(path):
+def connect(path: Path) -> sqlite3.Connection:
     """Open a database as the store does."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
@@ -60,12 +61,12 @@ def connect(path):
 class Entries:
     """The server's way."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.connection = connect(path)
         self.connection.execute("CREATE TABLE rows (place INTEGER PRIMARY KEY, hash, id)")
         self.ids = RememberedIds(b"key")
 
-    def add(self, names):
+    def add(self, names: Sequence[str]) -> None:
         """Add ids in one commit."""
         ids = self.ids
         rows = [(ids.next_place(), ids.hash_of(one), one) for one in names]
@@ -76,7 +77,7 @@ class Entries:
             ids.add(hashed, place)
         ids.count += len(rows)
 
-    def has(self, one):
+    def has(self, one: str) -> bool:
         """Whether an id is there."""
         sql = "SELECT id FROM rows WHERE place = ?"
         places = self.ids.places(one)
@@ -86,19 +87,19 @@ class Entries:
 class Index:
     """A table that is keyed by the hash."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.connection = connect(path)
         sql = "CREATE TABLE rows (hash INTEGER, id, PRIMARY KEY (hash, id)) WITHOUT ROWID"
         self.connection.execute(sql)
 
-    def add(self, names):
+    def add(self, names: Sequence[str]) -> None:
         """Add ids in one commit."""
         self.connection.execute("BEGIN")
         rows = [(hash_of(one) >> 1, one) for one in names]
         self.connection.executemany("INSERT INTO rows VALUES (?, ?)", rows)
         self.connection.execute("COMMIT")
 
-    def has(self, one):
+    def has(self, one: str) -> bool:
         """Whether an id is there."""
         sql = "SELECT 1 FROM rows WHERE hash = ? AND id = ?"
         return self.connection.execute(sql, (hash_of(one) >> 1, one)).fetchone() is not None
@@ -107,40 +108,43 @@ class Index:
 class Bloom(Index):
     """A filter before such a table."""
 
-    def __init__(self, path, expected):
+    def __init__(self, path: Path, expected: int) -> None:
         super().__init__(path)
         self.bits = expected * FILTER_BITS
         self.filter = bytearray(self.bits // 8 + 1)
 
-    def probes(self, one):
+    def probes(self, one: str) -> list[int]:
         """Return the bits of an id."""
         hashed = hash_of(one)
         low, high = hashed & 0xFFFFFFFF, hashed >> 32 | 1
         return [(low + step * high) % self.bits for step in range(PROBES)]
 
-    def add(self, names):
+    def add(self, names: Sequence[str]) -> None:
         """Add ids in one commit."""
         super().add(names)
         for one in names:
             for bit in self.probes(one):
                 self.filter[bit >> 3] |= 1 << (bit & 7)
 
-    def has(self, one):
+    def has(self, one: str) -> bool:
         """Whether an id is there."""
         found = all(self.filter[bit >> 3] >> (bit & 7) & 1 for bit in self.probes(one))
         return found and super().has(one)
 
 
-def hash_of(one):
+def hash_of(one: str) -> int:
     """Return 64 bits of a hash."""
     return int.from_bytes(hashlib.blake2b(one.encode(), digest_size=8).digest())
 
 
-def candidate(way, count, path):
+def candidate(way: str, count: int, path: Path) -> dict[str, float]:
     """Fill a way to find ids; returns its figures."""
     before = resident_bytes()
-    made = {"entries": Entries, "index": Index}.get(way)
-    found = Bloom(path, count) if made is None else made(path)
+    found: Entries | Index
+    if way == "bloom":
+        found = Bloom(path, count)
+    else:
+        found = Entries(path) if way == "entries" else Index(path)
     start = time.perf_counter()
     for first in range(0, count, COMMIT):
         found.add([name(number) for number in range(first, min(first + COMMIT, count))])
@@ -160,7 +164,7 @@ def candidate(way, count, path):
     return figures
 
 
-def fill(directory, count):
+def fill(directory: Path, count: int) -> None:
     """Make a data directory with so many remembered ids, as a server that was stopped leaves it."""
     directory.mkdir(mode=0o700)
     store = Store(directory / "purgatory.db")
@@ -179,7 +183,12 @@ def fill(directory, count):
     store.close()
 
 
-def commit(store, ids, rows, shards):
+def commit(
+    store: Store,
+    ids: RememberedIds,
+    rows: list[RememberedRow],
+    shards: list[tuple[int, int, bytes]],
+) -> None:
     """Write rows and shards."""
     changes = Changes()
     changes.remembered = RememberedChanges()
@@ -190,7 +199,7 @@ def commit(store, ids, rows, shards):
 
 
 @contextmanager
-def server(directory):
+def server(directory: Path) -> Iterator[tuple[str, float]]:
     """Run a server; yields its address and the seconds of its start."""
     options = ["--data-dir", str(directory), "--bind", "tcp://127.0.0.1:0", "--http-bind", ""]
     options += ["--no-journal", "--max-remembered", "20000000", "--max-memory", "0"]
@@ -199,6 +208,7 @@ def server(directory):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         address = ""
         while not address:
+            assert process.stdout is not None
             line = process.stdout.readline()
             assert line, "the server has ended"
             address = next((w.strip(",;") for w in line.split() if w.startswith("tcp://")), "")
@@ -209,7 +219,7 @@ def server(directory):
         process.wait(60)
 
 
-def measure(directory, submits, first):
+def measure(directory: Path, submits: int, first: int) -> dict[str, float]:
     """Start a server and submit; returns seconds of the start, and submits a second."""
     with server(directory) as (address, seconds), Client(address, name="bench") as client:
         names = [f"order-{number}" for number in range(first, first + submits)]
@@ -225,7 +235,7 @@ def measure(directory, submits, first):
     return {"start": seconds, "rate": rate, "remembered": remembered}
 
 
-def main():
+def main() -> None:
     """Take the figures and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--remembered", type=int, default=1_000_000)
@@ -248,17 +258,17 @@ def main():
         print(f"\nfilled in {time.perf_counter() - start:.0f} s")
         none = directory / "none"
         none.mkdir(mode=0o700)
-        runs = {"none": [], "many": []}
+        runs: dict[str, list[dict[str, float]]] = {"none": [], "many": []}
         for repeat in range(options.repeats):
-            for which, found in runs.items():
+            for which, taken in runs.items():
                 first = repeat * options.submits
-                found.append(measure(directory / which, options.submits, first))
-        rows = []
+                taken.append(measure(directory / which, options.submits, first))
+        lines: list[list[str]] = []
         for key, text in {"start": "start, s", "rate": "submits a second"}.items():
             values = [statistics.median(run[key] for run in runs[which]) for which in runs]
-            cells = [f"{value:.2f}" if value < 100 else f"{value:,.0f}" for value in values]
-            rows.append([text, *cells, f"{values[1] / values[0]:.2f}"])
-        print(table("A server", ["", "0", f"{options.remembered:,}", "ratio"], rows))
+            shown = [f"{value:.2f}" if value < 100 else f"{value:,.0f}" for value in values]
+            lines.append([text, *shown, f"{values[1] / values[0]:.2f}"])
+        print(table("A server", ["", "0", f"{options.remembered:,}", "ratio"], lines))
         shutil.rmtree(directory / "many")
 
 

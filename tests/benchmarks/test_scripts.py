@@ -83,6 +83,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             "timer-purgatory",
         ),
         (
+            "bench_remembered.py",
+            ["--remembered", "500", "--candidates", "300", "--submits", "1500", "--repeats", "1"],
+            ["300 ids", "A server"],
+            "| entries |",
+        ),
+        (
             "soak_workers.py",
             ["--seconds", "1", "--rate", "50"],
             ["The load", "At the end"],
