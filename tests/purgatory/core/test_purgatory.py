@@ -334,6 +334,9 @@ class TestNeverStarted:
         assert "idle" not in done.stderr
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 12), reason="CPython 3.12 starts no thread in a handler of atexit"
+)
 @pytest.mark.parametrize("before", ["import purgatory", "import timingwheel", ""])
 def test_the_first_in_a_handler_at_exit(before):
     """A handler of atexit may make the first purgatory, and import it there."""
