@@ -1,7 +1,6 @@
 """Attempt: what a worker and the handler of one attempt tell each other. Any thread."""
 
 import threading
-from collections.abc import Callable
 from typing import Final
 
 # Held while an event is made: two threads of a handler may ask for it at once.
@@ -9,17 +8,18 @@ _making: Final = threading.Lock()
 
 
 class Attempt:
-    """An attempt: whether its job was cancelled, and how it gets more time.
+    """An attempt: whether its job was cancelled, and how it gets more time."""
 
-    `extend`: see `Job.extend`; without a worker there is nothing to extend.
-    """
-
-    __slots__ = ("_event", "extend", "is_cancelled")
+    __slots__ = ("_event", "is_cancelled")
 
     def __init__(self) -> None:
         self._event: threading.Event | None = None  # made when it is asked for: most never are
         self.is_cancelled: bool = False
-        self.extend: Callable[[float], bool] = _no_extension
+
+    def extend(self, seconds: float) -> bool:
+        """See `Job.extend`; without a worker there is nothing to extend."""
+        del seconds
+        return False
 
     @property
     def cancelled(self) -> threading.Event:
@@ -37,7 +37,3 @@ class Attempt:
         event = self._event
         if event is not None:
             event.set()
-
-
-def _no_extension(seconds: float) -> bool:
-    return seconds < 0

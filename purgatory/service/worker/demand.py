@@ -61,6 +61,9 @@ class Demand:
             for kind, handler in handlers.items()
             if (most := handler.limits.concurrency) is not None
         }
+        # No kind is busy while fewer handlers run.
+        limits = [one.limits.concurrency or settings.concurrency for one in handlers.values()]
+        self._fewest = min(settings.concurrency, *limits)
         # Else `room` is enough to ask for no more.
         self._can_stall = is_mixed or bool(self._paces)
         # Kinds whose handlers are all busy: no more jobs of them are wanted.
@@ -73,6 +76,11 @@ class Demand:
     def room(self) -> int:
         """How many jobs to have."""
         return self._pace.room
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to `look`."""
+        return self._monotonic() >= self._pace.next_look
 
     def ask(self) -> None:
         """Ask for jobs. Raises Unavailable."""
@@ -113,6 +121,8 @@ class Demand:
 
     def busy_kinds(self, running: list[HeldJob]) -> set[str]:
         """Return the kinds for which no handler is free while some run."""
+        if len(running) < self._fewest:
+            return set()
         most = self._settings.concurrency
         handlers = self._handlers
         sorts = Counter(handlers[held.leased.kind].is_async for held in running)

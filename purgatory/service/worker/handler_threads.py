@@ -51,7 +51,7 @@ class HandlerThreads:
             for kind, handler in handlers.items()
             if handler.limits.concurrency is not None
         }
-        self._slots = KindSlots(limits, self._run)
+        self._slots = KindSlots(limits, self._run) if limits else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = False  # the event loop
         self._room = asyncio.Semaphore(concurrency)
@@ -87,7 +87,14 @@ class HandlerThreads:
 
     def add(self, held: HeldJob) -> None:
         """Have a job run."""
-        self._slots.add(held)
+        if self._slots is None:
+            self._run(held)
+        else:
+            self._slots.add(held)
+
+    def _free(self, held: HeldJob) -> None:
+        if self._slots is not None:
+            self._slots.free(held)
 
     def _run(self, held: HeldJob) -> None:
         """Have a job run in the next free thread, or in the event loop."""
@@ -97,8 +104,9 @@ class HandlerThreads:
             self._loop.call_soon_threadsafe(self._start_task, held)
 
     def _work(self) -> None:
+        thread = threading.current_thread()
         while (held := self._queue.get()) is not None:
-            held.thread = threading.current_thread()
+            held.thread = thread
             try:
                 if self._begin(held):
                     with self._attempt(held) as job:
@@ -108,7 +116,7 @@ class HandlerThreads:
                 log.exception("worker %r: job %r", self._name, held.leased.op_id)
             if held.is_lost:  # another thread has taken its place
                 return
-            self._slots.free(held)
+            self._free(held)
 
     def lose(self, held: HeldJob) -> None:
         """Have another handler run in the place of one that was given up: it is `is_lost`.
@@ -118,13 +126,13 @@ class HandlerThreads:
         if held.thread is not None:
             self._threads.remove(held.thread)
             self._start_worker_thread()
-            self._slots.free(held)
+            self._free(held)
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(self._lose_task, held)
 
     def _lose_task(self, held: HeldJob) -> None:
         self._room.release()
-        self._slots.free(held)
+        self._free(held)
         if held.task is not None:
             held.task.cancel()
 
@@ -176,7 +184,7 @@ class HandlerThreads:
         finally:
             if not held.is_lost:  # else `_lose_task` does this
                 self._room.release()
-                self._slots.free(held)
+                self._free(held)
 
     def stop(self, seconds: float) -> None:
         """End the threads; handlers of the event loop that still run are cancelled."""
@@ -214,5 +222,5 @@ def _job(held: HeldJob, payload: object) -> Job:
         leased.submitted_ms,
         leased.deadline_ms,
         tuple(leased.tags),
-        held.attempt,
+        held,
     )

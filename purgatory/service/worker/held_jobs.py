@@ -29,7 +29,7 @@ _WEIGHT: Final = 0.05
 _LOOK_S: Final = 0.05
 
 
-class HeldJob:
+class HeldJob(Attempt):
     """A job that a worker has. `token` is that of its latest lease.
 
     `kept_at` is when the server had the lease for this worker at the latest, as far as this worker
@@ -41,9 +41,9 @@ class HeldJob:
 
     __slots__ = (
         "asked_at",
-        "attempt",
         "came_at",
         "ends_at",
+        "extender",
         "has_lapsed",
         "is_ending",
         "is_lost",
@@ -58,6 +58,7 @@ class HeldJob:
     )
 
     def __init__(self, leased: LeasedJob, now: float) -> None:
+        super().__init__()
         self.leased: LeasedJob = leased
         self.token: int = leased.token
         self.kept_at: float = now
@@ -69,10 +70,14 @@ class HeldJob:
         self.is_told: bool = False
         self.is_ending: bool = False
         self.is_lost: bool = False
-        self.attempt: Attempt = Attempt()
+        self.extender: Callable[[HeldJob, float], bool] | None = None  # the worker's
         self.result: object = None  # what the handler has returned
         self.thread: threading.Thread | None = None
         self.task: asyncio.Task[None] | None = None
+
+    def extend(self, seconds: float) -> bool:
+        """See `Job.extend`."""
+        return self.extender is not None and self.extender(self, seconds)
 
     @property
     def lease(self) -> Lease:
@@ -229,7 +234,8 @@ class Pace:
         self._clock = clock
         self._concurrency = concurrency
         self._average = LOOK_AHEAD_S
-        self._next_look = 0.0
+        #: When `look` is due.
+        self.next_look: float = 0.0
         #: How many jobs to have.
         self.room: int = concurrency
 
@@ -243,9 +249,9 @@ class Pace:
         `running_seconds`: for how long the oldest handler has been running.
         """
         now = self._clock()
-        if now < self._next_look:
+        if now < self.next_look:
             return False
-        self._next_look = now + _LOOK_S
+        self.next_look = now + _LOOK_S
         self._average = max(self._average, min(running_seconds, LOOK_AHEAD_S))
         ahead = min(MAX_AHEAD, max(1, int(LOOK_AHEAD_S / max(self._average, 1e-6))))
         room = min(MAX_ROOM, self._concurrency * ahead)

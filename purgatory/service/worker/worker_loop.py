@@ -89,6 +89,14 @@ class WorkerLoop:
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._demand = Demand(settings, handlers, self._ask, platform.monotonic)
         self._ends = LeaseReturns(settings.name, calls, self._held, counts, self._wake_if_stopping)
+        self._extender = self._extend  # bound once, not for each job
+        self._timeouts = {
+            kind: timeout
+            for kind, handler in handlers.items()
+            if (timeout := handler.limits.timeout) is not None
+        }
+        self._kept_at = 0.0  # when it has looked for leases to keep; and the seconds between
+        self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)
         self._sleeps_long = False  # whether jobs that come are to wake it
         self._stop_seconds: float | None = None  # set when it is to stop
         self._phase = _Phase.WORKING
@@ -236,8 +244,8 @@ class WorkerLoop:
 
     def _cancel(self, held: HeldJob) -> None:
         """Tell a handler that its job was cancelled; once."""
-        if not held.attempt.is_cancelled:
-            held.attempt.cancel()
+        if not held.is_cancelled:
+            held.cancel()
             self._runner.cancel(held)
 
     def _look_at_demand(self, unfinished: list[HeldJob]) -> None:
@@ -248,6 +256,9 @@ class WorkerLoop:
     def _give_back_late(self, unfinished: list[HeldJob]) -> None:
         """Give back what has waited for as long as jobs may be ahead, if no handler is free."""
         busy = self._demand.busy_kinds(unfinished)
+        if not busy:
+            self._demand.stall(busy, [])
+            return
         late = self._held.take_late(self._lease_clock() - LOOK_AHEAD_S, busy.__contains__)
         self._demand.stall(busy, late)
         self._ends.give_back(late)
@@ -258,6 +269,9 @@ class WorkerLoop:
 
     def _keep(self) -> None:
         now = self._lease_clock()
+        if 0 <= now - self._kept_at < self._keep_s:
+            return
+        self._kept_at = now
         self._keep_leases(self._held.to_keep(now - self._settings.lease_ms / 3000))
 
     def _keep_leases(self, jobs: list[HeldJob]) -> None:
@@ -288,10 +302,11 @@ class WorkerLoop:
             if held.has_lapsed:  # the server gives no other job to a worker that says nothing
                 self._ends.give_back([held])
             return False
-        timeout = self._handlers[held.leased.kind].limits.timeout
-        if timeout is not None:
-            held.ends_at = self._monotonic() + timeout
-        held.attempt.extend = partial(self._extend, held)
+        if self._timeouts:
+            timeout = self._timeouts.get(held.leased.kind)
+            if timeout is not None:
+                held.ends_at = self._monotonic() + timeout
+        held.extender = self._extender
         return True
 
     def _extend(self, held: HeldJob, seconds: float) -> bool:
@@ -321,7 +336,8 @@ class WorkerLoop:
                 self._note_failure(held.leased, end, error)
         finally:  # also if the program's log raises
             self._ends.send(held, end)
-        self._look_at_demand([])
+        if self._demand.is_due:
+            self._look_at_demand([])
         self._wake_if_stopping()
 
     def _set_result(self, end: LeaseEnd, held: HeldJob) -> Exception | None:
@@ -343,7 +359,7 @@ class WorkerLoop:
         if not self._held.end(held, lost=True):
             return
         handler = self._handlers[held.leased.kind]
-        limit = handler.limits.timeout
+        limit = self._timeouts[held.leased.kind]
         self._runner.lose(held)
         end = LeaseEnd(held.leased.number, held.token, How.DONE)
         error = TimeLimit(f"the handler runs longer than its time limit of {limit:g} s")

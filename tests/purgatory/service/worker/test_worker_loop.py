@@ -307,8 +307,8 @@ class TestCancel:
         assert bench.loop.begin(two)
         self.cancel(bench, one)
         self.cancel(bench, one)
-        assert one.attempt.cancelled.is_set()
-        assert not two.attempt.cancelled.is_set()
+        assert one.cancelled.is_set()
+        assert not two.cancelled.is_set()
         assert bench.runner.cancelled == [one]
         bench.loop.end(one, None)
         assert [end.how for end, _ in bench.calls.ended] == [How.DONE]
@@ -326,7 +326,7 @@ class TestCancel:
         one = bench.give(1)
         assert bench.loop.begin(one)
         self.cancel(bench, one, recall=True)
-        assert not one.attempt.cancelled.is_set()
+        assert not one.cancelled.is_set()
         assert (bench.runner.cancelled, bench.calls.ended) == ([], [])
 
     def test_an_old_lease(self, bench):
@@ -343,7 +343,7 @@ class TestCancel:
         assert bench.loop.begin(one)
         bench.pass_time(21)
         bench.calls.kept[0][2].set_result(Keeping.CANCELLED)
-        assert one.attempt.cancelled.is_set()
+        assert one.cancelled.is_set()
         assert bench.runner.cancelled == [one]
 
 
@@ -374,19 +374,19 @@ class TestTimeLimit:
         one = bench.give(1)
         assert bench.loop.begin(one)
         bench.pass_time(4)
-        assert one.attempt.extend(10.0)
+        assert one.extend(10.0)
         assert [number for number, _, _ in bench.calls.kept] == [1]
         bench.pass_time(9.9)
         assert bench.calls.ended == []
         bench.pass_time(0.2)
         assert [end.how for end, _ in bench.calls.ended] == [How.FAILED]
-        assert not one.attempt.extend(10.0)
+        assert not one.extend(10.0)
 
     def test_no_limit(self, bench):
         """A handler without one runs on, also after it has asked for more time."""
         one = bench.give(1)
         assert bench.loop.begin(one)
-        assert one.attempt.extend(1.0)
+        assert one.extend(1.0)
         bench.pass_time(50)
         assert bench.calls.ended == []
 
