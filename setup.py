@@ -84,6 +84,7 @@ HOT = [
     "purgatory/service/server/leases/job_leases.py",
     "purgatory/service/server/leases/lease_ends.py",
     "purgatory/service/server/reads/outcome_frames.py",
+    "purgatory/service/server/reads/remembered_answers.py",
     "purgatory/service/server/records/clients.py",
     "purgatory/service/server/memory.py",
     "purgatory/service/server/network/connections.py",

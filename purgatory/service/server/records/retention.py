@@ -28,6 +28,8 @@ from purgatory.service.store.rows import JournalPosition
 DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
+#: Of those deleted, so many become rows of what is remembered, at most: these are read before.
+REMEMBERED_PER_TRANSACTION: Final = 512
 
 
 class DeletionPace:
@@ -164,14 +166,16 @@ class OutcomeRetention:
         left = len(self.acknowledged)
         most = most_deleted(self.overdue)
         self._pace.begin(now_ms)
+        remembered = 0
         for acknowledged_ms, record in self.acknowledged:
-            if len(selected) >= most:
+            if len(selected) >= most or remembered >= REMEMBERED_PER_TRANSACTION:
                 break
             young = acknowledged_ms + RETAINED_OUTCOMES_MS > now_ms and left <= RETAINED_OUTCOMES
             self._blocked = not self._is_journaled(record)
             if self._blocked or young:
                 break
             selected.append(record)
+            remembered += record.until_ms > now_ms
             left -= 1
         return selected
 

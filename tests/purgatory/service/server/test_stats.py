@@ -46,3 +46,16 @@ def test_metrics_show_each_number(serve):
         labels = {"outcome": outcome}
         assert registry.get_sample_value("purgatory_server_outcomes_total", labels) == 0
     assert registry.get_sample_value("purgatory_server_refused_handshakes_total") == 3
+
+
+def test_remembered_ids(serve, connect):
+    """How many ids of callers count, and how many may: the page and the alerts compare them."""
+    server = serve(memory=True, max_remembered=5)
+    client = connect(server)
+    client.submit("k", op_id="a", timeout=60)
+    client.submit("k", op_id="b", timeout=60, unique_for=0)
+    client.submit("k", timeout=60)
+    registry = CollectorRegistry()
+    registry.register(ServerCollector(server, lambda: 0))
+    assert registry.get_sample_value("purgatory_remembered_ids") == 1
+    assert registry.get_sample_value("purgatory_max_remembered_ids") == 5

@@ -4,6 +4,7 @@ import pytest
 
 from purgatory.service.job_messages import ReadJobs
 from purgatory.service.protocol import DEFAULT, MADE_UP, How, Known, SubmissionOptions, Submit
+from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_ids import REMEMBER_MS, RememberedIds
 from tests.purgatory.service.server.transactions.test_remembering import KEPT_MS
 from tests.testing.step_server import job, operation, result
@@ -237,3 +238,19 @@ def test_no_look_without_a_period(step_server, monkeypatch):
     monkeypatch.setattr(RememberedIds, "places", lambda _self, op_id: looks.append(op_id) or [])
     step_server.submit(operation("a"), unique(operation("b"), MADE_UP), unique(operation("c")))
     assert looks == ["c"]
+
+
+def test_many_move_in_portions(step_server, monkeypatch):
+    """So that no transaction takes long, however many outcomes are to be deleted."""
+    server = step_server
+    monkeypatch.setattr(retention, "REMEMBERED_PER_TRANSACTION", 3)
+    server.submit(*[unique(operation(f"id-{number}", "k")) for number in range(8)])
+    _, outcomes = server.complete_and_push("k")
+    server.acknowledge(*[outcome.number for outcome in outcomes])
+    server.time.ms += KEPT_MS
+    counts = []
+    for _ in range(3):
+        server.step(once=True)
+        counts.append(server.state.remembered.count)
+        server.time.ms += retention.DELETION_PAUSE_MS
+    assert counts == [3, 6, 8]
