@@ -74,7 +74,7 @@ def test_run(client, fresh):
     assert repeat.last <= datetime.now(UTC)
     assert not repeat.run()
     assert repeat.skipped == 1
-    [job] = client.list(kind="nobody")
+    [job] = client.jobs(tag="r")
     assert job.client == "shop"
 
 
