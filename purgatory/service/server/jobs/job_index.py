@@ -17,7 +17,6 @@ from purgatory.service.server.records.job_record import (
     DONE,
     READY,
     RETRYING,
-    RUNNING,
     SCHEDULED,
     STATE_COUNT,
     JobRecord,
@@ -27,6 +26,9 @@ from purgatory.service.server.records.job_record import (
 _FEW: Final = 5000
 _BEFORE_ALL: Final = -1
 _STATES: Final = {name: state for state, name in enumerate(JOB_STATES)}
+_SCHEDULED: Final = JOB_STATES[SCHEDULED]
+# Of jobs that are due, some become ready a little later than those that were due after them.
+_LATE_MS: Final = 1000
 #: The cursor before the first job of an order.
 DUE_START: Final = (_BEFORE_ALL, _BEFORE_ALL)
 NEWEST_START: Final = ((1 << 62), (1 << 62))
@@ -40,6 +42,8 @@ class JobIndex(JobObserver):
         "_by_number",
         "_by_state",
         "_by_tag",
+        "_orders",
+        "_ready_ms",
         "by_key",
         "bytes",
         "counts",
@@ -48,8 +52,13 @@ class JobIndex(JobObserver):
     )
 
     def __init__(self) -> None:
-        self._by_state: list[DueOrder] = [DueOrder() for _ in range(STATE_COUNT)]
-        self._by_state[RUNNING] = DueOrder(UNDIVIDED)
+        # Scheduled and ready jobs have one order: to be due is no move. Of those that run, or are
+        # done, there are never many.
+        waiting, running, done = DueOrder(), DueOrder(UNDIVIDED), DueOrder(UNDIVIDED)
+        retrying, dead, cancelled = DueOrder(), DueOrder(), DueOrder()
+        self._orders: list[DueOrder] = [waiting, running, retrying, done, dead, cancelled]
+        self._by_state: list[DueOrder] = [waiting, *self._orders]
+        self._ready_ms: int = 0  # when the last job was due that has become ready
         self._by_kind: dict[str, DueOrder] = {}
         self._by_tag: dict[str, DueOrder] = {}
         self._by_number: NumberOrder = NumberOrder()
@@ -112,9 +121,13 @@ class JobIndex(JobObserver):
         before = job.state
         if before == state:
             return
-        self._by_state[before].remove(job)
+        order = self._by_state[state]
+        if self._by_state[before] is not order:
+            self._by_state[before].remove(job)
+            order.add(job)
+        elif job.due_ms > self._ready_ms:  # it is ready
+            self._ready_ms = job.due_ms
         job.state = state
-        self._by_state[state].add(job)
         counts = self.counts[job.kind]
         counts[before] -= 1
         counts[state] += 1
@@ -123,7 +136,7 @@ class JobIndex(JobObserver):
                 self.watches.note_end(job)
             if job.has_unless and before < DONE:
                 self._forget_keys(job)
-        elif job.has_unless and before >= DONE:
+        elif before >= DONE and job.has_unless:
             self._add_keys(job)
 
     def move(self, job: JobRecord, state: int, due_ms: int) -> None:
@@ -177,8 +190,10 @@ class JobIndex(JobObserver):
         """
         narrowest = self._narrowest(wanted)
         if order == "due":
+            if wanted.state == _SCHEDULED:  # beyond those that are ready
+                after = max(after, (self._ready_ms - _LATE_MS, _BEFORE_ALL))
             if narrowest is None:
-                yield from merge(*[one.after(*after) for one in self._by_state], key=place_of)
+                yield from merge(*[one.after(*after) for one in self._orders], key=place_of)
             else:
                 yield from narrowest.after(*after)
         elif narrowest is None or narrowest.length > _FEW:

@@ -88,3 +88,17 @@ def test_the_newest_of_many(index):
     for number in range(1, 12_001):
         add(index, number, "even" if number % 2 == 0 else "odd", -number)
     assert found(index, "newest", kind="even")[:3] == [12_000, 11_998, 11_996]
+
+
+def test_scheduled_beyond_ready(index):
+    """Both are in one order; each is listed apart, and the ready ones are not looked through."""
+    jobs = [add(index, number, due_ms=1000 * number) for number in range(1, 101)]
+    for job in jobs[:50]:
+        index.set_state(job, READY)
+    assert found(index, state="ready") == list(range(1, 51))
+    assert found(index, state="scheduled") == list(range(51, 101))
+    looked = list(index.walk(JobFilter(state="scheduled"), "due", DUE_START))
+    assert len(looked) <= 52
+    assert found(index) == list(range(1, 101))
+    index.set_state(jobs[0], SCHEDULED)
+    assert index.counts["mail"][:2] == [51, 49]
