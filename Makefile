@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/timer-purgatory
 
 .PHONY: test test-interpreted test-spark test-compiled test-tools test-quick wheels demo check lint types imports core docs \
-	test-all simulate simulate-mutants bench release-check clean
+	test-all simulate simulate-mutants mutants bench release-check clean
 
 # The wheel is built while the tests of the plain source wait for their threads.
 test:                          ## set everything up and run the tests, in both modes
@@ -75,6 +75,12 @@ simulate: $(VENV)/.test        ## SEEDS simulated worlds of the service, and as 
 
 simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+# SAMPLE faults that nobody has thought of, by SEED: found by the tests of their modules, or in worlds.
+SAMPLE ?= 60
+SEED ?= 0
+mutants: $(VENV)/.test         ## SAMPLE random faults, each of which tests or worlds have to find
+	$(BIN)/python -m tests.mutants.generated --sample $(SAMPLE) --seed $(SEED) $(ARGS)
 
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels

@@ -1,0 +1,1 @@
+"""Mutants that nobody has thought of: made from the source, sampled, and tried."""
