@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeAlias
 
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
-from timingwheel.lowlevel import check_count, to_ms
+from timingwheel.lowlevel import check_count, plain_number, to_ms
 
 #: The largest number that the protocol has.
 MAX_NUMBER: Final = (1 << 63) - 1
@@ -100,6 +100,16 @@ def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
 def duration_ms(duration: Duration, what: str) -> int:
     """Return a duration in milliseconds, rounded up. Raises TypeError and ValueError."""
     return to_ms(parse_duration(duration) if isinstance(duration, str) else duration, what)
+
+
+def seconds_within(value: object, what: str, least: float, most: float) -> float:
+    """Return a number of seconds. Raises TypeError, and ValueError beyond the bounds."""
+    seconds = plain_number(value)
+    if seconds is None:
+        raise TypeError(f"{what} is {value!r}; expected seconds (int or float)")
+    if not least <= seconds <= most:
+        raise ValueError(f"{what} is {value!r}; expected {least} to {most} seconds")
+    return float(seconds)
 
 
 def moment_ms(moment: object, what: str) -> int:

@@ -21,6 +21,7 @@ from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
+from purgatory.service.client.jobs.job_pages import async_jobs_of
 from purgatory.service.client.jobs.job_result import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
@@ -174,17 +175,7 @@ class AsyncClient:
         """Like `Client.jobs`: `async for job in client.jobs()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         check_filters(**filters)
-        return self._yield_jobs(filters, left)
-
-    async def _yield_jobs(self, filters: dict[str, Any], left: int) -> AsyncIterator[JobStatus]:
-        page = await self.jobs_page(limit=min(left, PAGE), **filters)
-        while True:
-            for status in page.jobs:
-                yield status
-            left -= len(page.jobs)
-            if page.after is None or left <= 0:
-                return
-            page = await self.jobs_page(cursor=page.after, limit=min(left, PAGE), **filters)
+        return async_jobs_of(self.jobs_page, left, filters)
 
     @_like(Client.list)
     async def list(

@@ -93,10 +93,10 @@ Call = tuple[Any, ReplyFuture[Any]]
 _I = TypeVar("_I")
 
 
-def in_messages(items: Iterable[_I]) -> Iterator[list[_I]]:
+def in_messages(items: Iterable[_I], count: int = CALLS_PER_MESSAGE) -> Iterator[list[_I]]:
     """Yield items in portions, each of as many as a message may name."""
     rest = iter(items)
-    while portion := list(islice(rest, CALLS_PER_MESSAGE)):
+    while portion := list(islice(rest, count)):
         yield portion
 
 

@@ -5,7 +5,6 @@ thread, and must not call methods that wait for an answer, as that thread receiv
 """
 
 import contextlib
-import functools
 import os
 import socket
 import sys
@@ -16,12 +15,19 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import zmq
 
-from purgatory.service.client.arguments import Duration, JobName, check_name, checked_number
+from purgatory.service.client.arguments import (
+    Duration,
+    JobName,
+    check_name,
+    checked_number,
+    seconds_within,
+)
 from purgatory.service.client.calls import in_messages
 from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, curve_keys
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
+from purgatory.service.client.jobs.job_pages import jobs_of
 from purgatory.service.client.jobs.job_result import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
@@ -32,10 +38,10 @@ from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import RequestTimeout, Unavailable
-from purgatory.service.job_messages import JobPage, JobStatus, RepeatCursor, RepeatState
+from purgatory.service.job_messages import JobStatus, RepeatCursor, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OperationStatus, Submit
-from timingwheel.lowlevel import plain_number, to_ms
+from timingwheel.lowlevel import to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
@@ -44,8 +50,7 @@ CLOSE_TIMEOUT_S: Final = 5.0
 # Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
 # What `lost_after` may be, in seconds: ZeroMQ counts in milliseconds, up to 6,553.5 s.
-_LEAST_S: Final = 0.1
-_MOST_S: Final = 6000.0
+_LOST_AFTER_S: Final = (0.1, 6000.0)
 #: Operations that `list` asks for at once, at most.
 PAGE: Final = 500
 
@@ -147,7 +152,7 @@ class Client(LaterCalls):
         if server_key is not None:
             configure = curve_keys(server_key, public_key, secret_key)
         self._patience = Patience(self._futures, self.timeout, platform.monotonic)
-        options = SocketOptions(configure, _checked_seconds(lost_after, "lost_after"))
+        options = SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
         try:
             io_thread = ClientIOThread(
                 address, self._session, options, self._patience, f"{self.name}-io", platform
@@ -276,20 +281,9 @@ class Client(LaterCalls):
         submissions first. It is no snapshot: a job that changes meanwhile may be there or not.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
-        read = functools.partial(
-            self.jobs_page, state=state, kind=kind, tag=tag, client=client, order=order
-        )
-        return self._yield_jobs(read, left)
-
-    def _yield_jobs(self, read: Callable[..., JobPage], left: int) -> Iterator[JobStatus]:
-        page = read(limit=min(left, PAGE))
-        while True:
-            yield from page.jobs
-            left -= len(page.jobs)
-            if page.after is None or left <= 0:
-                return
-            page = read(cursor=page.after, limit=min(left, PAGE))
+        filters = {"state": state, "kind": kind, "tag": tag, "client": client}
+        check_filters(**filters, order=order)
+        return jobs_of(self.jobs_page, left, filters | {"order": order})
 
     def list(
         self,
@@ -398,15 +392,6 @@ class Client(LaterCalls):
 
     def __repr__(self) -> str:
         return f"<Client {self.name!r} of {self.address}, {len(self._futures)} waiting>"
-
-
-def _checked_seconds(value: object, name: str) -> float:
-    seconds = plain_number(value)
-    if seconds is None:
-        raise TypeError(f"{name} is {value!r}; expected seconds (int or float)")
-    if not _LEAST_S <= seconds <= _MOST_S:
-        raise ValueError(f"{name} is {value!r}; expected {_LEAST_S} to {_MOST_S} seconds")
-    return float(seconds)
 
 
 def _unique_name(platform: Platform) -> str:

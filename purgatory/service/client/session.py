@@ -21,6 +21,7 @@ from purgatory.service.client.calls import (
     RequestType,
     decode_values,
     fail_calls,
+    in_messages,
     reject,
     resolve,
 )
@@ -340,8 +341,8 @@ class Session:
 
     def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:
         """Fail calls; queries whose answer is too large are asked again in two halves."""
-        is_query = batch.request in _QUERIES
-        if is_query and isinstance(error, TooLarge) and len(batch.calls) > 1:
+        is_too_large = isinstance(error, TooLarge) and len(batch.calls) > 1
+        if is_too_large and batch.request in _QUERIES:
             self.finished_calls -= len(batch.calls)
             self._unsent.put_first(self._unsent.split(batch, len(batch.calls) // 2))
         else:
@@ -387,17 +388,13 @@ class Session:
         done = self.received.take_handled()
         if self.welcome is None:
             return []
-        return [
-            encode(protocol.Acknowledge(next(self._seqs), done[start : start + self._max_items]))
-            for start in range(0, len(done), self._max_items)
-        ]
+        portions = in_messages(done, self._max_items)
+        return [encode(protocol.Acknowledge(next(self._seqs), some)) for some in portions]
 
     def _take_unwatched(self) -> list[bytes]:
         """Return the messages that end the watch of jobs; none without a connection."""
         left = self.job_waits.take_left()
         if self.welcome is None:
             return []
-        return [
-            encode(WatchJobs(next(self._seqs), left[start : start + self._max_items], stop=True))
-            for start in range(0, len(left), self._max_items)
-        ]
+        portions = in_messages(left, self._max_items)
+        return [encode(WatchJobs(next(self._seqs), some, stop=True)) for some in portions]

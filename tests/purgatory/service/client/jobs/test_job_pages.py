@@ -1,0 +1,54 @@
+"""Lists of jobs, page by page."""
+
+import asyncio
+
+import pytest
+
+from purgatory.service import JobPage, JobStatus
+from purgatory.service.client.jobs.job_pages import PAGE, async_jobs_of, jobs_of
+
+
+class Pages:
+    """Ten jobs, on pages of at most three, some of which are empty."""
+
+    def __init__(self):
+        self.asked = []
+
+    def read(self, *, cursor, limit, kind):
+        """Return the page after a cursor."""
+        self.asked.append((limit, kind))
+        start = 0 if cursor is None else cursor[0]
+        count = 0 if start == 3 and cursor[1] == 0 else min(limit, 3)
+        jobs = [JobStatus(f"{n}", "ready") for n in range(start, min(10, start + count))]
+        after = start + count
+        return JobPage(1, jobs, None if after >= 10 else (after, 1 if count == 0 else 0))
+
+
+def listed(pages, left, way):
+    """The ids that are listed, by an iterator or an async one."""
+    if way == "iterator":
+        return [job.id for job in jobs_of(pages.read, left, {"kind": "mail"})]
+
+    async def read(**options):
+        return pages.read(**options)
+
+    async def main():
+        return [job.id async for job in async_jobs_of(read, left, {"kind": "mail"})]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", ["iterator", "async"])
+def test_all(way):
+    """All jobs come, over empty pages, until there are no more."""
+    pages = Pages()
+    assert listed(pages, 10**9, way) == [f"{n}" for n in range(10)]
+    assert pages.asked == [(PAGE, "mail")] * 5
+
+
+@pytest.mark.parametrize("way", ["iterator", "async"])
+def test_a_limit(way):
+    """No more are asked for than are wanted."""
+    pages = Pages()
+    assert listed(pages, 5, way) == [f"{n}" for n in range(5)]
+    assert [limit for limit, _ in pages.asked] == [5, 2, 2]
