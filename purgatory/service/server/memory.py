@@ -31,7 +31,7 @@ _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
 _LIMIT_BYTES: Final = 600
 _CLIENT_BYTES: Final = 700
-_REPEAT_BYTES: Final = 6000  # with its expression, and the ids of its jobs
+_REPEAT_BYTES: Final = 4000  # with its expression, and the ids of as many jobs as it keeps
 
 
 def text_bytes(text: str) -> int:

@@ -52,7 +52,7 @@ POLL_MS: Final = 100
 REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
 #: So many ids of a repeat's jobs are kept to know whether they have ended.
-RUNS_KEPT: Final = 100
+RUNS_KEPT: Final = 20
 #: Runs at shorter intervals are known for minutes only after their end.
 REMEMBERED_EVERY_MS: Final = 60_000
 #: States of a job in which no other run begins, if overlaps are skipped.
@@ -68,6 +68,9 @@ class RepeatRuns:
 
     def run_due(self, transaction: Transaction) -> None:
         """Submit the runs that are due, some of them if they are many."""
+        wake_ms = self._state.repeats.next_wake_ms()
+        if wake_ms is None or wake_ms > transaction.clock_ms:
+            return
         steps = STEPS
         for record in transaction.repeats.take_due(transaction.clock_ms, STEPS):
             if steps <= 0:
