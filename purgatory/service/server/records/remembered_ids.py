@@ -1,4 +1,4 @@
-"""RememberedIds: finds the ids of what has ended, among millions, in nine bytes of memory each.
+"""RememberedIds: finds the ids of what has ended, among millions, in eleven bytes of memory each.
 
 The store's table `remembered` has a row for each, at a place. Here is, for each row, an entry: a
 number of 62 bits, made of bits of the id's hash and of the place. Entries are in sorted arrays, one
@@ -29,8 +29,8 @@ _PLACES: Final = (1 << _PLACE_BITS) - 1
 _ENTRIES: Final = (1 << _ENTRY_BITS) - 1
 #: How many arrays there are.
 SHARDS: Final = 1 << _SHARD_BITS
-#: Bytes of memory of an entry: an array has room for a sixteenth more.
-ID_BYTES: Final = 9
+#: Bytes of memory of an entry: eight, and what arrays that grow leave free.
+ID_BYTES: Final = 11
 
 
 class RememberedIds:

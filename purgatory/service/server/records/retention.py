@@ -29,7 +29,7 @@ DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
 #: Of those deleted, so many become rows of what is remembered, at most: these are read before.
-REMEMBERED_PER_TRANSACTION: Final = 512
+REMEMBERED_PER_TRANSACTION = 512
 
 
 class DeletionPace:
