@@ -51,6 +51,8 @@ def operation_bytes(op_id: str, kind: str, keys: Sequence[str]) -> int:
 
 def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
     """Return the bytes of a job beside its operation or outcome, until it is forgotten."""
+    if not tags and len(keys) == 1 and keys[0].isascii():  # the common case
+        return _JOB_LIFE_BYTES + _TAG_BYTES + len(keys[0])
     size = _JOB_LIFE_BYTES
     for text in (*tags, *keys):
         size += _TAG_BYTES + text_bytes(text)

@@ -38,17 +38,17 @@ class DueOrder:
         while True:
             order.length += 1
             key = due_ms >> order._shift
-            bucket = order._buckets.get(key)
-            if bucket is not None:
-                bucket[job.number] = job
-                if len(bucket) > MOST and order._shift in _NEXT:
-                    order._divide(key)
-                return
-            part = order._parts.get(key)
+            part = order._parts.get(key) if order._parts else None
             if part is None:
-                order._buckets[key] = {job.number: job}
-                return
+                break
             order = part
+        bucket = order._buckets.get(key)
+        if bucket is None:
+            order._buckets[key] = {job.number: job}
+            return
+        bucket[job.number] = job
+        if len(bucket) > MOST and order._shift in _NEXT:
+            order._divide(key)
 
     def _divide(self, key: int) -> None:
         part = self._parts[key] = DueOrder(_NEXT[self._shift])
@@ -59,16 +59,16 @@ class DueOrder:
         """Remove a job; its `due_ms` is that with which it was added."""
         self.length -= 1
         key = job.due_ms >> self._shift
-        bucket = self._buckets.get(key)
-        if bucket is not None:
-            del bucket[job.number]
-            if not bucket:
-                del self._buckets[key]
+        part = self._parts.get(key) if self._parts else None
+        if part is not None:
+            part.remove(job)
+            if not part.length:
+                del self._parts[key]
             return
-        part = self._parts[key]
-        part.remove(job)
-        if not part.length:
-            del self._parts[key]
+        bucket = self._buckets[key]
+        del bucket[job.number]
+        if not bucket:
+            del self._buckets[key]
 
     def after(self, due_ms: int, number: int) -> Iterator[JobRecord]:
         """Yield the jobs beyond a place, in order; nothing may change meanwhile."""

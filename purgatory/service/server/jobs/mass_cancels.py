@@ -13,7 +13,7 @@ from purgatory.service.server.jobs.job_index import DUE_START, JobIndex, matches
 from purgatory.service.server.records.job_record import DONE, JobRecord
 
 #: Jobs that a transaction cancels, and at which it looks, at most.
-PORTION: Final = 300
+PORTION: Final = 150
 LOOKED_AT: Final = 5000
 #: Cancellations that may be under way.
 MOST: Final = 64

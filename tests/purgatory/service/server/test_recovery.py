@@ -1,7 +1,11 @@
 """What a restart brings back: operations, their progress, outcomes, time, and journal rows."""
 
+import sqlite3
+from pathlib import Path
+
 import pytest
 
+from purgatory.service.job_messages import CancelJobs, RetryJobs
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
 from tests.testing.step_server import ManualTime, RecordingSink, StepServer, operation, result
@@ -157,4 +161,40 @@ def test_the_journal_gets_each_committed_row(tmp_path):
     server.crash()
     assert server.sink.operations == sink.operations[1:]
     assert server.sink.outcomes == [second]
+    server.store.close()
+
+
+def test_jobs_of_version_5(tmp_path):
+    """A database of the version before states of jobs, with jobs in each: all go on.
+
+    It was made by the last program with that schema, whose server was killed while a job ran.
+    """
+    dump = Path(__file__).parents[1] / "store" / "version_5_jobs.sql"
+    connection = sqlite3.connect(tmp_path / "a.db")
+    connection.executescript(dump.read_text(encoding="utf-8"))
+    connection.close()
+    server = StepServer(tmp_path / "a.db")
+    server.hello()
+    states = {
+        "done": "done",
+        "dead": "dead",
+        "retrying": "retrying",
+        "running": "ready",
+        "ready": "ready",
+        "scheduled": "scheduled",
+        "cancelled": "cancelled",
+        "by key": "cancelled",
+    }
+    for _ in range(2):
+        assert dict(zip(states, server.job_states(*states), strict=True)) == states
+        assert server.job("by key").error == "cancelled by key l"
+        assert server.job("retrying").error == "Boom: y"
+        assert (server.job("dead").error, server.job("dead").attempts) == ("Boom: x", 1)
+        assert server.job("scheduled").unless == ("k",)
+        server.crash()
+    assert server.ask(CancelJobs, ["retrying", "scheduled", "ready"]).done == [True] * 3
+    assert server.ask(RetryJobs, ["dead"]).done == [True]
+    leased = server.work("dead", "running", "ready")
+    assert sorted(one.op_id for one in leased) == ["dead", "running"]
+    assert server.finish(*leased) == [True, True]
     server.store.close()
