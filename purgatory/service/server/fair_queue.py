@@ -57,20 +57,24 @@ class FairQueue(Generic[T]):
         self.length += 1
         queue = self._by_client.get(client) or self._by_route.get(route)
         if queue is None:
-            queue = self._add_sender(key)
-        # The client may have come by another connection, or the connection with another client.
-        queue.add(_Item(item, cost, client, route))
-        self._by_client[client] = queue
-        if route:
-            self._by_route.setdefault(route, queue)
+            queue = self._add_sender(client, route, key)
+        elif queue.add_name(client, route):
+            # The client came by another connection, or the connection has another client.
+            self._by_client[client] = queue
+            if route:
+                self._by_route.setdefault(route, queue)
+        queue.items.append((item, cost, client, route))
 
-    def _add_sender(self, key: str) -> "_SenderQueue[T]":
+    def _add_sender(self, client: str, route: bytes, key: str) -> "_SenderQueue[T]":
         turns = self._keys.get(key)
         if turns is None:
             turns = self._keys[key] = _KeyTurns(key)
             self._turns.append(turns)
-        queue = _SenderQueue(turns)
+        queue = _SenderQueue(turns, client, route)
         turns.senders.append(queue)
+        self._by_client[client] = queue
+        if route:
+            self._by_route[route] = queue
         return queue
 
     def popleft(self) -> T:
@@ -83,31 +87,32 @@ class FairQueue(Generic[T]):
         self._turns.popleft()
         turns.senders.popleft()
         self.length -= 1
-        item = queue.items.popleft()
+        item, cost, client, route = queue.items.popleft()
         if queue.items:
-            queue.credit = min(queue.credit - item.cost + CREDIT, CREDIT)
+            queue.credit = min(queue.credit - cost + CREDIT, CREDIT)
             turns.senders.append(queue)
-        self._forget(queue, item)
+        if queue.counts or not queue.items:
+            self._forget(queue, client, route)
         if turns.senders:
-            turns.credit = min(turns.credit - item.cost + CREDIT, CREDIT)
+            turns.credit = min(turns.credit - cost + CREDIT, CREDIT)
             self._turns.append(turns)
         else:
             del self._keys[turns.key]
-        return item.content
+        return item
 
-    def _forget(self, queue: "_SenderQueue[T]", item: "_Item[T]") -> None:
+    def _forget(self, queue: "_SenderQueue[T]", client: str, route: bytes) -> None:
         """Note that an item of a client and a connection has gone."""
-        if queue.remove(item.client):
-            del self._by_client[item.client]
-        if item.route and queue.remove(item.route) and self._by_route.get(item.route) is queue:
-            del self._by_route[item.route]
+        if queue.remove(client):
+            del self._by_client[client]
+        if route and queue.remove(route) and self._by_route.get(route) is queue:
+            del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
         """Return the first sender that can afford its next item; the others lose their turn."""
         turns = self._turns
         while True:
             queue = turns[0].next()
-            if len(turns) == 1 or queue.items[0].cost <= turns[0].credit:
+            if len(turns) == 1 or queue.items[0][1] <= turns[0].credit:
                 return queue
             turns[0].credit += CREDIT
             turns.rotate(-1)
@@ -156,7 +161,7 @@ class RequestQueue(FairQueue[T]):
         if not self.length:
             return None
         queue = self._next()
-        size = queue.items[0].cost
+        size = queue.items[0][1]
         if self._frames and (
             self._frames >= MAX_FRAMES
             or self.bytes + size > self._most_bytes
@@ -165,7 +170,7 @@ class RequestQueue(FairQueue[T]):
             return None
         self._frames += 1
         self.bytes += size
-        client = queue.items[0].client
+        client = queue.items[0][2]
         if client != self._last_client:
             self._shared_until_ms = now_ms + SHARED_MS if self._last_client else 0
             self._last_client = client
@@ -174,42 +179,41 @@ class RequestQueue(FairQueue[T]):
         return self._pop(queue)
 
 
-class _Item(Generic[T]):
-    """What a client has sent by a connection, and what it costs."""
-
-    __slots__ = ("client", "content", "cost", "route")
-
-    def __init__(self, content: T, cost: int, client: str, route: bytes) -> None:
-        self.content = content
-        self.cost = cost
-        self.client = client
-        self.route = route
-
-
 class _SenderQueue(Generic[T]):
-    """The items of a sender, and what it may spend on the next one.
+    """The items of a sender, and what it may spend on the next one; `turns`: of its key.
 
-    `turns`: of its key. `counts`: how many items there are of each client and each connection.
+    An item comes with its cost, its client and the route of its connection. `counts`: how many
+    items there are of each client and each connection; empty while there is one of each, `client`
+    and `route`, as mostly.
     """
 
-    __slots__ = ("counts", "credit", "items", "turns")
+    __slots__ = ("client", "counts", "credit", "items", "route", "turns")
 
-    def __init__(self, turns: "_KeyTurns[T]") -> None:
+    def __init__(self, turns: "_KeyTurns[T]", client: str, route: bytes) -> None:
         self.turns = turns
-        self.items: deque[_Item[T]] = deque()
+        self.client = client
+        self.route = route
+        self.items: deque[tuple[T, int, str, bytes]] = deque()
         self.counts: dict[str | bytes, int] = {}
         self.credit = CREDIT
 
-    def add(self, item: _Item[T]) -> None:
-        """Add an item behind the others."""
-        self.items.append(item)
-        counts = self.counts
-        counts[item.client] = counts.get(item.client, 0) + 1
-        if item.route:
-            counts[item.route] = counts.get(item.route, 0) + 1
+    def add_name(self, client: str, route: bytes) -> bool:
+        """Count an item that comes; False if all are of one client and one connection."""
+        if not self.counts:
+            if client == self.client and route == self.route:
+                return False
+            self.counts[self.client] = len(self.items)
+            if self.route:
+                self.counts[self.route] = len(self.items)
+        self.counts[client] = self.counts.get(client, 0) + 1
+        if route:
+            self.counts[route] = self.counts.get(route, 0) + 1
+        return True
 
     def remove(self, name: str | bytes) -> bool:
         """Note that an item has gone; returns whether it was the last of a client or connection."""
+        if not self.counts:
+            return not self.items
         left = self.counts[name] - 1
         if left:
             self.counts[name] = left
@@ -231,7 +235,7 @@ class _KeyTurns(Generic[T]):
     def next(self) -> _SenderQueue[T]:
         """Return the first sender that can afford its next item; the others lose their turn."""
         senders = self.senders
-        while (queue := senders[0]).items[0].cost > queue.credit:
+        while (queue := senders[0]).items[0][1] > queue.credit:
             queue.credit += CREDIT
             senders.rotate(-1)
         return queue
