@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import pyarrow.parquet
 import pytest
@@ -55,7 +56,7 @@ def test_a_journal_has_the_rows_of_a_trace():
 def test_the_tables_of_the_store_have_the_columns_of_its_rows(tmp_path):
     """And those of what the journal is to get have a number and the columns of a trace."""
     Store(tmp_path / "a.db").close()
-    with sqlite3.connect(tmp_path / "a.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
 
         def columns(table):
             return tuple(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
