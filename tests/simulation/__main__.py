@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from tests.simulation.fault_phases import PHASES, empty_cells
 from tests.simulation.page.page_maker import make_page
 from tests.simulation.simulation import Verdict
 from tests.simulation.worlds import ServiceWorlds, ThreadWorlds, Worlds
@@ -97,6 +98,7 @@ def _run(seeds: Iterable[int], worlds: Worlds) -> int:
     """Run seeds; returns the exit code."""
     totals: Counter[str] = Counter()
     faults: Counter[str] = Counter()
+    phases: Counter[tuple[str, str]] = Counter()
     failed: list[Verdict] = []
     start = time.process_time()
     for seed in seeds:
@@ -109,10 +111,13 @@ def _run(seeds: Iterable[int], worlds: Worlds) -> int:
             steps=verdict.steps,
         )
         faults.update(verdict.faults)
+        phases.update(getattr(verdict, "phases", {}))  # worlds of threads have none
         if verdict.violation:
             failed.append(verdict)
             _OUT.print(f"seed {seed}: {verdict.violation}")
     _print_summary(totals, faults, time.process_time() - start)
+    if phases:
+        _print_phases(faults, phases)
     if failed:
         _print_smallest(failed[0], worlds)
     return bool(failed)
@@ -126,6 +131,17 @@ def _print_summary(totals: Counter[str], faults: Counter[str], cpu_seconds: floa
     _OUT.print(f"{', '.join(work)}; faults:")
     for kind, count in faults.most_common():
         _OUT.print(f"{count:9,}  {kind.replace('_', ' ')}")
+
+
+def _print_phases(faults: Counter[str], phases: Counter[tuple[str, str]]) -> None:
+    """Print in which phases of the server each fault has happened, and in which never."""
+    _OUT.print("phases of the server in which they happened:")
+    for kind in sorted({kind for kind, _ in phases}):
+        found = [f"{phases[kind, phase]:,} {phase}" for phase in PHASES if phases[kind, phase]]
+        _OUT.print(f"  {kind.replace('_', ' ')}: {', '.join(found)}")
+    _OUT.print("phases in which they never happened:")
+    for line in empty_cells(phases, [kind for kind in faults if kind != "bits_rot"]):
+        _OUT.print(f"  {line}")
 
 
 def _print_smallest(verdict: Verdict, worlds: Worlds) -> None:

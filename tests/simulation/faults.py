@@ -70,7 +70,7 @@ class Victim(Protocol):
 class Faults:
     """Lets things go wrong in a world; `counts` tells how often each kind did.
 
-    `report` is told of a promise that is broken meanwhile.
+    `report` is told of a promise that is broken meanwhile, and `note` of each fault as it happens.
     """
 
     def __init__(
@@ -83,8 +83,10 @@ class Faults:
         troubles: Troubles,
         report: Callable[[str], None],
         kinds: tuple[str, ...] | None = None,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._report = report
+        self._note_kind = note
         self._world = world
         self._troubles = troubles
         self._network = network
@@ -123,6 +125,8 @@ class Faults:
         kind = self._world.random.choice(self.kinds)
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self._world.note(f"fault: {kind}")
+        if not kind.endswith("_at_a_write"):
+            self._note_kind(kind)
         self._troubles.add()
         getattr(self, f"_{kind}")()
         self._plan()
@@ -152,7 +156,7 @@ class Faults:
             process.close(seconds)
 
     def _server_killed_at_a_write(self) -> None:
-        self._at_a_write(self._server.kill)
+        self._at_a_write(self._server.kill, "server_killed_at_a_write")
 
     def _server_upgraded(self) -> None:
         """Have the server started on the schema before; now and then it is gone in the middle."""
@@ -167,11 +171,17 @@ class Faults:
         self._server.lose_power()
 
     def _power_lost_at_a_write(self) -> None:
-        self._at_a_write(self._server.lose_power)
+        self._at_a_write(self._server.lose_power, "power_lost_at_a_write")
 
-    def _at_a_write(self, call: Callable[[], None]) -> None:
+    def _at_a_write(self, call: Callable[[], None], kind: str = "") -> None:
         """Make a call before one of the next writes or syncs of the server's disk."""
-        before_step = self._before_a_step(call, 20)
+
+        def happen() -> None:
+            if kind:
+                self._note_kind(kind)
+            call()
+
+        before_step = self._before_a_step(happen, 20)
         self._server.machine.disk.set_faults(before_step, before_step)
 
     def _at_a_sync(self, call: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ database rots.
 """
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.collector import seldom_collecting
+from tests.simulation.fault_phases import FaultPhases
 from tests.simulation.faults import REFUSING, Faults, Victim
 from tests.simulation.jobs.worker_group import JOBS_SETTLE_S, WorkerGroup
 from tests.simulation.journal.simulated_sink import JOURNAL_SETTLE_S, TROUBLE_S
@@ -60,6 +62,8 @@ class Verdict:
     jobs: int = 0
     kinds: tuple[str, ...] = ()
     faults: dict[str, int] = field(default_factory=dict)
+    #: How often each kind of fault has happened in which phase of the server.
+    phases: Counter[tuple[str, str]] = field(default_factory=Counter)
     history: list[str] = field(default_factory=list)
 
 
@@ -84,6 +88,7 @@ class Simulation:
         self.server = MeasuredServer(
             Machine(self.world, "server"), self.network, self.troubles, self.journals, model
         )
+        self.phases = FaultPhases(self.server, model)
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns
         self.oracle.latest_now_ms = self.server.latest_now_ms
         self.programs: list[Program] = [self._program(n) for n in range(self.workload.clients)]
@@ -102,6 +107,7 @@ class Simulation:
             self.troubles,
             self.oracle.report,
             settings.kinds,
+            self.phases.note,
         )
         self.oracle.disk_may_fail = not REFUSING.isdisjoint(self.faults.kinds)
 
@@ -150,6 +156,7 @@ class Simulation:
         verdict.operations = len(self.oracle.operations)
         verdict.jobs = sum(len(group.oracle.jobs) for group in self.groups)
         verdict.kinds, verdict.faults = self.faults.kinds, self.faults.counts
+        verdict.phases = self.phases.counts
         return verdict
 
     def discard(self) -> None:

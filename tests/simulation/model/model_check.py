@@ -334,6 +334,13 @@ class ModelCheck:
             if isinstance(answer, OutcomeFrame) and answer.frame is not None:
                 self._check_outcome_frame(answer.frame)
 
+    @property
+    def phase(self) -> str:
+        """What the process does with its transaction."""
+        if self._is_open:
+            return "in a transaction"
+        return "in a commit" if self.is_in_doubt else "at rest"
+
     def abandon(self) -> None:
         """Note that the process is gone: what it had not handed to the disk is taken back."""
         if self._is_open:

@@ -35,3 +35,18 @@ class WorldModel:
             self._check.watch_leases(state)
         if difference:
             self._report(f"the disk has something else than the model of the server: {difference}")
+
+    @property
+    def transaction_phase(self) -> str:
+        """What the server does: see `FaultPhases`."""
+        return "at rest" if self._check is None else self._check.phase
+
+    @property
+    def lease_phase(self) -> str:
+        """What becomes of the server's jobs: see `FaultPhases`."""
+        jobs = self._model.leases.jobs.values()
+        if any(job.has_begun for job in jobs):
+            return "handlers run"
+        if any(job.worker is not None for job in jobs):
+            return "jobs are leased"
+        return "jobs wait" if jobs else "no job is due"
