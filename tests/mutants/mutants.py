@@ -427,8 +427,8 @@ MUTANTS = [
     Mutant(
         "events are deleted before the journal has them",
         SERVER + "journal/journal_numbers.py",
-        "        self._confirmed = (position.events, position.extensions)\n",
-        "        self._confirmed = (self._events, self._extensions)\n",
+        "        self._confirmed = (position.events, position.extensions, position.jobs)\n",
+        "        self._confirmed = (self._events, self._extensions, self._jobs)\n",
     ),
     Mutant(
         "outcomes are deleted before the journal has them",
