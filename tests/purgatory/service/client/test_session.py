@@ -14,6 +14,7 @@ from purgatory.service import (
     WrongVersion,
 )
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.jobs.job_waits import JobEndFuture
 from purgatory.service.client.session import (
     CALLS_PER_MESSAGE,
     MAX_UNANSWERED,
@@ -21,7 +22,13 @@ from purgatory.service.client.session import (
     Session,
 )
 from purgatory.service.encoding import decode_answer, decode_request, encode
-from purgatory.service.job_messages import JobFilter, ListJobs
+from purgatory.service.job_messages import (
+    JobFilter,
+    JobStates,
+    JobStatus,
+    ListJobs,
+    WatchJobs,
+)
 from purgatory.service.protocol import (
     NOTHING,
     VERSION,
@@ -469,6 +476,25 @@ def test_a_server_that_is_replaced_by_an_older_one(talk):
     assert not plain.done()
     with pytest.raises(WrongVersion, match="lacks extend"):
         extended.result(0)
+
+
+def test_waits_for_jobs_at_an_older_server(talk):
+    """They fail when the server is replaced, and the next ones at once."""
+    for _ in range(2):
+        future = JobEndFuture("a")
+        watch = talk.session.job_waits.enter(future)
+        talk.session.add(WatchJobs, [("a", watch)])
+        for message in talk.sent():
+            talk.deliver(JobStates(message.seq, [JobStatus("a", "ready")]))
+        if not future.done():
+            talk.session.on_disconnected(lost=True)
+            hello = refuse_version(talk, 2)
+            talk.deliver(Welcome(hello.seq, 2, "old", talk.limits))
+            assert talk.sent() == []
+        with pytest.raises(WrongVersion, match="lacks watch jobs"):
+            future.result(0)
+    assert len(talk.session.job_waits) == 0
+    assert not talk.session.busy
 
 
 def test_a_newer_server_is_found_on_the_next_connection(talk):
