@@ -16,6 +16,9 @@ from purgatory.service.client.futures import ReplyFuture
 # A lease is taken for shorter by this share, as the server's clock may be faster than this one.
 _CLOCK_ERROR: Final = 0.001
 _KEPT_PER_TIME: Final = 3
+# After an error it is asked for again after so many seconds, or that share of its time.
+_RETRY_S: Final = 1.0
+_RETRIES_PER_TIME: Final = 10
 #: Seconds that `close` waits for the thread, at most.
 JOIN_S: Final = 2.0
 
@@ -29,7 +32,7 @@ class KeptLease:
     `asked_at`: when the server was asked for what it has granted last.
     """
 
-    __slots__ = ("asked_at", "holder", "is_asking", "keep_ms", "name", "on_lost")
+    __slots__ = ("asked_at", "holder", "is_asking", "keep_ms", "name", "on_lost", "retry_at")
 
     def __init__(
         self, name: str, holder: str, keep_ms: int, asked_at: float, on_lost: Callable[[], None]
@@ -40,6 +43,8 @@ class KeptLease:
         self.asked_at: float = asked_at
         self.on_lost: Callable[[], None] = on_lost
         self.is_asking: bool = False
+        #: After an answer that was an error: not asked for again before.
+        self.retry_at: float = asked_at
 
     @property
     def ends_at(self) -> float:
@@ -51,7 +56,8 @@ class KeptLease:
         """When there is something to do."""
         if self.is_asking:
             return self.ends_at
-        return self.asked_at + self.keep_ms / 1000 / _KEPT_PER_TIME
+        due_at = self.asked_at + self.keep_ms / 1000 / _KEPT_PER_TIME
+        return min(max(due_at, self.retry_at), self.ends_at)
 
 
 class LeaseKeeper:
@@ -138,6 +144,9 @@ class LeaseKeeper:
         with self._changed:
             if is_kept:
                 lease.asked_at = max(lease.asked_at, asked_at)
+            else:
+                pause_s = min(_RETRY_S, lease.keep_ms / 1000 / _RETRIES_PER_TIME)
+                lease.retry_at = self._clock() + pause_s
             lease.is_asking = False
             self._changed.notify()
 

@@ -73,9 +73,10 @@ def test_no_answer(bench):
 
 @pytest.mark.parametrize("error", [RequestAbandoned("lost"), OSError()])
 def test_an_answer_that_says_nothing(bench, error):
-    """It is asked for again; the time still counts from what was granted."""
+    """It is asked for again, a second later; the time still counts from what was granted."""
     bench.step_at(110)
     bench.asked[0].set_exception(error)
+    assert bench.step_at(110.9) == 1
     assert bench.step_at(111) == 2
     bench.asked[1].set_result(True)
     assert bench.lease.asked_at == 111
