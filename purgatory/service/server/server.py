@@ -215,6 +215,7 @@ class Server:
             pending=state.purgatory.delayed,
             unacknowledged=state.unacknowledged,
             held=len(state.held),
+            repeats=len(state.repeats),
             connections=len(network.connections.by_route),
             messages=reception.messages,
             submitted=store_loop.submitted,

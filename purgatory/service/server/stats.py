@@ -64,6 +64,7 @@ class ServerStats:
     )
     jobs_leased: int = field(metadata=_is(GAUGE, "Jobs that workers have"))
     jobs_dead: int = field(metadata=_is(GAUGE, "Jobs that were given up"))
+    repeats: int = field(metadata=_is(PURGATORY, "Repeats, those that are paused, too"))
     remembered_ids: int = field(
         metadata=_is(PURGATORY, "Ids from callers that are remembered after their end, or will be")
     )

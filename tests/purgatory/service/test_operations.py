@@ -67,6 +67,7 @@ class TestDashboard:
         elsewhere = {
             "timingwheel_timers_pending",  # as many as operations
             "mq_mailbox_commands_total",
+            "purgatory_repeats",  # changes when programs declare some, not by itself
             "purgatory_server_uptime_seconds",
             "process_start_time_seconds",  # likewise
             "python_info",  # as in purgatory_build_info
