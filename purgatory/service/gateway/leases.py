@@ -20,6 +20,7 @@ from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.messages import (
+    KeptLeases,
     LeasedJobReport,
     LeasedJobs,
     LeaseList,
@@ -62,12 +63,15 @@ async def _hanging_up(request: Request) -> None:
 
 
 @endpoint("POST", "/v1/leases/keep", Keep, "Keep leases")
-async def keep(caller: Caller, data: LeaseList) -> LeaseResults:
+async def keep(caller: Caller, data: LeaseList) -> KeptLeases:
     """Have leases last as long again as when they were taken, from now on."""
     calls = caller.client.calls.job_calls
     replies = [calls.keep(Lease(*_numbers(name)[:2])) for name in data.leases]
     answers = await asyncio.gather(*map(caller.client.result_of, replies))
-    return LeaseResults([answer is not Keeping.LOST for answer in answers])
+    return KeptLeases(
+        [answer is not Keeping.LOST for answer in answers],
+        [answer is Keeping.CANCELLED for answer in answers],
+    )
 
 
 @endpoint("POST", "/v1/leases/acknowledge", Finish, "Acknowledge jobs")

@@ -351,6 +351,16 @@ class ReturnRequest(Struct, forbid_unknown_fields=True):
     delay: Duration | None = None
 
 
+class KeptLeases(Struct):
+    """For each lease, in order: whether it lasts, and whether its job was cancelled meanwhile.
+
+    Of a cancelled job no other attempt follows. It ends done if it is acknowledged, else cancelled.
+    """
+
+    held: list[bool]
+    cancelled: list[bool]
+
+
 class LeaseResults(Struct):
     """For each lease, in order, whether it was held; if not, the job is another's, or done."""
 

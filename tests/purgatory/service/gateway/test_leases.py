@@ -86,3 +86,23 @@ def test_bad_requests(shop, path, body, reason):
     answer = shop.post(f"/v1/{path}", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
     assert reason in answer.json()["message"]
+
+
+def test_a_job_that_is_cancelled_meanwhile(shop, server, connect):
+    """*Keep* tells so; acknowledged the job is done, given back it is cancelled."""
+    client = connect(server, name="shop")
+    for job_id, verb, end in (("a", "acknowledge", "done"), ("b", "return", "cancelled")):
+        schedule(shop, job_id)
+        [job] = take(shop)
+        body = {"leases": [job["lease"]]}
+        assert shop.post("/v1/leases/keep", json=body).json() == {
+            "held": [True],
+            "cancelled": [False],
+        }
+        assert client.cancel_job(job_id)
+        assert shop.post("/v1/leases/keep", json=body).json() == {
+            "held": [True],
+            "cancelled": [True],
+        }
+        assert held(shop, verb, job) == [True]
+        assert client.job(job_id).state == end
