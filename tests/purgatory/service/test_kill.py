@@ -19,6 +19,8 @@ from tests.testing.server_processes import ServerProcess
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "4"))
 # Seconds by which two processes' clocks may differ: both read whole milliseconds.
 ROUNDING = 0.002
+# Seconds: on a busy machine several servers in a row may be killed before they answer anything.
+PATIENCE_S = HANG * max(1, ROUNDS // 4)
 # Seconds, longer than any operation is submitted for.
 LONG = 2.5
 # Of what was sent to one server after the other, each of which was killed before it answered.
@@ -33,8 +35,8 @@ class RandomLoad:
 
     def __init__(self, address: str, seed: int, patch: pytest.MonkeyPatch) -> None:
         self.random = random.Random(seed)
-        self.owner = Client(address, name="owner", timeout=HANG)
-        self.other = Client(address, name="other", timeout=HANG)
+        self.owner = Client(address, name="owner", timeout=PATIENCE_S)
+        self.other = Client(address, name="other", timeout=PATIENCE_S)
         self.futures = {}  # op id -> future, deferred at, timeout
         self.resolved_at = {}
         self.sent = defaultdict(set)  # op id -> all outcomes that the server ever sent of it
