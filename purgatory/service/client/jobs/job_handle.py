@@ -82,12 +82,17 @@ class JobHandle:
 
 
 class ScheduledFuture(ReplyFuture[JobHandle]):
-    """The reply to a `schedule_later`; resolved by the session."""
+    """The reply to a `schedule_later`; resolved by the session.
 
-    def __init__(self, client: JobControl) -> None:
+    `is_made_up`: the client made the id, so the job is new. The server may say that it knows the
+    job, if the call was sent again.
+    """
+
+    def __init__(self, client: JobControl, *, is_made_up: bool) -> None:
         super().__init__()
         self._client = client
+        self._is_made_up = is_made_up
 
     def handle(self, job_id: str, *, is_new: bool) -> JobHandle:
         """Return the result: the handle of the job."""
-        return JobHandle(self._client, job_id, is_new=is_new)
+        return JobHandle(self._client, job_id, is_new=is_new or self._is_made_up)

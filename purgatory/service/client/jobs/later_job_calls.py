@@ -88,6 +88,7 @@ class LaterJobCalls(CallSender):
             start_within_ms,
             due_ms,
         )
+        is_made_up = job_id is None
         if job_id is None:
             with self._batcher.lock:
                 job_id = self._next_id()
@@ -98,7 +99,7 @@ class LaterJobCalls(CallSender):
             None if options == _PLAIN else options,
         )
         # Each of these is a `Client`, which has the verbs of a handle.
-        future = ScheduledFuture(cast("JobControl", self))
+        future = ScheduledFuture(cast("JobControl", self), is_made_up=is_made_up)
         return self._call_for(future, Submit, submission)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:

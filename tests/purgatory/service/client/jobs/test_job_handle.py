@@ -49,6 +49,6 @@ def test_what_it_shows():
     """Its id, and whether the job was known before."""
     client = RecordingClient()
     assert repr(JobHandle(client, "a", is_new=True)) == "<JobHandle 'a'>"
-    known = ScheduledFuture(client).handle("a", is_new=False)
+    known = ScheduledFuture(client, is_made_up=False).handle("a", is_new=False)
     assert (known.id, known.is_new) == ("a", False)
     assert repr(known) == "<JobHandle 'a', known before>"

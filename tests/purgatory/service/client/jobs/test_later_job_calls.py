@@ -107,8 +107,10 @@ def test_when_and_for_how_long(asking, arguments, timeout_ms, options):
 
 
 def test_a_made_up_id_is_new(asking):
-    """Each call has its own."""
-    assert len({scheduled(asking, delay=1)[1].id for _ in range(3)}) == 3
+    """Each call has its own, also if the server has it from a call that was sent again."""
+    handles = [scheduled(asking, [Known(0, "pending")], delay=1)[1] for _ in range(3)]
+    assert len({handle.id for handle in handles}) == 3
+    assert all(handle.is_new for handle in handles)
 
 
 def test_deferring_with_an_id(asking):
