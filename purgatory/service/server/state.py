@@ -45,6 +45,8 @@ _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
 # As many operations end in about 3 ms; bytes of values, beyond which an event has its value once.
 PORTION: Final = 500
+#: What has ended is read for so long after its period: a program may still wait for the result.
+READABLE_MS: Final = 20_000
 COPIED_BYTES: Final = 1 << 18
 
 
@@ -216,7 +218,7 @@ class ServerState:
         `owner`: the name of a client that sees its own operations only; None for one that sees all.
         """
         entry = self.known.get(op_id)
-        if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms):
+        if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms - READABLE_MS):
             return None
         if owner is not None and entry is not None and entry.client.name != owner:
             return None

@@ -6,6 +6,7 @@ from purgatory.service.job_messages import ReadJobs
 from purgatory.service.protocol import DEFAULT, MADE_UP, How, Known, SubmissionOptions, Submit
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_ids import REMEMBER_MS, RememberedIds
+from purgatory.service.server.state import READABLE_MS
 from tests.purgatory.service.server.transactions.test_remembering import KEPT_MS
 from tests.testing.step_server import job, operation, result
 
@@ -254,3 +255,16 @@ def test_many_move_in_portions(step_server, monkeypatch):
         counts.append(server.state.remembered.count)
         server.time.ms += retention.DELETION_PAUSE_MS
     assert counts == [3, 6, 8]
+
+
+def test_a_result_without_a_period(step_server):
+    """The id is free at once, but the result can be read for a while, unless the id is used."""
+    server = step_server
+    run(server, "a", 0)
+    server.pass_time(READABLE_MS - 1)
+    assert server.ask(ReadJobs, ["a"]).jobs[0].state == "done"
+    server.pass_time(1)
+    assert server.ask(ReadJobs, ["a"]).jobs[0].state == "unknown"
+    run(server, "b", 0)
+    assert server.submit(unique(job("b", timeout_ms=HOUR_MS), 0)).known == []
+    assert server.ask(ReadJobs, ["b"]).jobs[0].state == "scheduled"
