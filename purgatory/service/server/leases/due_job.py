@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
+from _purgatory_cpython.mypyc_types import mypyc_attr
+
 if TYPE_CHECKING:
     from purgatory.service.server.leases.worker_connection import WorkerConnection
     from purgatory.service.server.records.clients import OutcomeRecord
@@ -115,6 +117,7 @@ def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) ->
     )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class JobObserver:
     """Hears of each job whose state has changed."""
 

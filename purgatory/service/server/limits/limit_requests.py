@@ -14,7 +14,7 @@ from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.rows import StoredLimit
 
 #: Kinds that may have a limit; the slowest rate, one in eleven days, and the highest.
-MOST: Final = 1000
+MOST = 1000
 MIN_PER_SECOND: Final = 1e-6
 MAX_PER_SECOND: Final = 1e6
 
