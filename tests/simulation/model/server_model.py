@@ -97,9 +97,9 @@ class ServerModel:
         self.leases.begin_transaction()
         if clock_ns // _MINUTE_NS != self._clock_ns // _MINUTE_NS:
             self._forget_sessions()
+            self.events.release(self.stamp.now_ms)
         self._clock_ns = clock_ns
         self.stamp.follow(clock_ns // _NS_PER_MS)
-        self.events.release(clock_ns // _NS_PER_MS)
 
     def take_back(self) -> None:
         """Take back what the transaction has changed: it is not on disk. Its stamps stay used."""

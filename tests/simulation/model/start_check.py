@@ -32,6 +32,7 @@ class StartCheck:
 
     def find_branch(self, *, is_in_doubt: bool) -> str:
         """Bring the model to the branch that is on disk; returns why none is, or nothing."""
+        self._model.events.release(self._model.stamp.now_ms)
         difference = self._difference()
         if difference and is_in_doubt:
             self._model.take_back()
