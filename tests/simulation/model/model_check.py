@@ -233,6 +233,8 @@ class ModelCheck:
     def _delete(self, op_id: str, seq: int) -> None:
         """Forget an operation of which the server has deleted the outcome `seq`."""
         operation = self._model.known.get(op_id)
+        if operation is None and seq in self._model.leases.dropped:
+            return
         if operation is not None and operation.seq not in (0, seq):
             return  # it has the id of one that was dropped
         if operation is not None and operation.seq == seq:

@@ -83,6 +83,8 @@ class ModelLeases:
         self.by_seq: dict[int, ModelJob] = {}
         self.workers: dict[bytes, ModelWorker] = {}
         self.last_token = 0
+        #: Numbers of the outcomes of dead jobs that were dropped: a start knows nothing of them.
+        self.dropped: set[int] = set()
         #: Jobs of which an attempt, or being dead, ends in this transaction.
         self.changed: set[str] = set()
         self._waits: set[str] = set()  # those of them that wait afterwards
@@ -244,6 +246,7 @@ class ModelLeases:
         self._undo.set_item(self.by_seq, job.operation.seq, None)
 
     def _drop(self, job: ModelJob) -> None:
+        self.dropped.add(job.operation.seq)
         self._forget(job)
         self._undo.set(job.operation, "is_dropped", True)
 
