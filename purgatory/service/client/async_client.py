@@ -163,7 +163,8 @@ class AsyncClient:
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         with self._client._end_of(job_id) as future:
             try:
-                status = await asyncio.wait_for(_wrapped(future), seconds)
+                async with asyncio.timeout(seconds):
+                    status = await _wrapped(future)
             except TimeoutError as error:
                 if future.done():  # the answer is a TimeoutError
                     raise
@@ -210,7 +211,9 @@ class AsyncClient:
         """
         seconds = min(self._client.timeout, most)
         try:
-            return await asyncio.wait_for(_wrapped(future), seconds)
+            # Before Python 3.12 `wait_for` swallows a cancellation that comes with the answer.
+            async with asyncio.timeout(seconds):
+                return await _wrapped(future)
         except TimeoutError as error:
             raise RequestTimeout(f"no answer from {self.address} within {seconds:g} s") from error
 

@@ -65,7 +65,8 @@ class Health:
         if self._asked is None or self._asked.done():
             self._asked = asyncio.ensure_future(self._trouble())
         try:
-            trouble = await asyncio.wait_for(asyncio.shield(self._asked), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                trouble = await asyncio.shield(self._asked)
         except TimeoutError:
             trouble = f"the server does not answer within {PATIENCE_S:g} s"
         if trouble:

@@ -95,7 +95,8 @@ class JobTaker:
         try:
             await self._ask()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(waiting.is_over.wait(), 0 if self._has_ended else seconds)
+                async with asyncio.timeout(0 if self._has_ended else seconds):
+                    await waiting.is_over.wait()
             if not waiting.jobs:
                 waiting.is_over.set()
                 await self._ask()  # what is on its way comes before the answer

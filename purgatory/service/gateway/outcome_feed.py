@@ -58,7 +58,8 @@ class OutcomeFeed:
                     yield outcome
                 if not page:
                     try:
-                        await asyncio.wait_for(changed.wait(), quiet_s)
+                        async with asyncio.timeout(quiet_s):
+                            await changed.wait()
                     except TimeoutError:
                         yield None
 

@@ -56,7 +56,8 @@ class AsyncLeaseHandle:
             if left <= 0:
                 raise terms.timed_out()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), min(left, ASK_AGAIN_S))
+                async with asyncio.timeout(min(left, ASK_AGAIN_S)):
+                    await woken.wait()
             woken.clear()
         self.token = token
         self.lost = asyncio.Event()

@@ -7,6 +7,25 @@ from purgatory.service.auth.access import EVERYTHING, RIGHTS, Access
 from purgatory.service.auth.authenticator import CurveAuthenticator
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.errors import KeysError, NotAllowed, OperationFailed
+from purgatory.service.job_messages import (
+    Begin,
+    CancelJobs,
+    CancelMatching,
+    ChangeRepeat,
+    CountJobs,
+    EndLease,
+    KeepLease,
+    ListJobs,
+    ReadJobs,
+    ReadLimits,
+    ReadRepeats,
+    RescheduleJobs,
+    RetryJobs,
+    SetLimit,
+    SetRepeat,
+    TakeLease,
+    WatchJobs,
+)
 from purgatory.service.protocol import (
     Acknowledge,
     Bye,
@@ -33,10 +52,16 @@ from tests.testing.step_server import operation
 
 # The table of docs/service.md: right -> requests.
 TABLE = {
-    "submit": {Submit, Extend, Cancel, Acknowledge},
+    "submit": {
+        *(Submit, Extend, Cancel, Acknowledge, CancelJobs, CancelMatching, RescheduleJobs),
+        *(SetRepeat, ChangeRepeat, TakeLease, KeepLease, EndLease),
+    },
     "complete": {Complete, Fail},
-    "read": {Query, Stats, Unread, ReadDead, ReadOperations},
-    "work": {Work, Keep, Finish, EndDead},
+    "read": {
+        *(Query, Stats, Unread, ReadDead, ReadOperations),
+        *(ReadJobs, WatchJobs, ListJobs, CountJobs, ReadLimits, ReadRepeats),
+    },
+    "work": {Work, Begin, Keep, Finish, EndDead, RetryJobs, SetLimit},
 }
 
 

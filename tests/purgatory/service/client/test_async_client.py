@@ -11,6 +11,8 @@ from purgatory.service import (
     Client,
     RequestTimeout,
 )
+from purgatory.service.client.calls import resolve
+from purgatory.service.client.futures import ReplyFuture
 from tests.testing.purgatory_harness import HANG
 
 
@@ -70,5 +72,22 @@ def test_async_no_server_answers():
         with pytest.raises(RequestTimeout, match="no answer"):
             await client.complete("k")
         await client.close(0)
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_that_comes_with_the_answer(server):
+    """The awaiting task is cancelled: no answer swallows that."""
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            answer = ReplyFuture()
+            waiting = asyncio.ensure_future(client.result_of(answer))
+            await asyncio.sleep(0)
+            resolve(answer, "answer")
+            await asyncio.sleep(0)  # the loop has the answer, and the task has not gone on
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
 
     asyncio.run(main())

@@ -50,7 +50,7 @@ def test_scheduling(client, server, connect):
     assert client.cancel("a")
     client.schedule(60, job_id="b", unless=["paid:17", "cancelled:17"])
     assert client.complete("paid:17") == 1
-    assert client.query("b").state == "completed"
+    assert client.query("b").state == "cancelled"
     assert client.stats()["unacknowledged"] == 0
     with pytest.raises(TypeError, match="expected some texts"):
         client.schedule(1, unless="paid:17")
