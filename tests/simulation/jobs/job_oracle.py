@@ -20,6 +20,9 @@ _ROUNDING_NS: Final = NS_PER_MS
 # A worker keeps a lease after a third of it: one that is so long does not end in a calm world.
 _LONG_LEASE_NS: Final = 3 * PROMPT_NS
 
+# So long a lease may be under way to its worker: meanwhile a key may have cancelled the job.
+_UNDER_WAY_NS: Final = PROMPT_NS
+
 
 class JobOracle:
     """Takes note of jobs and leases; what is wrong goes to `oracle`."""
@@ -81,8 +84,8 @@ class JobOracle:
             self._fail(job, f"attempt {lease.attempt} of {self._max_attempts}")
         if 0 <= job.done_token < lease.token:
             self._fail(job, f"leased again, though done under token {job.done_token}")
-        if job.is_ended:
-            self._fail(job, "leased, though it had ended before it was due")
+        if job.had_ended(lease.given_ns - _UNDER_WAY_NS):
+            self._fail(job, "leased, though it had ended before")
         if not job.revivals:
             self._check_attempts(job, lease)
         before = [one for one in job.leases.values() if one.token < lease.token]

@@ -36,7 +36,7 @@ class JobRecord(CallRecord):
     is_poison: bool = False
     #: How long its handler runs; 0: as chance has it.
     handler_ns: int = 0
-    #: Calls that end it before it is due: it is cancelled, or its key is completed.
+    #: Calls that end it before a handler begins: it is cancelled, or its key is completed.
     ends: list[CallRecord] = field(default_factory=list)
     #: Calls that have it tried again, or forgotten, when it is dead.
     revivals: list[CallRecord] = field(default_factory=list)
@@ -54,8 +54,12 @@ class JobRecord(CallRecord):
 
     @property
     def is_ended(self) -> bool:
-        """Whether the server has said that it ended before it was due."""
+        """Whether the server has said that it ended before a handler began."""
         return any(call.answer for call in self.ends)
+
+    def had_ended(self, by_ns: int) -> bool:
+        """Whether the server had said so by a time."""
+        return any(call.answer and call.replied_ns <= by_ns for call in self.ends)
 
     @property
     def may_be_over(self) -> bool:

@@ -176,11 +176,14 @@ def test_a_job_that_was_done(bench):
 
 
 def test_a_job_that_was_cancelled(bench):
-    """It is leased to no worker."""
+    """It is leased to no worker, but for a lease that is under way."""
     job = bench.schedule()
-    job.ends.append(CallRecord(0, 1, answer=True))
+    job.ends.append(CallRecord(0, bench.world.now_ns, answer=True))
     bench.lease(job)
-    assert "had ended before it was due" in bench.broken
+    assert bench.judge.violation is None
+    bench.world.run(6)
+    bench.lease(job)
+    assert "had ended before" in bench.broken
 
 
 def test_an_attempt_that_is_forgotten(bench):

@@ -58,6 +58,7 @@ class ModelJob:
         self.max_attempts = 1
         self.at_ms = 0  # it waits until then
         self.is_dead = False
+        self.is_cancelled = False  # this lease is the last one
         self.worker: ModelWorker | None = None
         self.token = 0
         self.until_ms = 0
@@ -88,6 +89,7 @@ class ModelLeases:
         #: Jobs of which an attempt, or being dead, ends in this transaction.
         self.changed: set[str] = set()
         self._waits: set[str] = set()  # those of them that wait afterwards
+        self._cancelled: set[str] = set()  # those whose lease goes on, and is the last one
         #: Jobs that are due in this transaction, and were not cancelled in it.
         self.just_due: dict[str, ModelOperation] = {}
         self._with_key: dict[
@@ -119,12 +121,14 @@ class ModelLeases:
     def keep(self, client: str, request: Keep, now_ms: int) -> Kept:
         """Have leases last anew from now."""
         done: list[bool] = []
-        for lease in request.leases:
+        cancelled: list[int] = []
+        for at, lease in enumerate(request.leases):
             job = self._held(client, lease.number, lease.token)
             done.append(job is not None)
             if job is not None and job.worker is not None:
                 job.until_ms = now_ms + job.worker.request.lease_ms
-        return Kept(request.seq, done, [])
+                cancelled += [at] if job.is_cancelled else []
+        return Kept(request.seq, done, cancelled)
 
     def begin(self, client: str, request: Begin) -> None:
         """Note that handlers have begun."""
@@ -188,13 +192,17 @@ class ModelLeases:
             self._have_wait(job, job.attempts, 0)
 
     def _have_wait(self, job: ModelJob, attempts: int, at_ms: int) -> None:
+        if job.is_cancelled or job.operation.op_id in self._cancelled:
+            self._effects.append(partial(self._forget, job))
+            return
         self._waits.add(job.operation.op_id)
         self._effects.append(partial(self._wait, job, attempts, at_ms))
 
     def cancel_by_key(self, key: str, units: int) -> int:
         """Cancel jobs that were due and whose handlers have not begun; returns how many.
 
-        The longest waiting first; `units` below 0: all of them.
+        The lease of a job that a worker has goes on, and is the last one. The longest waiting
+        first; `units` below 0: all of them.
         """
         count = 0
         for _, operation in sorted(self._with_key.get(key, {}).items()):
@@ -212,6 +220,10 @@ class ModelLeases:
             return False
         if op_id in self.changed and op_id not in self._waits:
             return False
+        if job.worker is not None and op_id not in self.changed:
+            self._cancelled.add(op_id)  # whether a handler has begun, the worker knows
+            self._effects.append(partial(self._undo.set, job, "is_cancelled", True))
+            return True
         self.changed.add(op_id)
         self._waits.discard(op_id)
         self._effects.append(partial(self._forget, job))
@@ -219,7 +231,8 @@ class ModelLeases:
 
     def _fail(self, job: ModelJob, at_ms: int) -> None:
         attempts = job.attempts + 1
-        if attempts >= job.max_attempts:
+        is_cancelled = job.is_cancelled or job.operation.op_id in self._cancelled
+        if attempts >= job.max_attempts and not is_cancelled:
             self._effects.append(partial(self._bury, job, attempts))
         else:
             self._have_wait(job, attempts, at_ms)
@@ -256,6 +269,7 @@ class ModelLeases:
         """Begin with no changes."""
         self.changed.clear()
         self._waits.clear()
+        self._cancelled.clear()
         self.just_due.clear()
         self._effects.clear()
 

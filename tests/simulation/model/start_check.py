@@ -32,7 +32,6 @@ class StartCheck:
 
     def find_branch(self, *, is_in_doubt: bool) -> str:
         """Bring the model to the branch that is on disk; returns why none is, or nothing."""
-        self._model.events.release(self._model.stamp.now_ms)
         difference = self._difference()
         if difference and is_in_doubt:
             self._model.take_back()
@@ -46,6 +45,7 @@ class StartCheck:
     def _difference(self) -> str:
         """Return the first difference; empty if there is none."""
         self._shift_ms = None
+        self._model.events.release(self._model.stamp.now_ms)
         known = self._model.known
         for op_id, entry in self._state.known.items():
             operation = known.get(op_id)
@@ -118,11 +118,15 @@ class StartCheck:
             if op_id not in expected or not self._is_same_job(expected[op_id], job):
                 text = f"attempts={job.attempts} at={job.at_ms} {job.state}"
                 return f"job {op_id} has {text}; expected {expected.get(op_id)}"
-        missing = expected.keys() - found.keys()
+        missing = [
+            op_id for op_id in expected.keys() - found.keys() if not expected[op_id].is_cancelled
+        ]
         return "".join(f"is not there: {expected[op_id]}" for op_id in missing)
 
     def _is_same_job(self, expected: ModelJob, job: DueJob) -> bool:
         """Whether a job has had as many attempts, and waits as long."""
+        if expected.is_cancelled:  # its lease has ended with the process
+            return False
         if expected.may_be_lost:
             return job.attempts - expected.attempts in (0, 1)
         if (expected.attempts, expected.is_dead) != (job.attempts, job.is_dead):
@@ -157,6 +161,8 @@ class StartCheck:
                 operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
                 model.plan(operation)
         self._follow_jobs()
+        # Read from disk they are in the order of their numbers, and forgotten in that.
+        model.replies = {name: dict(sorted(one.items())) for name, one in model.replies.items()}
         replied_ms, by_ms = model.replied_ms, self._shift_ms
         model.replied_ms = {} if by_ms is None else {k: ms + by_ms for k, ms in replied_ms.items()}
         model.events.held = {

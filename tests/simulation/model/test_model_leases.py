@@ -115,6 +115,18 @@ def test_a_key_cancels_a_job_until_its_handler_begins(leases):
     assert not leases.jobs
 
 
+@pytest.mark.parametrize("how", list(How))
+def test_a_job_that_a_worker_has_ends_as_the_worker_says(leases, how):
+    """If a key cancels it: there is no further lease."""
+    give(leases, 7)
+    leases.begin_transaction()
+    assert leases.cancel_by_key("k", -1) == 1
+    leases.publish()
+    assert leases.keep("a", Keep(3, [Lease(5, 7)]), 1050).cancelled == [0]
+    assert finish(leases, 7, how)
+    assert not leases.jobs
+
+
 def test_what_is_not_on_disk_is_taken_back(leases):
     """The lease goes on."""
     give(leases, 7)
