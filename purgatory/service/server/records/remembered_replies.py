@@ -23,7 +23,7 @@ REPLIES_PER_SESSION = 32
 SESSIONS_PER_CLIENT = 10_000
 SESSION_MS = 600_000
 #: Sessions forgotten in one transaction.
-FORGET_AT_ONCE: Final = 100
+FORGET_AT_ONCE = 100
 
 
 def session_key(client: str, session: str) -> str:

@@ -107,7 +107,8 @@ class JobMachine(RuleBasedStateMachine):
         assert (reply.known == []) == (name not in self.jobs)
         if name not in self.jobs:
             self.number += 1
-            due_ms = self.now_ms + delay_ms
+            # Its stamp: after an event of a key of it in this millisecond, the next one.
+            due_ms = max(self.now_ms, self.server.state.stamp.now_ms) + delay_ms
             self.jobs[name] = ModelJob(self.number, kind, set(tags), set(keys) or {name}, due_ms)
 
     @rule(ms=st.sampled_from([10, 50, 200]))

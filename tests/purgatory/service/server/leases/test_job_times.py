@@ -3,7 +3,6 @@
 import pytest
 
 from purgatory.service.protocol import How
-from purgatory.service.server.leases.due_job import DueJob
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
@@ -11,15 +10,8 @@ __all__ = ["step_server"]
 
 def due(server, *op_ids, within_ms=1000):
     """Have jobs be due now, each of which is to begin within a time; returns what is leased."""
-    server.submit(*[job(op_id, timeout_ms=0) for op_id in op_ids])
+    server.submit(*[job(op_id, timeout_ms=0, start_within_ms=within_ms) for op_id in op_ids])
     server.time.ms += 1
-    add = server.state.leases.add
-
-    def add_with_limit(due_job, at_ms=0):
-        record = due_job.record
-        add(DueJob(record, "", due_ms=server.time.ms, start_within_ms=within_ms), at_ms)
-
-    server.state.leases.add = add_with_limit
     server.step()
     return server.leased
 
@@ -31,7 +23,7 @@ def states(server):
 def test_one_that_no_worker_takes(step_server):
     """It is cancelled after the time, not before, on disk."""
     due(step_server, "a")
-    step_server.pass_time(1000)
+    step_server.pass_time(999)  # a millisecond passed before
     assert step_server.due_job("a").state == "ready"
     assert step_server.store_loop.max_sleep() <= 0.001
     step_server.pass_time(1)

@@ -10,7 +10,7 @@ from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 
 
 def leased_job(number, route, *, begins=True, detached=False):
-    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0, True)
+    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
     job = DueJob(record, "mail")
     job.token = 10 * number
     job.holder = WorkerConnection(route, "ada")

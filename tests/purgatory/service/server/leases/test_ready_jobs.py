@@ -10,7 +10,7 @@ from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 
 
 def make_job(number, priority=0, ready_ms=0):
-    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0, True)
+    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
     job = DueJob(record, "mail", priority=priority)
     job.ready_ms = ready_ms
     return job
