@@ -160,7 +160,6 @@ def test_two_hundred_traces_in_parquet_of_any_types(spark, tmp_path):
     good, bad = read_leniently(tmp_path)
     assert bad == []
     wanted = replayed(good)
-    assert wanted == replayed(trace)
     done = resolve_files(spark, *[str(tmp_path / name) for name in WRITERS], str(tmp_path / "all"))
     with read_outcomes(tmp_path / "all") as outcomes:
         assert wanted == sorted(outcomes, key=repr)

@@ -84,7 +84,9 @@ class JobOracle:
             self._fail(job, f"attempt {lease.attempt} of {self._max_attempts}")
         if 0 <= job.done_token < lease.token:
             self._fail(job, f"leased again, though done under token {job.done_token}")
-        if job.had_ended(lease.given_ns - _UNDER_WAY_NS):
+        # A lease may wait for long in the socket of a worker that is stopped; a request may end the
+        # job meanwhile, and what such a worker says then is refused.
+        if job.had_ended(lease.given_ns - _UNDER_WAY_NS) and self._was_calm(lease.given_ns):
             self._fail(job, "leased, though it had ended before")
         if not job.revivals:
             self._check_attempts(job, lease)
