@@ -89,6 +89,8 @@ class WebServer:
         hosts: Sequence[str] = (),
     ) -> None:
         self._socket = listen(bind)
+        self.addr: str
+        self.port: int
         self.addr, self.port = self._socket.getsockname()[:2]
         # Set once requests are answered, or the thread has ended.
         self._up = threading.Event()

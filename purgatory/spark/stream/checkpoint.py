@@ -54,14 +54,15 @@ class Checkpoint:
         self, spark: SparkSession, checkpoint: str, out: str, sources: Mapping[str, str]
     ) -> None:
         _raise_if_object_store(checkpoint)
+        self.path: str
         self._file_system, self.path = file_system_for(spark, checkpoint)
         _raise_if_object_store(self.path)  # which may be the default file system
-        self.output = StreamOutput(*file_system_for(spark, out))
-        self.control = ControlSource(self._file_system, f"{self.path}/control")
+        self.output: StreamOutput = StreamOutput(*file_system_for(spark, out))
+        self.control: ControlSource = ControlSource(self._file_system, f"{self.path}/control")
         self._settings = {**sources, "out": self.output.path}
         self._run = ""
         found = self._read_settings()
-        self.id = str(found["id"]) if found else secrets.token_hex(8)
+        self.id: str = str(found["id"]) if found else secrets.token_hex(8)
         self.shards: tuple[int, ...] = tuple(found["shards"]) if found else ()
         self.entry: CheckpointEntry = read_last_entry(self._file_system, self.path)
         is_new = self._last_spark_batch("commits") < 0

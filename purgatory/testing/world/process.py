@@ -18,7 +18,7 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.queues import SimulatedDoorbell, SimulatedMailbox
 from purgatory.testing.world.sockets import SimulatedContext
-from purgatory.testing.world.world import NS_PER_S
+from purgatory.testing.world.world import NS_PER_S, World
 
 # Seconds that a program waits that waits for ever.
 _LONGEST_WAIT_S: Final = 86_400.0
@@ -33,7 +33,7 @@ class Process(Platform):
 
     def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
         self.machine = machine
-        self.world = machine.world
+        self.world: World = machine.world
         self.alive: bool = True
         self.descriptors: Descriptors = Descriptors()
         self.handles = machine.disk.open_handles()

@@ -3,11 +3,14 @@
 Used by the store thread alone; the length may be read by any.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from purgatory.service.errors import Refused, TooManyItems
 from purgatory.service.server.memory import text_bytes
 from purgatory.service.server.records.job_record import JobRecord
+
+# Of a connection; in the class the name `bytes` is an attribute's.
+_Route: TypeAlias = bytes
 
 #: Jobs that a connection may watch, and all of them.
 PER_CONNECTION: Final = 1 << 15
@@ -21,15 +24,15 @@ class JobWatches:
     __slots__ = ("_by_id", "_by_route", "bytes", "count", "ended")
 
     def __init__(self) -> None:
-        self._by_id: dict[str, dict[bytes, None]] = {}
-        self._by_route: dict[bytes, dict[str, None]] = {}
+        self._by_id: dict[str, dict[_Route, None]] = {}
+        self._by_route: dict[_Route, dict[str, None]] = {}
         #: How many there are, and the memory that they take.
         self.count: int = 0
         self.bytes: int = 0
         #: Jobs that have ended, with the routes to tell.
-        self.ended: list[tuple[JobRecord, list[bytes]]] = []
+        self.ended: list[tuple[JobRecord, list[_Route]]] = []
 
-    def add(self, route: bytes, job_ids: list[str]) -> Refused | None:
+    def add(self, route: _Route, job_ids: list[str]) -> Refused | None:
         """Have a connection told of ends; returns why that is refused."""
         watched = self._by_route.get(route, {})
         new = {job_id for job_id in job_ids if job_id not in watched}
@@ -45,18 +48,18 @@ class JobWatches:
         self.count += len(new)
         return None
 
-    def stop(self, route: bytes, job_ids: list[str]) -> None:
+    def stop(self, route: _Route, job_ids: list[str]) -> None:
         """Have a connection told no more of some jobs."""
         for job_id in job_ids:
             if job_id in self._by_route.get(route, {}):
                 self._remove(route, job_id)
 
-    def forget(self, route: bytes) -> None:
+    def forget(self, route: _Route) -> None:
         """Forget a connection that has ended."""
         for job_id in list(self._by_route.get(route, ())):
             self._remove(route, job_id)
 
-    def _remove(self, route: bytes, job_id: str) -> None:
+    def _remove(self, route: _Route, job_id: str) -> None:
         watched, routes = self._by_route[route], self._by_id[job_id]
         del watched[job_id], routes[route]
         if not watched:

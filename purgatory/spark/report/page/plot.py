@@ -81,10 +81,10 @@ class Plot:
         self._size = (_WIDTHS[narrow], height)
         self._x, self._y, self._heads, self._down = x, y, heads, down
         lines = max((label.count("\n") for _, label in x.ticks), default=0) + 1
-        self.left = 12 + max((text_width(label) for _, label in y.ticks), default=0)
-        self.right = float(self._size[0] - _RIGHT)
-        self.top = 8.0 + _LINE * (top + bool(heads[1]))
-        self.bottom = float(height - 8 - _LINE * (lines + bool(heads[0])))
+        self.left: float = 12 + max((text_width(label) for _, label in y.ticks), default=0)
+        self.right: float = float(self._size[0] - _RIGHT)
+        self.top: float = 8.0 + _LINE * (top + bool(heads[1]))
+        self.bottom: float = float(height - 8 - _LINE * (lines + bool(heads[0])))
         self._parts: list[str] = []
         self._add_axes()
 
