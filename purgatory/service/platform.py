@@ -21,6 +21,9 @@ from mq import Mailbox
 
 #: Whether descriptors can be lent on this system.
 CAN_LEND: Final = sys.platform == "linux"
+#: A program takes a lease for shorter by this share, as the server's clock may be faster than its
+#: own: systems correct the speed of a clock by at most 500 parts in a million.
+CLOCK_ERROR: Final = 0.001
 
 
 class Doorbell:

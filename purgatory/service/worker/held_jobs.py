@@ -12,12 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from purgatory.service.platform import CLOCK_ERROR
 from purgatory.service.protocol import Lease, LeasedJob
 from purgatory.service.worker.attempt import Attempt
 
-# A lease is taken for shorter by this share, as the server's clock may be faster than this one:
-# systems correct the speed of a clock by at most 500 parts in a million.
-_CLOCK_ERROR: Final = 0.001
 #: Seconds of work that a worker has ahead.
 LOOK_AHEAD_S: Final = 0.1
 #: Jobs that it has for each handler that can run, at most.
@@ -92,7 +90,7 @@ class HeldJobs:
     """
 
     def __init__(self, lease_s: float, clock: Callable[[], float]) -> None:
-        self._lease_s = lease_s * (1.0 - _CLOCK_ERROR)
+        self._lease_s = lease_s * (1.0 - CLOCK_ERROR)
         self._clock = clock
         self._lock = threading.Lock()
         self._jobs: dict[int, HeldJob] = {}

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from purgatory.cli import entry_point as cli
 from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.worker.worker import Worker
@@ -62,6 +63,9 @@ def test_an_alert_says_what_to_do():
         texts = rule["annotations"]
         assert re.search(r"\$labels\.(instance|kind)", texts["summary"])
         assert texts["action"].endswith(".")
+        for command in re.findall(r"purgatory (jobs \w+(?: --state \w+)?)", texts["action"]):
+            argv = [*command.split(), *([] if " list" in command else ["an-id"])]
+            assert cli.make_parser().parse_args(argv).run
         assert rule["labels"]["severity"] in {"critical", "warning"}
 
 

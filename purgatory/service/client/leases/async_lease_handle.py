@@ -7,41 +7,26 @@ from types import TracebackType
 from typing import Any, Self
 
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, LeaseCalls
-from purgatory.service.client.leases.lease_handle import LeaseTerms
-from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.client.leases.lease_calls import LeaseCalls
+from purgatory.service.client.leases.lease_handle import LeaseOwner, LeaseTerms
 from purgatory.service.errors import RequestTimeout, ServiceError
 
 #: Awaits the answer to a call, for so many seconds at most, and no longer than the client does.
 Await = Callable[[ReplyFuture[Any], float], Awaitable[Any]]
 
 
-class AsyncLeaseHandle:
+class AsyncLeaseHandle(LeaseOwner):
     """Like `LeaseHandle`, for `async with`; `lost` is an `asyncio.Event`."""
 
     def __init__(self, calls: LeaseCalls, wait: Await, terms: LeaseTerms) -> None:
-        self._calls = calls
+        super().__init__(calls, terms)
         self._wait = wait
-        self._terms = terms
-        self._kept: KeptLease | None = None
-        self.name: str = terms.name
-        #: Of the lease that the program has, or had last; 0: it has had none.
-        self.token: int = 0
         self.lost: asyncio.Event = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        if self._kept is not None:
-            raise RuntimeError(f"lease {self.name!r} is this program's already; make another one")
-        calls, holder, woken = self._calls, self._calls.new_holder(), asyncio.Event()
-        calls.expect(self.name, holder, _setter(woken))
-        try:
+        woken = asyncio.Event()
+        with self._in_queue(_setter(woken)) as holder:
             await self._acquire(holder, woken)
-        except BaseException:
-            with contextlib.suppress(ServiceError):  # it ends by time
-                calls.end(self.name, holder)
-            raise
-        finally:
-            calls.forget(self.name, holder)
         return self
 
     async def _acquire(self, holder: str, woken: asyncio.Event) -> None:
@@ -52,18 +37,13 @@ class AsyncLeaseHandle:
             token = await self._ask(holder, terms.wait_ms(deadline, asked_at), deadline)
             if token is not None:
                 break
-            left = deadline - calls.now()
-            if left <= 0:
-                raise terms.timed_out()
+            seconds = self._seconds_to_wait(deadline)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left, ASK_AGAIN_S)):
+                async with asyncio.timeout(seconds):
                     await woken.wait()
             woken.clear()
-        self.token = token
         self.lost = asyncio.Event()
-        lose = _setter(self.lost)
-        self._kept = KeptLease(self.name, holder, terms.keep_ms, asked_at, lose)
-        calls.keeper.add(self._kept)
+        self._keep(token, holder, asked_at, _setter(self.lost))
 
     async def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
         """Ask for the lease; None: it is another's, or the server has not answered."""
@@ -88,8 +68,7 @@ class AsyncLeaseHandle:
                 await self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
 
     def __repr__(self) -> str:
-        state = "held" if self._kept is not None else "not held"
-        return f"<AsyncLeaseHandle {self.name!r}, {'lost' if self.lost.is_set() else state}>"
+        return self._described(lost=self.lost.is_set())
 
 
 def _setter(event: asyncio.Event) -> Callable[[], None]:

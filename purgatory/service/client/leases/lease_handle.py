@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -48,7 +48,52 @@ class LeaseTerms:
         return LeaseTimeout(f"lease {self.name!r} was another's for {self.timeout_s:g} s")
 
 
-class LeaseHandle:
+class LeaseOwner:
+    """What handles for threads and for coroutines have in common: the terms, and a lease."""
+
+    def __init__(self, calls: LeaseCalls, terms: LeaseTerms) -> None:
+        self._calls = calls
+        self._terms = terms
+        self._kept: KeptLease | None = None
+        self.name: str = terms.name
+        #: Of the lease that the program has, or had last; 0: it has had none.
+        self.token: int = 0
+
+    @contextlib.contextmanager
+    def _in_queue(self, ready: Callable[[], None]) -> Iterator[str]:
+        """Wait as a new holder, whose turn calls `ready`; an error gives the place back."""
+        if self._kept is not None:
+            raise RuntimeError(f"lease {self.name!r} is this program's already; make another one")
+        calls, holder = self._calls, self._calls.new_holder()
+        calls.expect(self.name, holder, ready)
+        try:
+            yield holder
+        except BaseException:
+            with contextlib.suppress(ServiceError):  # it ends by time
+                calls.end(self.name, holder)
+            raise
+        finally:
+            calls.forget(self.name, holder)
+
+    def _seconds_to_wait(self, deadline: float) -> float:
+        """Return the seconds after which to ask again. Raises LeaseTimeout after a deadline."""
+        left = deadline - self._calls.now()
+        if left <= 0:
+            raise self._terms.timed_out()
+        return min(left, ASK_AGAIN_S)
+
+    def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
+        """Note a lease that the server has granted, and have it kept."""
+        self.token = token
+        self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
+        self._calls.keeper.add(self._kept)
+
+    def _described(self, *, lost: bool) -> str:
+        state = "held" if self._kept is not None else "not held"
+        return f"<{type(self).__name__} {self.name!r}, {'lost' if lost else state}>"
+
+
+class LeaseHandle(LeaseOwner):
     """A lease of a name, which one program at a time has: what `Client.lease` returns.
 
     Use it as a context manager: it waits for the lease, and ends it. In the block `token` is above
@@ -57,28 +102,14 @@ class LeaseHandle:
     """
 
     def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:
-        self._calls = calls
+        super().__init__(calls, terms)
         self._wait = wait
-        self._terms = terms
-        self._kept: KeptLease | None = None
-        self.name: str = terms.name
-        #: Of the lease that the program has, or had last; 0: it has had none.
-        self.token: int = 0
         self.lost: threading.Event = threading.Event()
 
     def __enter__(self) -> Self:
-        if self._kept is not None:
-            raise RuntimeError(f"lease {self.name!r} is this program's already; make another one")
-        calls, holder, woken = self._calls, self._calls.new_holder(), threading.Event()
-        calls.expect(self.name, holder, woken.set)
-        try:
+        woken = threading.Event()
+        with self._in_queue(woken.set) as holder:
             self._acquire(holder, woken)
-        except BaseException:
-            with contextlib.suppress(ServiceError):  # it ends by time
-                calls.end(self.name, holder)
-            raise
-        finally:
-            calls.forget(self.name, holder)
         return self
 
     def _acquire(self, holder: str, woken: threading.Event) -> None:
@@ -89,15 +120,10 @@ class LeaseHandle:
             token = self._ask(holder, terms.wait_ms(deadline, asked_at), deadline)
             if token is not None:
                 break
-            left = deadline - calls.now()
-            if left <= 0:
-                raise terms.timed_out()
-            woken.wait(min(left, ASK_AGAIN_S))
+            woken.wait(self._seconds_to_wait(deadline))
             woken.clear()
-        self.token = token
         self.lost = threading.Event()
-        self._kept = KeptLease(self.name, holder, terms.keep_ms, asked_at, self.lost.set)
-        calls.keeper.add(self._kept)
+        self._keep(token, holder, asked_at, self.lost.set)
 
     def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
         """Ask for the lease; None: it is another's, or the server has not answered."""
@@ -122,5 +148,4 @@ class LeaseHandle:
                 self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
 
     def __repr__(self) -> str:
-        state = "held" if self._kept is not None else "not held"
-        return f"<LeaseHandle {self.name!r}, {'lost' if self.lost.is_set() else state}>"
+        return self._described(lost=self.lost.is_set())

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.platform import CLOCK_ERROR
 
-# A lease is taken for shorter by this share, as the server's clock may be faster than this one.
-_CLOCK_ERROR: Final = 0.001
 _KEPT_PER_TIME: Final = 3
 # After an error it is asked for again after so many seconds, or that share of its time.
 _RETRY_S: Final = 1.0
@@ -49,7 +48,7 @@ class KeptLease:
     @property
     def ends_at(self) -> float:
         """When it is lost, unless the server keeps it."""
-        return self.asked_at + self.keep_ms / 1000 * (1 - _CLOCK_ERROR)
+        return self.asked_at + self.keep_ms / 1000 * (1 - CLOCK_ERROR)
 
     @property
     def due_at(self) -> float:
