@@ -3,9 +3,9 @@
 An *interrupt* is an exception from outside: a signal handler's, or one that another thread sent
 (`PyThreadState_SetAsyncExc`). CPython 3.14 may raise it between the `__enter__` of a lock and the
 body of its `with`, which then never leaves the lock (its issue 148874, mended in 3.15). It does so
-where `__enter__` is a function of C. After one of Python it looks at nothing before the body
-begins; so there the lock is taken by one of Python, which leaves it again if it is interrupted.
-`__exit__` stays a function of C: one of Python could be interrupted before it has done anything.
+where `__enter__` is a function of C. After a Python function CPython handles no interrupt before
+the body begins. So `__enter__` is a Python function here, and an interrupted one leaves the lock.
+`__exit__` stays a function of C: an interrupt could come before a Python function leaves the lock.
 
 Compiled code has no such place. So `new_lock`, `new_rlock` and `new_condition` are for modules that
 stay interpreted; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for those that may be

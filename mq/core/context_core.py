@@ -190,7 +190,7 @@ class Termination:
     def _wait_for_reaper(self, reaper: Reaper) -> None:
         assert self._reaper_done is not None
         reaper.start()  # an interrupt may have come before it was started
-        self._reaper_done.head()  # stays there for the next call, should this one be interrupted
+        self._reaper_done.head()  # the command stays there: an interrupted caller may call again
         reaper.join()
         self._reaper_done.close()
 
@@ -295,7 +295,7 @@ class ContextCore:
 
     @property
     def reaper(self) -> Reaper:
-        """The root of the own tree; there is one as soon as there was a socket."""
+        """The root of the own tree; the first socket starts the reaper."""
         reaper = self.termination.reaper
         assert reaper is not None
         return reaper

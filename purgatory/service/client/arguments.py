@@ -30,7 +30,7 @@ class _JobHandle(Protocol):
 
 #: What names a job: its id, its handle or its status.
 JobName: TypeAlias = str | _JobHandle
-#: What names an operation: its id, its future or, of a job, what names that.
+#: What names an operation: an id, a future, or the name of a job.
 OperationName: TypeAlias = JobName | _OperationFuture
 #: A duration: seconds, or a text as "30m".
 Duration: TypeAlias = float | timedelta | str

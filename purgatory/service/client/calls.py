@@ -185,7 +185,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of one kind: those that were posted together, or for one message."""
+    """Calls of one kind, posted together or sent in one message."""
 
     __slots__ = ("calls", "request")
 
