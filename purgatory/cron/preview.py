@@ -10,17 +10,13 @@ def next_times(
 ) -> list[datetime]:
     """Return the next times of a cron expression, aware datetimes of its zone.
 
-    Args:
-        cron: minute, hour, day, month and weekday, as in `30 2 * * MON-FRI`; or `@daily`,
-            `@hourly`, `@weekly`, `@monthly`, `@yearly`.
-        tz: the name of a time zone, as `Europe/Berlin`.
-        count: how many times; there are fewer if the calendar ends before.
-        after: an aware datetime; the times are later. Now, by default.
+    `cron` has minute, hour, day, month and weekday, as in `30 2 * * MON-FRI`, or is `@hourly`,
+    `@daily`, `@weekly`, `@monthly` or `@yearly`; `tz` is the name of a time zone, as
+    `Europe/Berlin`. There are `count` times, fewer if the calendar ends before. The times are later
+    than `after`, an aware datetime, by default now.
 
-    Raises:
-        ValueError: for a bad expression, one that never runs, an unknown zone, a negative count,
-            or an `after` that is not aware.
-
+    Raises ValueError for a bad expression, one that never runs, an unknown zone, a negative count,
+    or an `after` that is not aware, and TypeError for a value of another type.
     """
     expression = CronExpression(cron, tz)
     if isinstance(count, bool) or not isinstance(count, int):

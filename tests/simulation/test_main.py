@@ -20,6 +20,21 @@ def test_as_long_as_told(capsys):
     assert "worlds" in capsys.readouterr().out
 
 
+def test_the_seed_of_the_commit():
+    """Whoever checks the same commit runs the same worlds."""
+    assert command.seed_of_commit() == command.seed_of_commit()
+
+
+def test_no_commit(monkeypatch):
+    """Outside a repository each run has worlds of its own."""
+
+    def no_git(*_args, **_kwargs):
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(command.subprocess, "run", no_git)
+    assert command.seed_of_commit() != command.seed_of_commit()
+
+
 def test_a_history(capsys):
     """Each line has its time."""
     assert command.main(["--history", "--first", "2", "--seconds", "5"]) == 0
