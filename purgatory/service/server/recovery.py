@@ -349,7 +349,7 @@ def _spread(row: StoredSpread, request: SpreadRequest, state: ServerState) -> Sp
     spread = Spread(row.number, row.key, value, row.at_ms, row.first_seq, state.settle, failed)
     spread.last, spread.count, spread.place = row.last, row.ended, row.place
     spread.request = request
-    request.spreads.append(spread)
+    request.left += 1
     return spread
 
 

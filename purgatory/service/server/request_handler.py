@@ -7,6 +7,7 @@ rolled back.
 Used by the store thread alone; `refused` may be read by any.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -264,7 +265,7 @@ class RequestHandler:
         self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
     ) -> bool:
         """Whether a request has begun spreads: it is answered when these have ended."""
-        begun = [spread for spread in transaction.events.begun if not spread.request.spreads]
+        begun = [spread for spread in transaction.events.begun if not spread.request.left]
         if not begun:
             return False
         failed = isinstance(reply, Failed)
@@ -272,7 +273,7 @@ class RequestHandler:
         request.commands.append(command)
         for spread in begun:
             spread.request = request
-            request.spreads.append(spread)
+            request.left += 1
         if session:
             self._state.spread_requests[session, reply.seq] = request
         self._reply(transaction, command, None)
@@ -281,11 +282,11 @@ class RequestHandler:
     def finish_spreads(self, transaction: Transaction) -> None:
         """Answer the requests whose spreads end in this transaction, when that is committed."""
         finished = transaction.events.finished
-        requests = {id(spread.request): spread.request for spread in finished}
+        ended = Counter(spread.request for spread in finished)
         for spread in finished:
             spread.request.counts[spread.place] = spread.count
-        for request in requests.values():
-            if all(spread.is_done or spread in finished for spread in request.spreads):
+        for request, count in ended.items():
+            if count == request.left:
                 kind = Failed if request.failed else Completed
                 frame = encode(kind(request.seq, request.counts))
                 if request.session:

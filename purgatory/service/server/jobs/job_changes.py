@@ -4,8 +4,6 @@ A job may be scheduled, due before this transaction (`LeaseEnds` changes those),
 by the store thread alone.
 """
 
-from collections.abc import Callable
-
 from purgatory.service.job_messages import CANCELLED_BY_KEY
 from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.due_job import due_job_of
@@ -19,27 +17,34 @@ from purgatory.service.store.rows import JobState
 
 
 class JobChanges:
-    """The changes of jobs in a transaction at `now_ms` that writes `changes`.
+    """The changes of jobs in a transaction at `now_ms` that writes `changes`."""
 
-    `lease_ends` returns those of the transaction.
-    """
+    __slots__ = ("_changes", "_just_due", "_now_ms", "_state", "made_lease_ends")
 
-    __slots__ = ("_changes", "_just_due", "_lease_ends", "_now_ms", "_state")
-
-    def __init__(
-        self,
-        state: ServerState,
-        changes: Changes,
-        lease_ends: Callable[[], LeaseEnds],
-        now_ms: int,
-    ) -> None:
+    def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
         self._state = state
         self._changes = changes
-        self._lease_ends = lease_ends
         self._now_ms = now_ms
+        #: See `lease_ends`; None while no lease has ended.
+        self.made_lease_ends: LeaseEnds | None = None
         # Of jobs that are due in this transaction, by number of the outcome: when they are due
         # instead, or None: they were cancelled.
         self._just_due: dict[int, int | None] = {}
+
+    @property
+    def lease_ends(self) -> LeaseEnds:
+        """The ends of leases, and of dead jobs."""
+        state, ends = self._state, self.made_lease_ends
+        if ends is None:
+            ends = self.made_lease_ends = LeaseEnds(
+                state.leases,
+                state.retention,
+                state.failures,
+                self._changes,
+                self._now_ms,
+                JobRows(state.journal_numbers, self._changes),
+            )
+        return ends
 
     def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:
         """Cancel a job; False if it is none, has ended, or is dead. `reason`: its error then."""
@@ -49,7 +54,7 @@ class JobChanges:
             return entry.cancel()
         due = self._state.leases.by_number.get(entry.seq)
         if due is not None:
-            return self._lease_ends().cancel(due, reason)
+            return self.lease_ends.cancel(due, reason)
         if not self._is_just_due(entry):
             return False
         self._just_due[entry.seq] = None
@@ -62,7 +67,7 @@ class JobChanges:
         """Have a job that was due be due at another time; False if it runs, or has ended."""
         due = self._state.leases.by_number.get(record.seq)
         if due is not None:
-            return self._lease_ends().move(due, at_ms)
+            return self.lease_ends.move(due, at_ms)
         if not self._is_just_due(record):
             return False
         at_ms = max(at_ms, self._now_ms)

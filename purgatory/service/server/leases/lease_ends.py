@@ -219,9 +219,11 @@ class LeaseEnds:
         """Change the jobs: that is on disk."""
         for effect in self._effects:
             effect()
+        self._effects.clear()  # some refer to this object: no cycle is left
 
     def roll_back(self) -> None:
         """Leave the jobs as they are; leases that have ended by time end a little later."""
+        self._effects.clear()  # see `publish`
         for job in self._jobs.values():
             if job.holder is not None:
                 self._leases.watch_again(job)

@@ -25,9 +25,10 @@ class SpreadRequest:
     """The request of which events are spread: answered when all of them have ended.
 
     `counts`: its answer as far as that is known. `commands`: the request, as often as it was sent.
+    `left`: how many of its spreads have not ended on disk.
     """
 
-    __slots__ = ("commands", "counts", "failed", "is_new", "seq", "session", "spreads")
+    __slots__ = ("commands", "counts", "failed", "is_new", "left", "seq", "session")
 
     def __init__(self, session: str, seq: int, counts: list[int], *, failed: bool) -> None:
         self.session: str = session
@@ -35,7 +36,7 @@ class SpreadRequest:
         self.counts: list[int] = counts
         self.failed: bool = failed
         self.commands: list[ClientRequest] = []
-        self.spreads: list[Spread] = []
+        self.left: int = 0
         self.is_new: bool = True  # nothing of it is on disk
 
 
@@ -50,7 +51,6 @@ class Spread(EventContext):
         "bytes",
         "count",
         "first_seq",
-        "is_done",
         "key",
         "last",
         "place",
@@ -80,7 +80,6 @@ class Spread(EventContext):
         self.last: int = 0  # number of an operation: later ones are not captured
         self.count: int = 0  # operations that it has ended
         self.bytes: int = 0
-        self.is_done: bool = False  # and that is on disk
 
     def capture(self, operations: Iterable[PendingOperation]) -> None:
         """Note for which operations it is to count."""

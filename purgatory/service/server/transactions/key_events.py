@@ -311,11 +311,12 @@ class KeyEvents:
         for spread in self.begun:
             spread.request.is_new = False
         for spread in self.finished:
-            spread.is_done = True
             state.spreads.remove(spread)
             state.pending_bytes -= spread.bytes
-            if all(other.is_done for other in spread.request.spreads):
-                state.spread_requests.pop((spread.request.session, spread.request.seq), None)
+            request = spread.request
+            request.left -= 1
+            if not request.left:
+                state.spread_requests.pop((request.session, request.seq), None)
         for operation, key in self.progressed:
             assert operation.values is not None
             self._state.pending_bytes += value_bytes(len(operation.values[key]))

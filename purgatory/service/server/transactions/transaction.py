@@ -56,7 +56,8 @@ class Transaction(OutcomeReceiver):
 
     It owns: the rows to write (`changes`), new operations, keys that counted, outcomes and, with
     them, the clients to notify, the outcomes to delete, and all replies that depend on the commit.
-    None of that is visible elsewhere before `publish`; dropping the object drops it.
+    None of that is visible elsewhere before `publish`; dropping the object drops it, at once:
+    nothing of it refers back to it, else the cycle collector would stop all threads to free it.
 
     Not owned, because a copy would cost too much: the operations in the purgatory's watch lists and
     timer, their entries in `ServerState.known`, what is held, and remembered replies. They change
@@ -66,7 +67,6 @@ class Transaction(OutcomeReceiver):
     __slots__ = (
         "_batch",
         "_batch_bytes",
-        "_lease_ends",
         "_limits",
         "_repeats",
         "_state",
@@ -94,7 +94,6 @@ class Transaction(OutcomeReceiver):
         self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
-        self._lease_ends: LeaseEnds | None = None  # made when a lease ends
         self._limits: LimitChanges | None = None  # made when a limit changes
         self._repeats: RepeatChanges | None = None  # made when a repeat changes or runs
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
@@ -114,27 +113,14 @@ class Transaction(OutcomeReceiver):
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
         #: Changes of jobs that were asked for.
-        self.jobs: JobChanges = JobChanges(state, self.changes, self._ends, self.clock_ms)
+        self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
         self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
-
-    def _ends(self) -> LeaseEnds:
-        return self.lease_ends
 
     @property
     def lease_ends(self) -> LeaseEnds:
         """The ends of leases, and of dead jobs."""
-        state, ends = self._state, self._lease_ends
-        if ends is None:
-            ends = self._lease_ends = LeaseEnds(
-                state.leases,
-                state.retention,
-                state.failures,
-                self.changes,
-                self.clock_ms,
-                JobRows(state.journal_numbers, self.changes),
-            )
-        return ends
+        return self.jobs.lease_ends
 
     @property
     def limits(self) -> LimitChanges:
@@ -386,7 +372,7 @@ class Transaction(OutcomeReceiver):
         if self.changes.remembered is not None:
             remembered.publish(self.changes.remembered)
         self._state.mass_cancels.publish()
-        for changed in (self._lease_ends, self._repeats, self._limits):
+        for changed in (self.jobs.made_lease_ends, self._repeats, self._limits):
             if changed is not None:
                 changed.publish()
         if self.changes.delete_queued is not None:
@@ -429,8 +415,8 @@ class Transaction(OutcomeReceiver):
         self.events.roll_back()
         state.named_leases.roll_back()
         state.mass_cancels.roll_back()
-        if self._lease_ends is not None:
-            self._lease_ends.roll_back()
+        if self.jobs.made_lease_ends is not None:
+            self.jobs.made_lease_ends.roll_back()
         if self._repeats is not None:
             self._repeats.roll_back()
         for session, seq in self.remembered:

@@ -1,19 +1,23 @@
 """A transaction is committed or rolled back as a whole."""
 
+import gc
+
 import pytest
 
 from purgatory.service.encoding import encode
+from purgatory.service.job_messages import CancelJobs
 from purgatory.service.protocol import (
     Acknowledge,
     Cancel,
     Complete,
     Completion,
     Fail,
+    How,
     KeyFailure,
     Raw,
     Submit,
 )
-from tests.testing.step_server import StepServer, operation, result
+from tests.testing.step_server import StepServer, job, operation, result
 
 
 @pytest.fixture
@@ -126,3 +130,53 @@ def test_what_is_rolled_back_is_not_counted(step_server):
     step_server.pass_time(2000)
     assert lists.outcomes() == (1, 0, 3, 0)
     lists._check()
+
+
+def _wait_and_complete(server):
+    server.submit(operation("a"), operation("b", "x", "y", need=2), operation("c"))
+    server.complete("x")
+    server.extend("c", 100)
+    server.complete("a's key", limit=1, hold_ms=50)
+    server.cancel("c")
+    server.pass_time(2000)
+
+
+def _spread(server):
+    server.state.portion = 3
+    server.submit(*[operation(f"op {number}", "k") for number in range(10)])
+    server.complete("k")
+
+
+def _run_jobs(server):
+    server.work(attempts=2)
+    server.submit(*[job(op_id) for op_id in "abc"])
+    server.pass_time(1001)
+    for how in (How.DONE, How.FAILED, How.RETURNED):
+        server.finish(*server.leased[:1], how=how, error="no")
+    server.ask(CancelJobs, ["c"])
+    server.bye()
+
+
+def _fail_to_commit(server):
+    server.faults.fail()
+    server.post(Submit, [operation("new")])
+    server.step()
+    server.faults.clear()
+
+
+@pytest.mark.parametrize("work", [_wait_and_complete, _spread, _run_jobs, _fail_to_commit])
+def test_nothing_is_left_to_the_cycle_collector(server, work):
+    """It would stop all threads, for half a second with a million operations."""
+    server.hello()
+    gc.collect()
+    gc.disable()
+    try:
+        work(server)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        ours = {type(one).__name__ for one in gc.garbage if "purgatory" in type(one).__module__}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not ours
