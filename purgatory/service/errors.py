@@ -114,6 +114,10 @@ class LeaseTimeout(ServiceError, TimeoutError):
     """A named lease was another program's for all the time that this one was to wait."""
 
 
+#: The message of `Standby` begins so if the standby knows the address of the active server.
+STANDBY_OF: Final = "standby of "
+
+
 class Refused(ServiceError):
     """Base of a server's refusals: nothing of the request was done."""
 
@@ -211,6 +215,16 @@ class RequestFailed(Refused, code="internal"):
 
 class ServerClosing(Refused, code="closing"):
     """The server is closing."""
+
+
+class Standby(Refused, code="standby"):
+    """The server is a standby: another server has the data, or none has."""
+
+    @property
+    def address(self) -> str:
+        """The address of the active server; empty if the standby knows none."""
+        text = str(self)
+        return text.removeprefix(STANDBY_OF) if text.startswith(STANDBY_OF) else ""
 
 
 def described(error: BaseException) -> tuple[str, str]:

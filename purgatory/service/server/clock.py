@@ -3,7 +3,9 @@
 `ServiceClock` derives Unix milliseconds from the time since boot, so setting the wall clock moves
 no deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
 wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): they are
-Unix times again, and as far away as before. Any thread may read it.
+Unix times again, and as far away as before. A store that several machines use has the clock itself:
+then each run continues from there, whatever the wall clock of the machine shows. Any thread may
+read it.
 
 `TransactionClock`, the timer's, stands still within a transaction, and `Stamp` is the millisecond
 with which a server stamps what happens. In a trace all events of a millisecond come after its
@@ -52,16 +54,27 @@ class ClockSources:
 
 
 class ServiceClock:
-    """The clock of one run; `metadata` is what the last run returned, empty at the first."""
+    """The clock of one run; `metadata` is what the last run returned, empty at the first.
 
-    def __init__(self, metadata: Mapping[str, Any], sources: ClockSources | None = None) -> None:
+    `offset_ns`: service time minus the time since boot, of a store that has the clock. None: this
+    machine has it, and `metadata` continues it.
+    """
+
+    def __init__(
+        self,
+        metadata: Mapping[str, Any],
+        sources: ClockSources | None = None,
+        offset_ns: int | None = None,
+    ) -> None:
         self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
         #: By how many milliseconds the times of what waits have to be moved at this start.
         self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
-        if self._boot_id and metadata.get("boot_id") == self._boot_id:
+        if offset_ns is not None:
+            self._offset_ns = offset_ns
+        elif self._boot_id and metadata.get("boot_id") == self._boot_id:
             jump_ms = _whole_ms(wall_offset_ns - metadata["offset_ns"])
             if abs(jump_ms) < JUMP_MS:
                 self._offset_ns = metadata["offset_ns"]

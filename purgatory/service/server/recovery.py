@@ -80,10 +80,11 @@ def _damage_refused() -> Iterator[None]:
 def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClock:
     """Continue the clock of the last run; `sources` default to the system's. Raises StoreError.
 
-    If the wall clock was set meanwhile, the times of what waits are moved by as much.
+    If the store has no clock, and the wall clock was set meanwhile, the times of what waits are
+    moved by as much.
     """
     before = store.metadata()
-    clock = ServiceClock(before, sources)
+    clock = ServiceClock(before, sources, getattr(store, "clock_offset_ns", None))
     if clock.shift_ms:
         last = store.last_numbers()
         moved = msgspec.msgpack.encode(_Moved(last.events, last.outcomes, clock.now_ms()))

@@ -67,8 +67,9 @@ class Server:
 
     `registry` gets its metrics, default one of its own. `sink` is its journal. `secure` guards its
     socket, see `SocketSecurity`. `owns_process`: no other part of the process opens descriptors, so
-    the server may count them to limit its connections. `open_store` opens the database. After
-    `start` it serves until `close`, or until its disk fails: then `failure` says why.
+    the server may count them to limit its connections. `open_store` opens the database. `guard`
+    tells whether frames may leave, see `Connections`. After `start` it serves until `close`, or
+    until its store fails or `fail` is called: then `failure` says why.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Server:
         secure: "SocketSecurity | None" = None,
         owns_process: bool = False,
         open_store: Callable[[Path | None], Store] = Store,
+        guard: Callable[[], bool] | None = None,
     ) -> None:
         self.config = config
+        self._guard = guard
         self.registry: CollectorRegistry = CollectorRegistry() if registry is None else registry
         self._sink = sink
         self._secure = secure
@@ -178,8 +181,16 @@ class Server:
         if why and store.lost is None and not store.is_closing:
             self.failure = store.lost = StoreError(why, fatal=True)
             log.critical("the server ends: %s", why)
-            with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
-                network.mailbox.send(CloseServer(_LOST_CLOSE_S))
+            _send(network, CloseServer(_LOST_CLOSE_S))
+
+    def fail(self, failure: Exception) -> None:
+        """End the server soon, without a further answer; `failure` says why. Any thread.
+
+        The caller has stopped the store, see `Store.stop`.
+        """
+        self.failure = failure
+        if self._parts is not None:
+            _send(self._parts.network, CloseServer(0))
 
     def _build(self, store: Store) -> "ServerParts":
         config = self.config
@@ -195,6 +206,7 @@ class Server:
             max_remembered=config.max_remembered,
             remember_ms=int(config.remember_ended * 1000),
             retention_ms=int(config.retention * 1000),
+            guard=self._guard,
         )
 
     def _end(self, failure: Exception | None) -> None:
@@ -276,8 +288,7 @@ class Server:
         for call in self._reload_callbacks:
             call()
         if self._parts is not None:
-            with contextlib.suppress(MailboxClosed):  # the network thread has ended
-                self._parts.network.mailbox.send(ReloadAllowList())
+            _send(self._parts.network, ReloadAllowList())
 
     def close(self, timeout: float | None = None) -> None:
         """Accept nothing more, answer and commit what is in flight, end the threads. Idempotent.
@@ -288,8 +299,7 @@ class Server:
         if parts is None or self._cleanup is None:
             return
         seconds = self.config.close_timeout if timeout is None else timeout
-        with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
-            parts.network.mailbox.send(CloseServer(seconds))
+        _send(parts.network, CloseServer(seconds))
         self._network_thread.join(seconds + JOIN_GRACE_S)
         self._store_thread.join(JOIN_GRACE_S)
         if self._network_thread.is_alive() or not self._store_thread.ended():
@@ -336,6 +346,7 @@ def build_parts(
     platform: Platform = REAL_PLATFORM,
     clocks: ClockSources | None = None,
     observer: TransactionObserver | None = None,
+    guard: Callable[[], bool] | None = None,
 ) -> ServerParts:
     """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
 
@@ -364,9 +375,20 @@ def build_parts(
         observer=observer,
     )
     network = Network(
-        validator, mailbox, store_loop, ended, max_clients=max_clients, platform=platform
+        validator,
+        mailbox,
+        store_loop,
+        ended,
+        max_clients=max_clients,
+        platform=platform,
+        guard=guard,
     )
     return ServerParts(store_loop, network)
+
+
+def _send(network: Network, command: NetworkCommand) -> None:
+    with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
+        network.mailbox.send(command)
 
 
 def _size(database: Path | None) -> int:

@@ -18,3 +18,9 @@ def test_every_error_is_there():
     for error in refusals:
         assert type(errors.error_for(error.code, "message")) is error
     assert type(errors.error_for("of a later version", "message")) is errors.Refused
+
+
+def test_a_standby_says_where_the_active_server_is():
+    """The message carries the address; without one the address is empty."""
+    assert errors.Standby("standby of tcp://a:7411").address == "tcp://a:7411"
+    assert errors.Standby("standby: no server is active").address == ""

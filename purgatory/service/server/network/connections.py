@@ -87,15 +87,21 @@ class Connection:
 
 
 class Connections:
-    """All connections that have said hello; `post` sends the store loop a command."""
+    """All connections that have said hello; `post` sends the store loop a command.
+
+    `guard` is asked before each frame leaves; while it returns False, frames are kept as those of
+    a connection that does not read. None: nothing is asked.
+    """
 
     def __init__(
         self,
         socket: "zmq.Socket[bytes]",
         post: Callable[[StoreLoopCommand], None],
         monotonic: Callable[[], float],
+        guard: Callable[[], bool] | None = None,
     ) -> None:
         self._socket = socket
+        self._guard = guard
         self._post = post
         self._monotonic = monotonic
         # All of them, by route; any thread may read how many there are.
@@ -238,6 +244,9 @@ class Connections:
             del self._gone[next(iter(self._gone))]
 
     def _write(self, route: bytes, frame: bytes) -> None:
+        """Write a frame to the socket: all frames leave here. Raises ZMQError."""
+        if self._guard is not None and not self._guard():
+            raise zmq.Again
         self.sent = True
         self._socket.send(route, _MORE)
         self._socket.send(frame, _NOBLOCK)

@@ -80,7 +80,7 @@ WORKER_PING_S = 1.0
 class Network:
     """The network thread of a server.
 
-    `ended` is called last, with the error if there was one.
+    `ended` is called last, with the error if there was one. `guard`: see `Connections`.
     """
 
     def __init__(
@@ -92,8 +92,10 @@ class Network:
         *,
         max_clients: int,
         platform: Platform = REAL_PLATFORM,
+        guard: Callable[[], bool] | None = None,
     ) -> None:
         self.mailbox = mailbox
+        self._guard = guard
         self._monotonic: Callable[[], float] = platform.monotonic
         self._validator = validator
         self._store = LentStore(store_loop, self._on_own_answer)
@@ -130,7 +132,7 @@ class Network:
         """
         router = self._socket = context.socket(zmq.ROUTER)
         self._security = security
-        self.connections = Connections(router, self._store.take, self._monotonic)
+        self.connections = Connections(router, self._store.take, self._monotonic, self._guard)
         self.reception = Reception(
             self._validator,
             self.connections,

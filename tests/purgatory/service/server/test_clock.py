@@ -61,3 +61,15 @@ def test_a_system_without_a_name_for_its_boot():
     metadata = ServiceClock({}, moved.sources()).metadata()
     moved.wall_ms = 5000
     assert ServiceClock(metadata, moved.sources()).shift_ms == 0
+
+
+def test_a_store_that_has_the_clock():
+    """Neither the wall clock nor what another machine has noted decides; nothing is moved."""
+    moved = ManualTime()
+    metadata = ServiceClock({}, moved.sources()).metadata()
+    moved.wall_ms = 600_000
+    boot_ns = moved.sources().boot_ns()
+    clock = ServiceClock(metadata, moved.sources(), offset_ns=5_000_000 - boot_ns)
+    assert (clock.shift_ms, clock.now_ms()) == (0, 5)
+    moved.ms += 7
+    assert clock.now_ms() == 12

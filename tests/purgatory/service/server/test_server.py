@@ -151,3 +151,27 @@ def test_the_journal_is_closed_after_the_last_row(serve, connect):
     server.close()
     assert [row.kind for row in sink.operations + sink.outcomes] == ["pay", "pay"]
     assert sink.closed
+
+
+def test_a_server_that_is_told_to_fail(serve):
+    """It ends by itself, soon, and says why."""
+    server = serve(memory=True)
+    server.fail(StoreError("another server has the data", fatal=True))
+    assert server.wait(HANG)
+    assert "another server" in str(server.failure)
+    assert "another server" in server.health().broken
+
+
+def test_a_server_answers_nothing_while_its_guard_forbids_it(serve, connect):
+    """A request is carried out, and answered once the guard allows it."""
+    allowed = threading.Event()
+    allowed.set()
+    server = serve({"guard": allowed.is_set}, memory=True)
+    client = connect(server)
+    client.submit("key", timeout=60)
+    allowed.clear()
+    reply = client.complete_later("key")
+    with pytest.raises(TimeoutError):
+        reply.result(0.2)
+    allowed.set()
+    assert reply.result(HANG) == 1

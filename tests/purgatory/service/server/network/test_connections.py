@@ -238,3 +238,31 @@ def test_only_so_many_routes_are_remembered(connections, socket):
         connections.send_before_hello(b"%d" % n, b"reply")
     assert not connections.has_gone(b"0")
     assert connections.has_gone(b"1")
+
+
+@pytest.mark.parametrize("send", ["send", "push", "ping", "stranger", "fetched"])
+def test_no_frame_leaves_while_the_guard_forbids_it(socket, posted, clock, send):
+    """Whatever the frame is; a reply leaves once the guard allows it, and outcomes are fetched."""
+    allowed = [True]
+    connections = Connections(socket, posted.append, lambda: clock[0], lambda: allowed[0])
+    connection = Connection(b"r", "c", 0.0, "")
+    connections.add(connection)
+    connection.streaming = send != "fetched"
+    allowed[0] = False
+    posted.clear()
+    {
+        "send": lambda: connections.send(connection, b"reply"),
+        "push": lambda: connections.push(OutcomePush("c", 1, 2, outcomes_frame()[0])),
+        "ping": lambda: connections.ping_idle(1.0),
+        "stranger": lambda: connections.send_before_hello(b"other", b"refusal"),
+        "fetched": lambda: connections.send_fetched(OutcomeFrame(b"r", outcomes_frame()[0], 1)),
+    }[send]()
+    clock[0] += 1
+    connections.retry_blocked()
+    assert socket.sent == []
+    allowed[0] = True
+    clock[0] += 1
+    connections.retry_blocked()
+    assert socket.sent == ([b"reply"] if send == "send" else [])
+    fetches = [one for one in posted if isinstance(one, FetchOutcomes)]
+    assert len(fetches) == (1 if send in ("push", "fetched") else 0)
