@@ -117,7 +117,7 @@ HOT = [
     "purgatory/service/server/transactions/transaction.py",
     "purgatory/service/server/validation.py",
     "purgatory/service/store/changes.py",
-    "purgatory/service/store/tables.py",
+    "purgatory/service/store/sqlite/tables.py",
     "timingwheel/bucket.py",
     "timingwheel/clocks/clock_reader.py",
     "timingwheel/clocks/duration.py",

@@ -32,10 +32,10 @@ from purgatory.service import Client
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import OperationStatus
 from purgatory.service.server.records.remembered_ids import SHARDS, RememberedIds
-from purgatory.service.store.changes import Changes
-from purgatory.service.store.remembered import RememberedChanges, RememberedRow
-from purgatory.service.store.schema import DATABASE_ID
-from purgatory.service.store.store import Store
+from purgatory.service.store.changes import Changes, RememberedChanges
+from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.rows import RememberedRow
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
 COMMIT = 256
 LOOKS = 100_000
@@ -167,7 +167,7 @@ def candidate(way: str, count: int, path: Path) -> dict[str, float]:
 def fill(directory: Path, count: int) -> None:
     """Make a data directory with so many remembered ids, as a server that was stopped leaves it."""
     directory.mkdir(mode=0o700)
-    store = Store(directory / "purgatory.db")
+    store = SqliteStore(directory / "purgatory.db")
     ids = RememberedIds(str(store.metadata()[DATABASE_ID]).encode())
     for first in range(0, count, 20_000):
         rows = []
@@ -184,7 +184,7 @@ def fill(directory: Path, count: int) -> None:
 
 
 def commit(
-    store: Store,
+    store: SqliteStore,
     ids: RememberedIds,
     rows: list[RememberedRow],
     shards: list[tuple[int, int, bytes]],

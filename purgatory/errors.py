@@ -41,3 +41,17 @@ class StoreError(PurgatoryError):
     def __init__(self, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
         self.fatal = fatal
+
+
+class StoreFenced(StoreError):
+    """Raised when another server has taken the store over; always fatal. Permanent.
+
+    Nothing of the write was kept, and no later write of this server will be.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, fatal=True)
+
+    def __reduce__(self) -> tuple[type["StoreFenced"], tuple[str]]:
+        """Return what makes the error again, for pickle."""
+        return type(self), (str(self),)

@@ -19,9 +19,11 @@ from purgatory.durable_files import fsync, make_directory
 from purgatory.errors import StoreError
 from purgatory.journal.files import journal_files_up_to
 from purgatory.service.config import Config
-from purgatory.service.store.database_files import PRIVATE_DIRECTORY, PRIVATE_FILE, copy_database
-from purgatory.service.store.schema import DATABASE_ID, SCHEMA_VERSION, schema_version
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.data_directory import PRIVATE_DIRECTORY, PRIVATE_FILE
+from purgatory.service.store.sqlite.database_files import copy_database
+from purgatory.service.store.sqlite.schema import SCHEMA_VERSION, schema_version
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
 # Seconds to wait for a lock; a server holds none that a reader needs for longer than a moment.
 _BUSY_S = 10.0
@@ -99,7 +101,7 @@ def _copy_journal(source: Path, target: Path, database: Path) -> int:
     A file with later rows is left out: the database still has the others of its rows, for they were
     not confirmed when it was copied, and a server writes them to the journal once more.
     """
-    store = Store(database)  # checks it, too
+    store = SqliteStore(database)  # checks it, too
     try:
         database_id, last = str(store.metadata()[DATABASE_ID]), store.last_numbers()
     finally:

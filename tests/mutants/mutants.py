@@ -24,13 +24,13 @@ class Mutant(NamedTuple):
 MUTANTS = [
     Mutant(
         "a commit is not synced",
-        STORE + "store.py",
+        STORE + "sqlite/sqlite_store.py",
         "PRAGMA synchronous=FULL",
         "PRAGMA synchronous=OFF",
     ),
     Mutant(
         "an acknowledgement comes before the sync",
-        STORE + "store.py",
+        STORE + "sqlite/sqlite_store.py",
         "PRAGMA synchronous=FULL",
         "PRAGMA synchronous=NORMAL",
     ),
@@ -44,13 +44,13 @@ MUTANTS = [
     ),
     Mutant(
         "a migration loses extensions",
-        STORE + "migrations.py",
+        STORE + "sqlite/migrations.py",
         "    run_statements(connection, _JOBS)\n",
         '    run_statements(connection, _JOBS)\n    connection.execute("DELETE FROM deadlines")\n',
     ),
     Mutant(
         "a migration is on disk before its version",
-        STORE + "migrations.py",
+        STORE + "sqlite/migrations.py",
         '            connection.execute(f"PRAGMA user_version={target}")\n'
         '            connection.execute("COMMIT")\n',
         '            connection.execute("COMMIT")\n'
@@ -58,7 +58,7 @@ MUTANTS = [
     ),
     Mutant(
         "a text that no server has written is not taken for damage",
-        STORE + "sqlite_errors.py",
+        STORE + "sqlite/sqlite_errors.py",
         ' or (what != "write" and code in _UNREADABLE)',
         "",
     ),
@@ -112,7 +112,7 @@ MUTANTS = [
     ),
     Mutant(
         "an extension is forgotten at the start",
-        STORE + "store.py",
+        STORE + "sqlite/sqlite_store.py",
         "dict(self._deadlines.select_keys(numbers))",
         "dict.fromkeys(())",
     ),

@@ -8,7 +8,7 @@ import random
 from typing import Final
 
 from purgatory.errors import StoreError
-from purgatory.service.store.sqlite_errors import DAMAGE
+from purgatory.service.store.contract import DAMAGE
 from purgatory.testing.world.server import DATABASE, ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.errors import Violation

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.store.schema import SCHEMA_VERSION
+from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
 from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork

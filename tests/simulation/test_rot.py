@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.errors import StoreError
-from purgatory.service.store.sqlite_errors import DAMAGE
+from purgatory.service.store.contract import DAMAGE
 from purgatory.testing.world.server import DATABASE
 from tests.simulation.errors import Violation
 from tests.simulation.rot import Rot

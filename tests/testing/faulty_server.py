@@ -11,7 +11,7 @@ import threading
 import time
 
 from purgatory.cli import main
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.commits import commits
 
 #: Seconds that a moment lasts, and a slow commit takes.
@@ -59,5 +59,5 @@ class RandomFaults:
 
 
 if __name__ == "__main__":
-    Store.__init__.__kwdefaults__["connect"] = RandomFaults(int(sys.argv[1])).connect
+    SqliteStore.__init__.__kwdefaults__["connect"] = RandomFaults(int(sys.argv[1])).connect
     sys.exit(main(sys.argv[2:]))

@@ -46,7 +46,7 @@ from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.rows import JournalPosition
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.journal_rows import (
     JournalEvent,
@@ -159,7 +159,7 @@ class StepServer:
     def open(self):
         """Start, or start again, from what is on disk."""
         self.sent = []  # commands to the network
-        self.store = Store(self.path, connect=self.faults.connect)
+        self.store = SqliteStore(self.path, connect=self.faults.connect)
         # `crash` is that of a process, which loses nothing that was written; so no need to sync.
         self.store._connection.execute("PRAGMA synchronous=OFF")
         try:

@@ -13,7 +13,7 @@ from purgatory.service.server.clock import ServiceClock
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

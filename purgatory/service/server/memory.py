@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from purgatory.service.errors import ServerError
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
 
 # The process before its first operation: the interpreter, the libraries, the database's cache, and
 # what is on its way between the threads.

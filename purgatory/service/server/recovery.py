@@ -33,6 +33,7 @@ from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.records.spreads import Spread, SpreadRequest
 from purgatory.service.server.repeats.load_repeats import load_repeats
 from purgatory.service.server.state import ServerState
+from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
 from purgatory.service.store.rows import (
     JobState,
     StoredJob,
@@ -40,9 +41,6 @@ from purgatory.service.store.rows import (
     StoredOutcome,
     StoredSpread,
 )
-from purgatory.service.store.schema import DATABASE_ID
-from purgatory.service.store.sqlite_errors import DAMAGE
-from purgatory.service.store.store import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

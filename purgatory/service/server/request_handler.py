@@ -85,8 +85,8 @@ from purgatory.service.server.repeats.repeat_runs import RepeatRuns
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues, shown
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import Options
-from purgatory.service.store.store import Store
 
 # Added to the name of a session: its submits have remembered answers of their own.
 _SUBMITS: Final = "#submits"

@@ -44,9 +44,9 @@ from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.transactions.transaction_observer import TransactionObserver
 from purgatory.service.server.validation import RequestValidator, limits_of
 from purgatory.service.server.watchdog import Watchdog
-from purgatory.service.store.database_files import data_directory_lock
-from purgatory.service.store.file_watch import FileWatch
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
+from purgatory.service.store.data_directory import data_directory_lock
+from purgatory.service.store.opening import open_file
 from purgatory.version import package_version
 from timingwheel.lowlevel import Reaper
 
@@ -80,7 +80,7 @@ class Server:
         sink: JournalSink | None = None,
         secure: "SocketSecurity | None" = None,
         owns_process: bool = False,
-        open_store: Callable[[Path | None], Store] = Store,
+        open_store: Callable[[Path | None], Store] = open_file,
         guard: Callable[[], bool] | None = None,
     ) -> None:
         self.config = config
@@ -94,6 +94,7 @@ class Server:
         self._reload_callbacks: list[Callable[[], None]] = []
         # Set by `start`.
         self._parts: ServerParts | None = None
+        self._store: Store
         self._store_thread: Reaper
         self._network_thread: threading.Thread
         self._cleanup: contextlib.ExitStack | None = None
@@ -128,7 +129,7 @@ class Server:
         with contextlib.ExitStack() as roll_back:
             if not self.config.memory:
                 roll_back.enter_context(data_directory_lock(self.config.data_dir))
-            store = self._open_store(self.config.database)
+            store = self._store = self._open_store(self.config.database)
             roll_back.callback(store.close)
             parts = self._build(store)
             store_loop, network = parts
@@ -157,9 +158,8 @@ class Server:
 
     def _watch(self, store: Store, network: Network) -> Watchdog:
         looks: list[Callable[[], bool | None]] = []
-        if self.config.database is not None:
-            files = FileWatch(self.config.database)
-            looks.append(partial(self._look_at_files, files, store, network))
+        store.trouble()  # notes what is there
+        looks.append(partial(self._look_at_store, store, network))
         _, _, port = self.address.rpartition(":")
         if sys.platform == "linux" and self.address.startswith("tcp:"):
             unfinished = UnfinishedMessages(
@@ -175,9 +175,9 @@ class Server:
         watchdog.start()
         return watchdog
 
-    def _look_at_files(self, files: FileWatch, store: Store, network: Network) -> None:
+    def _look_at_store(self, store: Store, network: Network) -> None:
         """End the server if its files are gone: what is acknowledged would be lost."""
-        why = files.trouble()
+        why = store.trouble()
         if why and store.lost is None and not store.is_closing:
             self.failure = store.lost = StoreError(why, fatal=True)
             log.critical("the server ends: %s", why)
@@ -237,7 +237,7 @@ class Server:
             commit_seconds=activity.commit_seconds,
             commit_failures=activity.commit_failures,
             store_backlog=store_loop.backlog,
-            store_bytes=_size(self.config.database),
+            store_bytes=self._store.stored_bytes(),
             uptime_seconds=time.monotonic() - self._started_at,
             memory_bytes=state.memory_bytes,
             max_memory_bytes=state.max_memory,
@@ -389,13 +389,3 @@ def build_parts(
 def _send(network: Network, command: NetworkCommand) -> None:
     with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
         network.mailbox.send(command)
-
-
-def _size(database: Path | None) -> int:
-    if database is None:
-        return 0
-    size = 0
-    for path in (database, database.with_name(database.name + "-wal")):
-        with contextlib.suppress(FileNotFoundError):
-            size += path.stat().st_size
-    return size

@@ -63,8 +63,8 @@ from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.maintenance import Maintenance
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.transactions.transaction_observer import TransactionObserver
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import JournalPosition
-from purgatory.service.store.store import Store
 from timingwheel.lowlevel import yield_gil
 
 if TYPE_CHECKING:

@@ -1,15 +1,27 @@
 """Changes: what one commit of the store writes."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from purgatory.service.store.rows import StoredOutcome
-
-if TYPE_CHECKING:
-    from purgatory.service.store.remembered import RememberedChanges
-    from purgatory.service.store.rows import OperationBatch
+from purgatory.service.store.rows import OperationBatch, RememberedRow, StoredOutcome
 
 # Values of a row of outcomes.
 _OUTCOME_VALUES: Final = len(StoredOutcome._fields)
+
+
+class RememberedChanges:
+    """What a commit writes of remembered ids: new rows, deleted ones by hash and place, shards.
+
+    `count` and `last_place` are those after the commit.
+    """
+
+    __slots__ = ("count", "deleted", "last_place", "rows", "shards")
+
+    def __init__(self) -> None:
+        self.rows: list[RememberedRow] = []
+        self.deleted: list[tuple[int, int]] = []
+        self.shards: list[tuple[int, int, bytes]] = []
+        self.count: int = 0
+        self.last_place: int = 0
 
 
 class Changes:

@@ -25,6 +25,10 @@ class Options(Struct, array_like=True, gc=False, frozen=True):
     start_within_ms: int | None = None
 
 
+#: Operations of a batch at most: to read one of them, a store decodes all.
+MAX_BATCH: Final = 128
+
+
 class OperationBatch(NamedTuple):
     """Operations to be written, numbered from `first` on, of one client and one moment.
 
@@ -118,6 +122,16 @@ class StoredRepeat(NamedTuple):
     settings: bytes | bytearray
 
 
+class RememberedRow(NamedTuple):
+    """A row of the table; `until_ms` is Unix milliseconds, `seq` 0 for a job."""
+
+    place: int
+    until_ms: int
+    hash: int
+    seq: int
+    status: bytes | bytearray
+
+
 class JobState(IntEnum):
     """What has become of a job."""
 
@@ -194,3 +208,7 @@ def reference_to(spread: int) -> bytearray:
 def spread_of(result: bytes | None) -> int:
     """Return the number of the spread that a result refers to; 0: it is a value."""
     return int.from_bytes(result[1:]) if result and result[:1] == _REFERENCE else 0
+
+
+#: Numbers of the journal's queue: of events, of extensions and of jobs.
+QueueNumbers = tuple[int, int, int]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import apsw
 
 from purgatory.errors import StoreError
-from purgatory.service.store.database_files import DatabaseFiles, WalPreallocator
+from purgatory.service.store.sqlite.database_files import DatabaseFiles, WalPreallocator
 from purgatory.testing.world.disk import Disk, DiskError, Handles, OpenFile
 from purgatory.testing.world.vfs import SimulatedVfs
 from purgatory.testing.world.world import World

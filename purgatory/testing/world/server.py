@@ -16,7 +16,7 @@ from purgatory.service.server.network.network import Network
 from purgatory.service.server.server import ServerParts, build_parts
 from purgatory.service.server.store_loop import StoreLoop
 from purgatory.service.server.transactions.transaction_observer import TransactionObserver
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
@@ -164,7 +164,7 @@ class ServerProcess(Process):
 
         It may be killed meanwhile.
         """
-        store = Store(DATABASE, connect=self._files.connect, files=self._files)
+        store = SqliteStore(DATABASE, connect=self._files.connect, files=self._files)
         self.parts = build_parts(
             store,
             limits,

@@ -12,8 +12,8 @@ from purgatory.cli import entry_point as cli
 from purgatory.service import Client, Config
 from purgatory.service.backup import back_up, restore
 from purgatory.service.daemon import ServiceDaemon
-from purgatory.service.store.schema import SCHEMA_VERSION
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
@@ -130,12 +130,12 @@ def test_a_journal_goes_on(data, tmp_path):
 
 def test_rows_that_came_after_the_database_was_copied(data, tmp_path, monkeypatch):
     """Their files are left out: the database of the backup would give their numbers again."""
-    last = Store.last_numbers
+    last = SqliteStore.last_numbers
 
     def before_the_last_operation(store):
         return last(store)._replace(operations=1, outcomes=0)
 
-    monkeypatch.setattr(Store, "last_numbers", before_the_last_operation)
+    monkeypatch.setattr(SqliteStore, "last_numbers", before_the_last_operation)
     assert back_up(Config(data_dir=data), tmp_path / "backup").journal_files == 1
 
 
@@ -174,7 +174,7 @@ def test_refusals(data, tmp_path):
     with ServiceDaemon(config(tmp_path / "used")):
         with pytest.raises(StoreError, match=r"used: has .* in it"):
             restore(data, tmp_path / "used")
-    store = Store(data / "purgatory.db")
+    store = SqliteStore(data / "purgatory.db")
     store._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION - 1}")
     store.close()
     with pytest.raises(StoreError, match=f"version is {SCHEMA_VERSION - 1}; expected"):

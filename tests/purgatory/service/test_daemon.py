@@ -13,7 +13,7 @@ from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.errors import StoreFailed
 from purgatory.service.server import server_health
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 
@@ -115,7 +115,7 @@ class TestHealth:
         config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0",
                         http_bind="127.0.0.1:0")  # fmt: skip
         service = ServiceDaemon(config)
-        service.server._open_store = lambda path: Store(path, connect=faults.connect)
+        service.server._open_store = lambda path: SqliteStore(path, connect=faults.connect)
         with service:
             yield service
             faults.clear()

@@ -9,7 +9,7 @@ import pytest
 
 from purgatory.service.server.journal import journal_rows
 from purgatory.service.store.rows import StoredEvent, StoredJob, StoredOperation, StoredOutcome
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from purgatory.trace.tables import (
     EXTENSIONS,
     OPERATIONS,
@@ -55,7 +55,7 @@ def test_a_journal_has_the_rows_of_a_trace():
 
 def test_the_tables_of_the_store_have_the_columns_of_its_rows(tmp_path):
     """And those of what the journal is to get have a number and the columns of a trace."""
-    Store(tmp_path / "a.db").close()
+    SqliteStore(tmp_path / "a.db").close()
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
 
         def columns(table):

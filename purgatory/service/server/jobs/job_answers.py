@@ -34,7 +34,7 @@ from purgatory.service.server.reads.status_answers import (
 )
 from purgatory.service.server.records.job_record import STATE_COUNT, JobRecord
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
 
 if TYPE_CHECKING:
     from purgatory.service.server.records.clients import OutcomeRecord

@@ -12,7 +12,7 @@ from purgatory.service.server.jobs.job_statuses import job_statuses
 from purgatory.service.server.reads.outcome_frames import PORTION, in_frames
 from purgatory.service.server.records.job_record import JobRecord
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

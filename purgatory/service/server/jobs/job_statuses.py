@@ -13,8 +13,8 @@ from purgatory.service.server.records.job_record import CANCELLED, DONE, JobReco
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.server_health import failure_text
 from purgatory.service.server.state import ServerState
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOutcome
-from purgatory.service.store.store import Store
 
 #: Jobs whose statuses are read at once, at most.
 MOST: Final = 500

@@ -4,8 +4,7 @@ The store keeps their rows until the journal has them. Used by the store thread 
 """
 
 from purgatory.service.server.records.retention import DeletionPace, most_deleted
-from purgatory.service.store.rows import JournalPosition
-from purgatory.service.store.tables import QueueNumbers
+from purgatory.service.store.rows import JournalPosition, QueueNumbers
 
 
 class JournalNumbers:

@@ -21,9 +21,8 @@ from purgatory.service.server.journal.journal_rows import (
 from purgatory.service.server.journal.journal_sink import Confirm, JournalSink
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.changes import Changes
+from purgatory.service.store.contract import DATABASE_ID, Store
 from purgatory.service.store.rows import JobState, JournalPosition
-from purgatory.service.store.schema import DATABASE_ID
-from purgatory.service.store.store import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from purgatory.journal.files import JournalError, JournalFiles, JournalLock, WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
 from purgatory.service.server.journal.journal_sink import JournalStats
-from purgatory.service.store.database_files import make_private_directory
+from purgatory.service.store.data_directory import make_private_directory
 from purgatory.service.store.rows import JournalPosition
 from purgatory.trace.tables import EVENTS, EXTENSIONS, JOBS, OPERATIONS, OUTCOMES
 

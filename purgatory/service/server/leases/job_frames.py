@@ -15,8 +15,8 @@ from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation
-from purgatory.service.store.store import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

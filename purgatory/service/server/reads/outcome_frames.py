@@ -16,8 +16,8 @@ from purgatory.service.protocol import NOTHING, OutcomeMessage, Outcomes
 from purgatory.service.server.commands import OutcomePush
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import Ended
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
-from purgatory.service.store.store import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ from purgatory.service.server.reads.remembered_answers import (
 from purgatory.service.server.reads.status_answers import answer_list, answer_query
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

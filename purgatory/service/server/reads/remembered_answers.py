@@ -13,8 +13,8 @@ from purgatory.service.protocol import OperationStatus, OutcomeMessage
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.state import ServerState
-from purgatory.service.store.remembered import RememberedRow
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
+from purgatory.service.store.rows import RememberedRow
 
 _decode_operation: Final = msgspec.msgpack.Decoder(OperationStatus).decode
 _decode_job: Final = msgspec.msgpack.Decoder(JobStatus).decode

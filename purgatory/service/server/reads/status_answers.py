@@ -29,8 +29,8 @@ from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
-from purgatory.service.store.store import Store
 
 #: Ids that are looked up in one portion.
 PORTION: Final = 32

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from typing import Final
 
 from purgatory.service.errors import TooManyRemembered
-from purgatory.service.store.remembered import RememberedChanges
+from purgatory.service.store.changes import RememberedChanges
 
 #: How many ids count at most, and for how long an id is remembered, by default.
 MAX_REMEMBERED: Final = 10_000_000

@@ -15,8 +15,8 @@ from purgatory.service.server.repeats.repeat_record import (
     name_of_run,
 )
 from purgatory.service.server.state import ServerState
+from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredRepeat
-from purgatory.service.store.store import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

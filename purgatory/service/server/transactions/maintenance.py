@@ -12,7 +12,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_activity import StoreActivity
 from purgatory.service.server.transactions.remembering import Remembering
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.remembered_ids import SHARDS
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.store.changes import Changes
-from purgatory.service.store.remembered import RememberedChanges, RememberedRow
-from purgatory.service.store.store import Store
+from purgatory.service.store.changes import Changes, RememberedChanges
+from purgatory.service.store.contract import Store
+from purgatory.service.store.rows import RememberedRow
 
 log: logging.Logger = logging.getLogger(__name__)
 

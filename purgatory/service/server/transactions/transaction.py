@@ -33,8 +33,7 @@ from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
 from purgatory.service.server.validation import SubmissionValues
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.operation_batches import MAX_BATCH
-from purgatory.service.store.rows import OperationBatch, Options, reference_to
+from purgatory.service.store.rows import MAX_BATCH, OperationBatch, Options, reference_to
 
 if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest

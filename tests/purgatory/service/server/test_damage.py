@@ -11,7 +11,7 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service.protocol import Complete, Completion, Query
-from purgatory.service.store.sqlite_errors import DAMAGE
+from purgatory.service.store.contract import DAMAGE
 from tests.testing.step_server import StepServer, job, operation
 
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "2"))

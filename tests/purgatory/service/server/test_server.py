@@ -7,7 +7,7 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service import Config, Server, ServerError, StoreFailed, Unavailable
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import RecordingSink
@@ -15,7 +15,7 @@ from tests.testing.step_server import RecordingSink
 
 def failing(faults):
     """Return arguments of a server with the disk of `faults`."""
-    return {"open_store": lambda path: Store(path, connect=faults.connect)}
+    return {"open_store": lambda path: SqliteStore(path, connect=faults.connect)}
 
 
 def test_its_threads_have_names_and_an_end(serve):

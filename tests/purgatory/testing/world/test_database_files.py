@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.errors import StoreError
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from purgatory.testing.world.database_files import SimulatedDatabaseFiles
 from purgatory.testing.world.disk import Disk, DiskError
 from purgatory.testing.world.world import World
@@ -15,7 +15,7 @@ def open_store(world, disk):
     """Open a store in a new process; returns it with the process's handles and files."""
     handles = disk.open_handles()
     files = SimulatedDatabaseFiles(world, disk, handles)
-    return Store(Path("/a.db"), connect=files.connect, files=files), handles, files
+    return SqliteStore(Path("/a.db"), connect=files.connect, files=files), handles, files
 
 
 def test_a_store_loses_nothing_that_was_committed():

@@ -12,7 +12,7 @@ from purgatory.service import Unavailable
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Query, Stats, Submit, Submitted
 from purgatory.service.server.network import lent_store
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.commits import commits
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import operation
@@ -32,7 +32,7 @@ class WatchedDisk:
 
     def open(self, path):
         """Open a store on it."""
-        return Store(path, connect=self._connect)
+        return SqliteStore(path, connect=self._connect)
 
     def _connect(self, *args, **kwargs):
         return sqlite3.connect(*args, factory=self._factory(), **kwargs)

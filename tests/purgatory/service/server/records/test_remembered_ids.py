@@ -12,7 +12,8 @@ from purgatory.service.server.records.remembered_ids import (
     SHARDS,
     RememberedIds,
 )
-from purgatory.service.store.remembered import RememberedChanges, RememberedRow
+from purgatory.service.store.changes import RememberedChanges
+from purgatory.service.store.rows import RememberedRow
 
 
 def row_of(ids, op_id, until_ms=0):

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from purgatory.errors import StoreError
+from purgatory.service.store.contract import DAMAGE
 
 # After these errors it is not known what is on the disk.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -15,8 +16,6 @@ _FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
 # Of a text that is not UTF-8, which has no code, and of statements that do not fit the schema: they
 # are always the same, so the schema is damaged.
 _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
-#: What is wrong when values cannot be what was written, and what helps.
-DAMAGE: Final = "the database is damaged, restore a backup"
 
 # What SQLite raises, and what values raise that cannot be what was written.
 _ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.MsgspecError)

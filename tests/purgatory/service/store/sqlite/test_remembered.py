@@ -3,10 +3,10 @@
 import pytest
 
 from purgatory.errors import StoreError
-from purgatory.service.store import remembered
-from purgatory.service.store.changes import Changes
-from purgatory.service.store.remembered import RememberedChanges, RememberedRow
-from purgatory.service.store.store import Store
+from purgatory.service.store.changes import Changes, RememberedChanges
+from purgatory.service.store.rows import RememberedRow
+from purgatory.service.store.sqlite import remembered
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def commit(store, rows=(), deleted=(), shards=(), count=None):
 
 def test_rows_are_read_by_place(path):
     """Those that exist, the latest first, also after a start."""
-    store = Store(path)
+    store = SqliteStore(path)
     commit(store, [(1, 100), (2, 200), (7, 300)])
     store.close()
-    store = Store(path)
+    store = SqliteStore(path)
     assert store.remembered.counts() == (3, 7)
     assert store.remembered.read([2, 7, 9]) == [
         RememberedRow(7, 300, 8, 5, b"\x01"),
@@ -49,7 +49,7 @@ def test_rows_are_read_by_place(path):
 
 def test_rows_whose_time_is_over(path):
     """In portions, and not before; deleted ones are gone."""
-    store = Store(path)
+    store = SqliteStore(path)
     commit(store, [(1, 300), (2, 100), (3, 200)])
     table = store.remembered
     assert table.due(99, 9) == []
@@ -63,7 +63,7 @@ def test_rows_whose_time_is_over(path):
 
 def test_times_are_moved(path):
     """Those of rows from before and after, also after a start, without a write to a row."""
-    store = Store(path)
+    store = SqliteStore(path)
     commit(store, [(1, 100)])
     store.shift_times(50, {})
     commit(store, [(2, 100)], count=2)
@@ -73,13 +73,13 @@ def test_times_are_moved(path):
         assert store.remembered.due(149, 9) == [(3, 2)]
         assert len(store.remembered.due(150, 9)) == 2
         store.close()
-        store = Store(path)
+        store = SqliteStore(path)
     store.close()
 
 
 def test_shards(path):
     """A later one of the same number replaces it."""
-    store = Store(path)
+    store = SqliteStore(path)
     commit(store, shards=[(0, 5, b"12345678"), (1, 5, b"")])
     commit(store, shards=[(0, 9, b"87654321")])
     assert list(store.remembered.shards()) == [(0, 9, b"87654321"), (1, 5, b"")]
@@ -88,7 +88,7 @@ def test_shards(path):
 
 def test_a_start_looks_for_damage(path, monkeypatch):
     """Of all tables if the rows here are few, else of all others."""
-    store = Store(path)
+    store = SqliteStore(path)
     commit(store, [(place, 100) for place in range(1, 4)])
     checks = remembered.quick_checks(store._connection)
     assert checks == ["PRAGMA quick_check(1)"]
@@ -103,7 +103,7 @@ def test_a_start_looks_for_damage(path, monkeypatch):
 
 def test_a_read_that_fails(path):
     """Raises StoreError."""
-    store = Store(path)
+    store = SqliteStore(path)
     store.close()
     for read in (
         lambda: store.remembered.read([1]),

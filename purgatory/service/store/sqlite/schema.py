@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from purgatory.errors import StoreError
-from purgatory.service.store import operation_batches
-from purgatory.service.store.database_files import DatabaseFiles
-from purgatory.service.store.migrations import migrate, run_statements
+from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.sqlite import operation_batches
+from purgatory.service.store.sqlite.database_files import DatabaseFiles
+from purgatory.service.store.sqlite.migrations import migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 6
 OLDEST_VERSION: Final = 1
-#: Key of the metadata that identifies the database.
-DATABASE_ID: Final = "source"
 
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;

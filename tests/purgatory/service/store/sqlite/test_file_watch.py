@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from purgatory.service.protocol import Submit, Submitted
-from purgatory.service.store.file_watch import FileWatch
+from purgatory.service.store.sqlite.file_watch import FileWatch
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 from tests.testing.servers import RawPeer

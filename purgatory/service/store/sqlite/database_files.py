@@ -1,56 +1,21 @@
-"""Files of a data directory: their rights, its lock, copies of a database, and its log.
+"""Files of an SQLite database: their rights, copies, and the log.
 
-Files and directories that the service makes are for their owner alone, whatever the umask.
+Files that the service makes are for their owner alone, whatever the umask.
 `DatabaseFiles` is what a store does to its files beside SQLite; a simulation has its own. Any
 thread, but for `WalPreallocator`: the store thread alone.
 """
 
-import contextlib
 import os
 import sqlite3
-import stat
-from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from purgatory.durable_files import DirectoryLock, fsync
+from purgatory.durable_files import fsync
 from purgatory.errors import StoreError
-from purgatory.service.errors import ServerError
+from purgatory.service.store.data_directory import OTHERS, PRIVATE_FILE
 
-PRIVATE_FILE: Final = 0o600
-PRIVATE_DIRECTORY: Final = 0o700
-_OTHERS: Final = 0o077
 # SQLite gives its log and its index of that the mode of the database.
 _SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
-
-
-def make_private_directory(directory: Path, own: Collection[str]) -> None:
-    """Make a directory with its parents; or make one private that others may read.
-
-    One that exists is changed only if it is this user's, and is empty or has one of the files
-    `own`: so no directory that is used for something else is shut. Raises StoreError.
-    """
-    try:
-        directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        mode = directory.stat().st_mode
-        if mode & _OTHERS and _may_shut(directory, own):
-            directory.chmod(PRIVATE_DIRECTORY)
-            mode = directory.stat().st_mode
-    except OSError as error:
-        raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
-    if mode & _OTHERS:
-        raise StoreError(
-            f"{directory}: its mode is {stat.S_IMODE(mode):04o}, which lets others in; expected "
-            f"{PRIVATE_DIRECTORY:04o}, or a new directory in it"
-        )
-
-
-def _may_shut(directory: Path, own: Collection[str]) -> bool:
-    found = directory.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:  # as /tmp has it
-        return False
-    names = set(os.listdir(directory)) - {"lost+found"}  # noqa: PTH208  # names are enough
-    return not names or not names.isdisjoint(own)
 
 
 def make_database_private(path: Path) -> None:
@@ -72,7 +37,7 @@ def _make_private(path: Path) -> None:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return
-    if mode & _OTHERS:
+    if mode & OTHERS:
         path.chmod(PRIVATE_FILE)
 
 
@@ -170,27 +135,3 @@ class DatabaseFiles:
 
 
 REAL_FILES: Final = DatabaseFiles()
-
-
-#: What a data directory has, one of them at least.
-LOCK_FILE: Final = "lock"
-OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
-
-
-@contextlib.contextmanager
-def data_directory_lock(directory: Path) -> Iterator[None]:
-    """Hold the lock of a data directory, which is made if needed.
-
-    Raises ServerError if another server holds it, StoreError if the directory cannot be written,
-    or lets others in and is not the server's own.
-    """
-    make_private_directory(directory, OWN_FILES)
-    try:
-        lock = DirectoryLock(directory, LOCK_FILE)
-        (directory / LOCK_FILE).chmod(PRIVATE_FILE)
-    except BlockingIOError as error:
-        raise ServerError(f"{directory}: another server has its data there") from error
-    except OSError as error:
-        raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
-    with contextlib.closing(lock):
-        yield

@@ -8,9 +8,9 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service.encoding import unpack
-from purgatory.service.store import migrations, schema
-from purgatory.service.store.schema import OLDEST_VERSION, SCHEMA_VERSION
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite import migrations, schema
+from purgatory.service.store.sqlite.schema import OLDEST_VERSION, SCHEMA_VERSION
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.step_server import StepServer, operation
 
 # Version 2 was made by the last program with that schema, while its server was killed; version 1 is
@@ -83,7 +83,7 @@ def test_numbers_are_not_given_again(old):
     if version(old) == 1:
         [(last,)] = before.execute("SELECT seq FROM sqlite_sequence WHERE name = 'operations'")
     before.close()
-    store = Store(old)
+    store = SqliteStore(old)
     assert store.last_numbers()[:2] == (last, 1)
     store.close()
 
@@ -99,8 +99,8 @@ def test_the_tables_are_those_of_a_new_database(old, tmp_path):
         connection.close()
         return found
 
-    Store(old).close()
-    Store(tmp_path / "new.db").close()
+    SqliteStore(old).close()
+    SqliteStore(tmp_path / "new.db").close()
     assert tables(old) == tables(tmp_path / "new.db")
 
 
@@ -113,14 +113,14 @@ def test_the_copy(old):
     assert dump(copy) == before
     assert version(copy) == number
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    Store(old).close()
+    SqliteStore(old).close()
     assert copies(old) == [copy]
 
 
 def test_a_start_that_migrates_nothing(tmp_path):
     """A new database, and one of this version, are not copied."""
     for _ in range(2):
-        Store(tmp_path / "a.db").close()
+        SqliteStore(tmp_path / "a.db").close()
         assert copies(tmp_path / "a.db") == []
 
 
@@ -160,7 +160,7 @@ def test_a_copy_that_fails(old, monkeypatch):
     def full(connection, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("purgatory.service.store.database_files._copy", full)
+    monkeypatch.setattr("purgatory.service.store.sqlite.database_files._copy", full)
     number = version(old)
     with pytest.raises(StoreError, match=rf"a.db.version-{number}: .* No space left"):
         StepServer(old)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import Raw
 
-from purgatory.service.store.operation_batches import MAX_BATCH, SCHEMA, OperationBatches
-from purgatory.service.store.rows import OperationBatch, StoredOperation
+from purgatory.service.store.rows import MAX_BATCH, OperationBatch, StoredOperation
+from purgatory.service.store.sqlite.operation_batches import SCHEMA, OperationBatches
 
 
 def table():

@@ -1,4 +1,4 @@
-"""Store: operations and their outcomes in an SQLite database.
+"""SqliteStore: operations and their outcomes in an SQLite database, as `Store` promises.
 
 Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: the one that
 starts a server, then the store thread.
@@ -22,12 +22,11 @@ from typing import Any, Final, Literal
 
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.database_files import REAL_FILES, DatabaseFiles
-from purgatory.service.store.operation_batches import OperationBatches
-from purgatory.service.store.remembered import RememberedTable, quick_checks
+from purgatory.service.store.contract import DAMAGE, Store
 from purgatory.service.store.rows import (
     JournalPosition,
     QueuedJob,
+    QueueNumbers,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -37,14 +36,17 @@ from purgatory.service.store.rows import (
     StoredSpread,
     spread_of,
 )
-from purgatory.service.store.schema import set_up_schema
-from purgatory.service.store.sqlite_errors import DAMAGE, store_errors
-from purgatory.service.store.tables import (
+from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles
+from purgatory.service.store.sqlite.file_watch import FileWatch
+from purgatory.service.store.sqlite.operation_batches import OperationBatches
+from purgatory.service.store.sqlite.remembered import RememberedTable, quick_checks
+from purgatory.service.store.sqlite.schema import set_up_schema
+from purgatory.service.store.sqlite.sqlite_errors import store_errors
+from purgatory.service.store.sqlite.tables import (
     EVENTS,
     EXTENSIONS,
     JOBS,
     JournalQueue,
-    QueueNumbers,
     RowInserter,
     StoredTable,
     chunks,
@@ -88,7 +90,7 @@ _USED_UP: Final = (
 )
 
 
-class Store:
+class SqliteStore(Store):
     """An open database: the file `path`, made if needed, or in memory if that is None.
 
     Only its user may read the file, whatever the umask. `connect` opens the connection, `files` are
@@ -103,6 +105,8 @@ class Store:
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
         files: DatabaseFiles = REAL_FILES,
     ) -> None:
+        self._path = path
+        self._watch: FileWatch | None = None
         self._where = ":memory:" if path is None else str(path)
         if path is not None:
             files.make_private(path)
@@ -491,6 +495,26 @@ class Store:
         """Return up to which numbers the journal's events, extensions and jobs were deleted."""
         with store_errors(self._where, "read"):
             return self._journal_queue.deleted()
+
+    def trouble(self) -> str:
+        """Say what has become of the files; empty: they are where they were."""
+        if self._path is None:
+            return ""
+        if self._watch is None:
+            self._watch = FileWatch(self._path)
+        return self._watch.trouble()
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of the database and its log."""
+        size = 0
+        if self._path is not None:
+            for path in (self._path, self._path.with_name(f"{self._path.name}-wal")):
+                with contextlib.suppress(FileNotFoundError):
+                    size += path.stat().st_size
+        return size
+
+    def stop(self) -> None:
+        """Do nothing: a file of this machine is not waited for."""
 
     def close(self) -> None:
         """Move the log into the database and close it; errors lose nothing that was committed."""

@@ -4,16 +4,19 @@ Rows are appended in the order in which they are written, and deleted by time. `
 a row by its id; its shards are stored here from time to time: a start reads these, and the rows
 that were written later.
 
-Part of `Store`, used by the store thread alone. Nothing here begins or ends a transaction. Reads
-raise StoreError; errors of other methods are SQLite's.
+Part of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction.
+Reads raise StoreError; errors of other methods are SQLite's.
 """
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from purgatory.service.store.sqlite_errors import store_errors
-from purgatory.service.store.tables import RowInserter, chunks, placeholders
+from purgatory.service.store.changes import RememberedChanges
+from purgatory.service.store.contract import RememberedRows
+from purgatory.service.store.rows import RememberedRow
+from purgatory.service.store.sqlite.sqlite_errors import store_errors
+from purgatory.service.store.sqlite.tables import RowInserter, chunks, placeholders
 
 #: Keys of the metadata: how many rows there are, the last place, and by how much times were moved.
 COUNT: Final = "remembered_count"
@@ -25,33 +28,7 @@ _CHUNK: Final = 1000
 MAX_CHECKED: Final = 100_000
 
 
-class RememberedRow(NamedTuple):
-    """A row of the table; `until_ms` is Unix milliseconds, `seq` 0 for a job."""
-
-    place: int
-    until_ms: int
-    hash: int
-    seq: int
-    status: bytes | bytearray
-
-
-class RememberedChanges:
-    """What a commit writes of remembered ids: new rows, deleted ones by hash and place, shards.
-
-    `count` and `last_place` are those after the commit.
-    """
-
-    __slots__ = ("count", "deleted", "last_place", "rows", "shards")
-
-    def __init__(self) -> None:
-        self.rows: list[RememberedRow] = []
-        self.deleted: list[tuple[int, int]] = []
-        self.shards: list[tuple[int, int, bytes]] = []
-        self.count: int = 0
-        self.last_place: int = 0
-
-
-class RememberedTable:
+class RememberedTable(RememberedRows):
     """The tables of an SQLite connection to the file `where`. `limit`: see `RowInserter`."""
 
     def __init__(self, connection: sqlite3.Connection, limit: int, where: str) -> None:

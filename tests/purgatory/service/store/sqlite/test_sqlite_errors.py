@@ -5,7 +5,8 @@ import sqlite3
 import pytest
 
 from purgatory.errors import StoreError
-from purgatory.service.store.sqlite_errors import DAMAGE, store_errors
+from purgatory.service.store.contract import DAMAGE
+from purgatory.service.store.sqlite.sqlite_errors import store_errors
 
 
 def sqlite_error(code):

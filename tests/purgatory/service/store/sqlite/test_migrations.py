@@ -5,8 +5,8 @@ import sqlite3
 import pytest
 from msgspec import msgpack
 
-from purgatory.service.store.migrations import STEPS, migrate, run_statements
-from tests.purgatory.service.store.test_schema import DUMPS
+from purgatory.service.store.sqlite.migrations import STEPS, migrate, run_statements
+from tests.purgatory.service.store.sqlite.test_schema import DUMPS
 
 NEWEST = max(STEPS)
 

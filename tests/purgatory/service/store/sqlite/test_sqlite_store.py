@@ -10,10 +10,9 @@ import pytest
 from msgspec import Raw
 
 from purgatory import StoreError
-from purgatory.service.store.operation_batches import MAX_BATCH
-from purgatory.service.store.rows import JournalPosition, OperationBatch, StoredOperation
-from purgatory.service.store.schema import DATABASE_ID
-from purgatory.service.store.store import Store
+from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.rows import MAX_BATCH, JournalPosition, OperationBatch, StoredOperation
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 from tests.testing.failing_disk import DiskFaults
 
@@ -43,13 +42,13 @@ def outcome(seq, number):
 
 @pytest.fixture
 def store(tmp_path):
-    opened = Store(tmp_path / "a.db")
+    opened = SqliteStore(tmp_path / "a.db")
     yield opened
     opened.close()
 
 
 def again(tmp_path):
-    return Store(tmp_path / "a.db")
+    return SqliteStore(tmp_path / "a.db")
 
 
 def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
@@ -135,7 +134,7 @@ def test_the_last_event_is_of_the_present_clock(store):
 
 def test_in_memory():
     """Without a path the database is in memory."""
-    store = Store(None)
+    store = SqliteStore(None)
     store.commit(changes_of(operations=batch(1)))
     assert len(list(store.operations())) == 1
     store.close()
@@ -174,7 +173,7 @@ def test_a_database_of_another_version(tmp_path):
 def test_a_directory_that_is_not_there(tmp_path):
     """It is an error that names the file."""
     with pytest.raises(StoreError, match=r"nowhere/a\.db: cannot open"):
-        Store(tmp_path / "nowhere" / "a.db")
+        SqliteStore(tmp_path / "nowhere" / "a.db")
 
 
 def test_a_locked_database(store, tmp_path):
@@ -194,7 +193,7 @@ def test_a_locked_database(store, tmp_path):
 def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
     """All or nothing is written, and the next commit succeeds."""
     faults = DiskFaults()
-    store = Store(tmp_path / "a.db", connect=faults.connect)
+    store = SqliteStore(tmp_path / "a.db", connect=faults.connect)
     changes = changes_of(operations=batch(1, 2), progress=[1, "k", b""], outcomes=outcome(1, 2))
     faults.fail_at(step)
     if step == 5:  # BEGIN, a row of each, COMMIT
@@ -220,7 +219,7 @@ def test_a_failure_at_any_step_of_a_commit_leaves_nothing(tmp_path, step):
 def test_one_row_is_one_statement(tmp_path, table):
     """A batch, or an outcome, that comes alone is a transaction by itself: all or nothing."""
     faults = DiskFaults()
-    store = Store(tmp_path / "a.db", connect=faults.connect)
+    store = SqliteStore(tmp_path / "a.db", connect=faults.connect)
     rows = {"operations": batch(1, 2), "outcomes": outcome(1, 1)}[table]
     read = {"operations": "operations", "outcomes": "outcomes_without_results"}[table]
     if table == "outcomes":
@@ -233,7 +232,7 @@ def test_one_row_is_one_statement(tmp_path, table):
     faults.fail_at(1)  # the second statement, which there is not
     store.commit(changes_of(**{table: rows}))
     faults.clear()
-    again = Store(tmp_path / "a.db")
+    again = SqliteStore(tmp_path / "a.db")
     assert list(getattr(again, read)()) == list(getattr(store, read)()) != []
     again.close()
     store.close()
@@ -260,7 +259,7 @@ def test_a_torn_log_holds_whole_commits(tmp_path, seed):
     """Commits before the torn part are there, and none is there in part."""
     dice = random.Random(seed)
     group = 50
-    store = Store(tmp_path / "a.db")
+    store = SqliteStore(tmp_path / "a.db")
     sizes = []  # of the log's content, after each commit
     for start in range(1, 10 * group, group):
         rows = batches(range(start, start + group))
@@ -277,7 +276,7 @@ def test_a_torn_log_holds_whole_commits(tmp_path, seed):
         else:
             log[cut:] = dice.randbytes(len(log) - cut)  # or has other data there
         (torn / "a.db-wal").write_bytes(log)
-        again = Store(torn / "a.db")
+        again = SqliteStore(torn / "a.db")
         whole = sum(size <= cut for size in sizes)
         assert [row.number for row in again.operations()] == list(range(1, whole * group + 1))
         assert len(list(again.outcomes_without_results())) == whole
@@ -294,7 +293,7 @@ def written(log):
 def test_an_input_output_error_is_fatal(tmp_path):
     """After it, it is not known what is on the disk."""
     faults = DiskFaults()
-    store = Store(tmp_path / "a.db", connect=faults.connect)
+    store = SqliteStore(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(0, code=sqlite3.SQLITE_IOERR, message="disk I/O error")
     with pytest.raises(StoreError, match="disk I/O error") as caught:
         store.commit(changes_of(operations=batch(1)))
@@ -306,7 +305,7 @@ def test_an_input_output_error_is_fatal(tmp_path):
 def test_a_rollback_that_fails(tmp_path):
     """A failing rollback is a fatal error, with that of the commit."""
     faults = DiskFaults()
-    store = Store(tmp_path / "a.db", connect=faults.connect)
+    store = SqliteStore(tmp_path / "a.db", connect=faults.connect)
     faults.fail_at(1, 2)
     with pytest.raises(StoreError, match="full") as caught:
         store.commit(changes_of(operations=batch(1), outcomes=outcome(1, 1)))
@@ -319,7 +318,7 @@ def test_a_database_has_an_id(tmp_path):
     """Its id is the same each time it is opened, and different from any other's."""
     names = []
     for path in (tmp_path / "one.db", tmp_path / "one.db", tmp_path / "two.db", None):
-        store = Store(path)
+        store = SqliteStore(path)
         names.append(store.metadata()[DATABASE_ID])
         store.close()
     assert names[0] == names[1]
@@ -373,8 +372,8 @@ class NoIndex(sqlite3.Connection):
 
 def test_a_full_disk_without_room_for_the_index(tmp_path, caplog):
     """The index is in memory: what is there is read, and written once there is room."""
-    Store(tmp_path / "a.db").close()
-    store = Store(tmp_path / "a.db", connect=partial(sqlite3.connect, factory=NoIndex))
+    SqliteStore(tmp_path / "a.db").close()
+    store = SqliteStore(tmp_path / "a.db", connect=partial(sqlite3.connect, factory=NoIndex))
     assert store._connection.mode() == "exclusive"
     assert "the disk is full" in caplog.text
     assert not (tmp_path / "a.db-shm").exists()

@@ -14,9 +14,9 @@ from purgatory import StoreError
 from purgatory.service import Client, Config
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.daemon import ServiceDaemon
-from purgatory.service.store.database_files import WalPreallocator, make_private_directory
 from purgatory.service.store.rows import OperationBatch
-from purgatory.service.store.store import Store
+from purgatory.service.store.sqlite.database_files import WalPreallocator
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 from tests.testing.purgatory_harness import HANG
 
@@ -79,24 +79,6 @@ class TestServer:
         assert use(directory / "data") == ([], [])
 
 
-@pytest.mark.usefixtures("_open_umask")
-class TestDirectory:
-    def test_parents_are_made(self, tmp_path):
-        """The directory itself is private."""
-        make_private_directory(tmp_path / "a" / "b", ())
-        assert readable_by_others(tmp_path / "a" / "b") == []
-
-    def test_a_directory_of_all(self, tmp_path):
-        """One with the sticky bit, as /tmp, is never shut."""
-        shared = tmp_path / "tmp"
-        shared.mkdir()
-        shared.chmod(0o1777)
-        (shared / "lock").touch()
-        with pytest.raises(StoreError, match="its mode is 1777"):
-            make_private_directory(shared, ("lock",))
-        assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
-
-
 def commit(store, first, count):
     """Commit operations, each in a commit of its own."""
     for number in range(first, first + count):
@@ -122,7 +104,7 @@ def log_of(path):
 
 def test_commits_rarely_change_the_length(path):
     """Few commits change the length of the log."""
-    store = Store(path)
+    store = SqliteStore(path)
     lengths = set()
     for number in range(1, 401):
         commit(store, number, 1)
@@ -134,18 +116,18 @@ def test_commits_rarely_change_the_length(path):
 
 def test_a_crash_at_any_length(tmp_path, path):
     """What was committed is there, and no more, wherever the zeros begin."""
-    store = Store(path)
+    store = SqliteStore(path)
     for number in range(1, 61):
         commit(store, number, 1)
         directory = tmp_path / f"crash-{number}"
         directory.mkdir()
         for file in (path, log_of(path)):
             shutil.copy(file, directory)
-        found = Store(directory / path.name)
+        found = SqliteStore(directory / path.name)
         assert numbers(found) == list(range(1, number + 1))
         commit(found, number + 1, 1)
         found.close()
-        again = Store(directory / path.name)
+        again = SqliteStore(directory / path.name)
         assert numbers(again) == list(range(1, number + 2))
         again.close()
     store.close()
@@ -153,7 +135,7 @@ def test_a_crash_at_any_length(tmp_path, path):
 
 def test_after_a_checkpoint_it_is_written_over(path):
     """After a checkpoint the log is overwritten, and does not grow."""
-    store = Store(path)
+    store = SqliteStore(path)
     commit(store, 1, 30)
     before = log_of(path).stat().st_size
     with sqlite3.connect(path) as other:
@@ -171,7 +153,7 @@ def test_a_full_disk(path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    store = Store(path)
+    store = SqliteStore(path)
     monkeypatch.setattr(os, "pwrite", full)
     commit(store, 1, 3)
     assert numbers(store) == [1, 2, 3]

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from purgatory.service.store.tables import RowInserter, chunks, placeholders
+from purgatory.service.store.sqlite.tables import RowInserter, chunks, placeholders
 
 
 @pytest.fixture

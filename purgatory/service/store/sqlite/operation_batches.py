@@ -1,26 +1,21 @@
-"""OperationBatches: the store's table of operations, a batch of them in each row.
+"""OperationBatches: the SQLite store's table of operations, a batch of them in each row.
 
-An operation does not change once it is written, and operations that a client submitted together
-are mostly deleted together. So they are stored as they came, a batch a row, which costs a tenth of
-a row for each. Deleting some of a batch puts their numbers into another table; when half of a batch
-is deleted, it is rewritten without them. So deleted operations never take more space than the rest.
+Deleting some of a batch puts their numbers into another table; when half of a batch is deleted, it
+is rewritten without them. So deleted operations never take more space than the rest.
 
-Part of `Store`, used by the store thread alone. Nothing here begins or ends a transaction; errors
-are SQLite's.
+Part of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction;
+errors are SQLite's.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-import msgspec
-from msgspec import Raw
-from msgspec.structs import astuple
+from purgatory.service.store.packed_operations import COLUMNS, PackedBatch
+from purgatory.service.store.rows import OperationBatch, StoredOperation
+from purgatory.service.store.sqlite.tables import chunks, placeholders
 
-from purgatory.service.store.rows import OperationBatch, Options, StoredOperation
-from purgatory.service.store.tables import chunks, placeholders
-
-#: The tables; see `purgatory.service.store.store`.
+#: The tables; see `purgatory.service.store.sqlite.sqlite_store`.
 SCHEMA: Final = """
 CREATE TABLE batches (
     first INTEGER PRIMARY KEY, -- number of the first operation ever in it
@@ -34,63 +29,7 @@ CREATE TABLE batches (
 CREATE TABLE forgotten (number INTEGER PRIMARY KEY); -- deleted, of batches that have others
 """
 
-#: Operations in a row at most: to read one of them, all are decoded.
-MAX_BATCH: Final = 128
 _CHUNK: Final = 500
-
-
-class _PackedOperation(msgspec.Struct, array_like=True, gc=False):
-    """An operation in the array of its row."""
-
-    op_id: str
-    keys: list[str]
-    timeout_ms: int
-    need: int = 1
-    kind: str = ""
-    payload: Raw = Raw(b"\xc0")
-    submitted_offset_ms: int = 0  # its submission minus the batch's
-    options: Options | None = None
-
-
-class _Row(NamedTuple):
-    first: int
-    last: int
-    size: int
-    client: str
-    submitted_ms: int
-    numbers: bytes | None
-    operations: bytes
-
-    def all_numbers(self) -> Sequence[int]:
-        """Return the numbers of the operations in the row, ascending."""
-        return (
-            range(self.first, self.last + 1) if self.numbers is None else _decode_ints(self.numbers)
-        )
-
-    def operation(self, number: int, raw: Raw | bytes) -> StoredOperation:
-        """Decode one operation of the row."""
-        packed = _decode_operation(raw)
-        submitted_ms = self.submitted_ms + packed.submitted_offset_ms
-        payload = bytes(packed.payload)
-        return StoredOperation(
-            number,
-            self.client,
-            packed.op_id,
-            packed.kind,
-            submitted_ms,
-            submitted_ms + packed.timeout_ms,
-            packed.need,
-            tuple(dict.fromkeys(packed.keys)),
-            None if payload == b"\xc0" else payload,
-            packed.options,
-        )
-
-
-_COLUMNS: Final = ", ".join(_Row._fields)
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
-_decode_ints: Final = msgspec.msgpack.Decoder(list[int]).decode
-_decode_operation: Final = msgspec.msgpack.Decoder(_PackedOperation).decode
 
 
 class OperationBatches:
@@ -101,11 +40,10 @@ class OperationBatches:
 
     def write(self, batches: Iterable[OperationBatch]) -> None:
         """Add batches of at most `MAX_BATCH` operations."""
-        sql = f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, ?)"
-        for first, client, submitted_ms, operations in batches:
-            count = len(operations)
-            packed = bytearray(_encode(operations))  # see `Changes`
-            row = (first, first + count - 1, count, client, submitted_ms, packed)
+        sql = f"INSERT INTO batches ({COLUMNS}) VALUES (?, ?, ?, ?, ?, NULL, ?)"
+        for batch in batches:
+            first, last, size, client, submitted_ms, _, operations = PackedBatch.of(batch)
+            row = (first, last, size, client, submitted_ms, operations)
             self._connection.execute(sql, row)
 
     def last(self) -> int:
@@ -126,12 +64,10 @@ class OperationBatches:
         deleted = {
             number for (number,) in run("SELECT number FROM forgotten WHERE number > ?", (after,))
         }
-        cursor = run(f"SELECT {_COLUMNS} FROM batches WHERE last > ? ORDER BY first", (after,))
+        cursor = run(f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first", (after,))
         while rows := cursor.fetchmany(_CHUNK):
-            for row in map(_Row._make, rows):
-                for number, raw in zip(
-                    row.all_numbers(), _decode_list(row.operations), strict=True
-                ):
+            for row in map(PackedBatch._make, rows):
+                for number, raw in row.items():
                     if number > after and number not in deleted:
                         yield row.operation(number, raw)
 
@@ -140,25 +76,23 @@ class OperationBatches:
 
         Also some that were deleted. None: there are no more.
         """
-        sql = f"SELECT {_COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
+        sql = f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
         found: list[StoredOperation] = []
-        for row in map(_Row._make, self._connection.execute(sql, (after, batches)).fetchall()):
-            for number, raw in zip(row.all_numbers(), _decode_list(row.operations), strict=True):
+        rows = self._connection.execute(sql, (after, batches)).fetchall()
+        for row in map(PackedBatch._make, rows):
+            for number, raw in row.items():
                 if number > after:
                     found.append(row.operation(number, raw))
         return found
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, of those of `numbers` that exist."""
-        found: dict[int, StoredOperation] = {}
         by_batch = self._by_batch(numbers)
-        for row in self._rows(by_batch):
-            raws = _decode_list(row.operations)
-            index = dict(zip(row.all_numbers(), range(len(raws)), strict=True))
-            for number in by_batch[row.first]:
-                if number in index:
-                    found[number] = row.operation(number, raws[index[number]])
-        return found
+        return {
+            operation.number: operation
+            for row in self._rows(by_batch)
+            for operation in row.some(by_batch[row.first])
+        }
 
     def _by_batch(self, numbers: Sequence[int]) -> dict[int, list[int]]:
         """Group numbers by the first number of their batch."""
@@ -172,11 +106,11 @@ class OperationBatches:
                 firsts.setdefault(first, []).append(number)
         return firsts
 
-    def _rows(self, firsts: Iterable[int]) -> Iterator[_Row]:
+    def _rows(self, firsts: Iterable[int]) -> Iterator[PackedBatch]:
         for chunk in chunks(list(firsts)):
-            sql = f"SELECT {_COLUMNS} FROM batches WHERE first IN {placeholders(chunk)}"
+            sql = f"SELECT {COLUMNS} FROM batches WHERE first IN {placeholders(chunk)}"
             # One at a time: a row may have many payloads.
-            yield from map(_Row._make, self._connection.execute(sql, chunk))
+            yield from map(PackedBatch._make, self._connection.execute(sql, chunk))
 
     def delete(self, numbers: Sequence[int]) -> None:
         """Delete operations; all of `numbers` must exist."""
@@ -208,14 +142,10 @@ class OperationBatches:
     def _rewrite_without(self, first: int, deleted: set[int]) -> None:
         """Rewrite a batch without some operations."""
         [row] = self._rows([first])
-        numbers, operations = [], []
-        for number, raw in zip(row.all_numbers(), _decode_list(row.operations), strict=True):
-            if number not in deleted:
-                numbers.append(number)
-                operations.append(raw)
+        left = row.without(deleted)
         self._connection.execute(
             "UPDATE batches SET size = ?, numbers = ?, operations = ? WHERE first = ?",
-            (len(numbers), _encode(numbers), _encode(operations), first),
+            (left.size, left.numbers, left.operations, first),
         )
 
     def shift_times(self, by_ms: int, except_numbers: Sequence[int]) -> None:
@@ -224,15 +154,5 @@ class OperationBatches:
         run("UPDATE batches SET submitted_ms = submitted_ms + ?", (by_ms,))
         by_batch = self._by_batch(except_numbers)
         for row in self._rows(by_batch):
-            unmoved = set(by_batch[row.first])
-            operations = [_decode_operation(raw) for raw in _decode_list(row.operations)]
-            for number, operation in zip(row.all_numbers(), operations, strict=True):
-                if number in unmoved:
-                    operation.submitted_offset_ms -= by_ms
             sql = "UPDATE batches SET operations = ? WHERE first = ?"
-            run(sql, (_encode([_values(one) for one in operations]), row.first))
-
-
-def _values(operation: _PackedOperation) -> Any:
-    """Return what is written: options only if there are any, as older programs expect."""
-    return astuple(operation)[:-1] if operation.options is None else operation
+            run(sql, (row.moved(by_ms, set(by_batch[row.first])), row.first))

@@ -1,14 +1,14 @@
 """The store's small tables, and SQL statements over many rows or values at once.
 
-Parts of `Store`, used by the store thread alone. Nothing here begins or ends a transaction; errors
-are SQLite's.
+Parts of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction;
+errors are SQLite's.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from purgatory.service.store.rows import QueuedJob
+from purgatory.service.store.rows import QueuedJob, QueueNumbers
 from purgatory.trace.tables import Extension, KeyEvent
 
 _T = TypeVar("_T")
@@ -139,8 +139,6 @@ _COLUMNS: Final = {
     EXTENSIONS: ("number", *Extension._fields),
     JOBS: QueuedJob._fields,
 }
-#: Numbers of the three tables: of events, of extensions and of jobs.
-QueueNumbers = tuple[int, int, int]
 
 
 class JournalQueue:

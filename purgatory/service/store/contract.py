@@ -1,0 +1,244 @@
+"""Store: what the server needs of a store, and what each method promises.
+
+The server knows this contract alone. `SqliteStore` keeps it in a file of this machine,
+`PostgresStore` in a database that several servers share. One thread at a time uses a store: the one
+that starts a server, then the store thread, or the network thread while it has the store. Only
+`lost`, `is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
+
+**Errors.** Each method that writes keeps all of it or nothing, and says which:
+
+* It returns: all is durable, and where the store has a synchronous standby, there as well.
+* `StoreError`, not `fatal`: nothing was kept. The error may pass, so the server goes on.
+* `StoreError`, `fatal`: the effect is unknown. The server answers nothing more, and ends; the next
+  one reads what is there.
+* `StoreFenced`: nothing was kept, since another server has taken the store over. The server
+  answers nothing more, and stands by.
+
+Numbers come from the server, never from the store. They increase and are never given twice.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+from purgatory.errors import StoreError, StoreFenced
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.rows import (
+    JournalPosition,
+    QueuedJob,
+    QueueNumbers,
+    RememberedRow,
+    StoredEvent,
+    StoredJob,
+    StoredLimit,
+    StoredOperation,
+    StoredOutcome,
+    StoredRepeat,
+    StoredSpread,
+)
+
+__all__ = ["DAMAGE", "DATABASE_ID", "RememberedRows", "Store", "StoreError", "StoreFenced"]
+
+#: Key of the metadata that identifies the database.
+DATABASE_ID: Final = "source"
+#: What is wrong when values cannot be what was written, and what helps.
+DAMAGE: Final = "the database is damaged, restore a backup"
+
+
+class RememberedRows(ABC):
+    """The rows of what has ended and is remembered, by place. Methods raise StoreError."""
+
+    @abstractmethod
+    def read(self, places: Sequence[int]) -> list[RememberedRow]:
+        """Return the rows of some places that exist, the latest first."""
+
+    @abstractmethod
+    def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
+        """Return hash and place of at most `limit` rows whose time is over."""
+
+    @abstractmethod
+    def counts(self) -> tuple[int, int]:
+        """Return how many rows there are, and the last place ever given."""
+
+    @abstractmethod
+    def shards(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield number, last place and entries of each stored shard."""
+
+    @abstractmethod
+    def entries(self, after: int) -> Iterator[tuple[int, int]]:
+        """Yield hash and place of the rows of later places, in order."""
+
+
+class Store(ABC):
+    """An open store. See the module for threads and errors; reads raise StoreError as well."""
+
+    #: Raised by each commit once it is set, by any thread: what is written would be lost.
+    lost: StoreError | None
+    #: Set before the store closes its files.
+    is_closing: bool
+    #: The rows of what has ended and is remembered.
+    remembered: RememberedRows
+
+    # Writing.
+
+    @abstractmethod
+    def commit(self, changes: Changes) -> None:
+        """Write all changes or none, atomically and durably."""
+
+    @abstractmethod
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Write metadata, key -> text or whole number, in a commit of its own."""
+
+    @abstractmethod
+    def check_room(self, size: int) -> None:
+        """Write `size` bytes and delete them, in commits of their own.
+
+        So a full disk is found out that has room for something smaller.
+        """
+
+    @abstractmethod
+    def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
+        """Move the times that still matter, and write metadata, in one commit.
+
+        What has ended, and what the journal is to get, keeps its times.
+        """
+
+    # The start.
+
+    @abstractmethod
+    def metadata(self) -> dict[str, Any]:
+        """Read the metadata: key -> value."""
+
+    @abstractmethod
+    def last_numbers(self) -> JournalPosition:
+        """Return the last numbers ever given, also of rows that were deleted."""
+
+    @abstractmethod
+    def oldest_submission_ms(self) -> int | None:
+        """Return a time before which no stored operation was submitted; None if there is none."""
+
+    @abstractmethod
+    def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
+        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
+
+    @abstractmethod
+    def operations(self) -> Iterator[StoredOperation]:
+        """Yield all operations, ended ones too, in order."""
+
+    @abstractmethod
+    def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
+        """Yield all outcomes numbered above `after`, in order.
+
+        Without their keys and results, which may be large.
+        """
+
+    @abstractmethod
+    def progress(self) -> Iterator[tuple[int, str, bytes]]:
+        """Yield number, key and value of the keys completed of pending operations."""
+
+    @abstractmethod
+    def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
+        """Yield the key, or the session, and the bytes of each value that a table has."""
+
+    @abstractmethod
+    def held_events(self) -> list[tuple[str, StoredEvent]]:
+        """Return the keys for which an event is held, and the events."""
+
+    @abstractmethod
+    def spreads(self) -> list[StoredSpread]:
+        """Return the events that have ended many operations, or are about to, in order."""
+
+    @abstractmethod
+    def jobs(self) -> list[StoredJob]:
+        """Return all due jobs of which more is known than that they are due."""
+
+    @abstractmethod
+    def repeats(self) -> list[StoredRepeat]:
+        """Return all repeats, in order of clients and names."""
+
+    @abstractmethod
+    def limits(self) -> list[StoredLimit]:
+        """Return the limits of kinds."""
+
+    @abstractmethod
+    def named_leases(self) -> list[tuple[str, str, int, int]]:
+        """Return name, holder and token of each named lease, and until when it lasts."""
+
+    @abstractmethod
+    def replies(self) -> list[tuple[str, int, int, bytes]]:
+        """Return session, number, time and frame of all replies, those of a session in order."""
+
+    # Answers.
+
+    @abstractmethod
+    def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
+        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+
+    @abstractmethod
+    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
+        """Return operations of the next so many batches with numbers above `after`, in order.
+
+        Also some that were deleted. None: there are no more.
+        """
+
+    @abstractmethod
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+        """Return number -> operation, of those of `numbers` that exist."""
+
+    @abstractmethod
+    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
+
+    @abstractmethod
+    def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
+        """Return the results of jobs that are done, by `seq`, where there are any."""
+
+    @abstractmethod
+    def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
+        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+
+    # The journal's queue.
+
+    @abstractmethod
+    def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
+        """Return the journal's rows of events with numbers above `after`, in order."""
+
+    @abstractmethod
+    def last_event_ms(self, after: int) -> int | None:
+        """Return the time of the last event that is to be journaled; None if there is none.
+
+        Only those with numbers above `after` count.
+        """
+
+    @abstractmethod
+    def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
+        """Return the journal's rows of extensions with numbers above `after`, in order."""
+
+    @abstractmethod
+    def queued_jobs(self, after: int) -> list[QueuedJob]:
+        """Return the ends of jobs for the journal with numbers above `after`, in order."""
+
+    @abstractmethod
+    def deleted_queued(self) -> QueueNumbers:
+        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
+
+    # The life of the store.
+
+    @abstractmethod
+    def trouble(self) -> str:
+        """Say why what is written from now on would be lost; empty: it would not. Any one thread.
+
+        The watchdog asks; the first call notes what is there.
+        """
+
+    @abstractmethod
+    def stored_bytes(self) -> int:
+        """Return the bytes that the database takes, as far as known. Any thread; never waits."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what waits for a database that is away: a commit then raises. Any thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store; errors lose nothing that was committed. Idempotent."""

@@ -1,0 +1,73 @@
+"""The data directory of a server: its rights and its lock.
+
+Directories that the service makes are for their owner alone, whatever the umask. Any thread.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from purgatory.durable_files import DirectoryLock
+from purgatory.errors import StoreError
+from purgatory.service.errors import ServerError
+
+PRIVATE_FILE: Final = 0o600
+PRIVATE_DIRECTORY: Final = 0o700
+#: The bits of a mode that let others in.
+OTHERS: Final = 0o077
+
+
+def make_private_directory(directory: Path, own: Collection[str]) -> None:
+    """Make a directory with its parents; or make one private that others may read.
+
+    One that exists is changed only if it is this user's, and is empty or has one of the files
+    `own`: so no directory that is used for something else is shut. Raises StoreError.
+    """
+    try:
+        directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        mode = directory.stat().st_mode
+        if mode & OTHERS and _may_shut(directory, own):
+            directory.chmod(PRIVATE_DIRECTORY)
+            mode = directory.stat().st_mode
+    except OSError as error:
+        raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
+    if mode & OTHERS:
+        raise StoreError(
+            f"{directory}: its mode is {stat.S_IMODE(mode):04o}, which lets others in; expected "
+            f"{PRIVATE_DIRECTORY:04o}, or a new directory in it"
+        )
+
+
+def _may_shut(directory: Path, own: Collection[str]) -> bool:
+    found = directory.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:  # as /tmp has it
+        return False
+    names = set(os.listdir(directory)) - {"lost+found"}  # noqa: PTH208  # names are enough
+    return not names or not names.isdisjoint(own)
+
+
+#: What a data directory has, one of them at least.
+LOCK_FILE: Final = "lock"
+OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
+
+
+@contextlib.contextmanager
+def data_directory_lock(directory: Path) -> Iterator[None]:
+    """Hold the lock of a data directory, which is made if needed.
+
+    Raises ServerError if another server holds it, StoreError if the directory cannot be written,
+    or lets others in and is not the server's own.
+    """
+    make_private_directory(directory, OWN_FILES)
+    try:
+        lock = DirectoryLock(directory, LOCK_FILE)
+        (directory / LOCK_FILE).chmod(PRIVATE_FILE)
+    except BlockingIOError as error:
+        raise ServerError(f"{directory}: another server has its data there") from error
+    except OSError as error:
+        raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
+    with contextlib.closing(lock):
+        yield

@@ -1,0 +1,121 @@
+"""PackedBatch: operations as both stores write them, a batch in each row.
+
+An operation does not change once it is written, and operations that a client submitted together
+are mostly deleted together. So a store writes them as they came, a batch a row, which costs a tenth
+of a row for each. Immutable values; any thread.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import astuple
+
+from purgatory.service.store.rows import OperationBatch, Options, StoredOperation
+
+
+class PackedOperation(msgspec.Struct, array_like=True, gc=False):
+    """An operation in the array of its row."""
+
+    op_id: str
+    keys: list[str]
+    timeout_ms: int
+    need: int = 1
+    kind: str = ""
+    payload: Raw = Raw(b"\xc0")
+    submitted_offset_ms: int = 0  # its submission minus the batch's
+    options: Options | None = None
+
+
+class PackedBatch(NamedTuple):
+    """A row: `numbers` is None, or a MessagePack array of those that are left of first to last."""
+
+    first: int
+    last: int
+    size: int
+    client: str
+    submitted_ms: int
+    numbers: bytes | None
+    operations: bytes | bytearray
+
+    @classmethod
+    def of(cls, batch: OperationBatch) -> Self:
+        """Pack a batch."""
+        first, client, submitted_ms, operations = batch
+        count = len(operations)
+        packed = bytearray(_encode(operations))  # see `Changes`
+        return cls(first, first + count - 1, count, client, submitted_ms, None, packed)
+
+    def all_numbers(self) -> Sequence[int]:
+        """Return the numbers of the operations in the row, ascending."""
+        return (
+            range(self.first, self.last + 1) if self.numbers is None else _decode_ints(self.numbers)
+        )
+
+    def raws(self) -> list[Raw]:
+        """Return the operations, undecoded."""
+        return _decode_list(self.operations)
+
+    def items(self) -> Iterator[tuple[int, Raw]]:
+        """Yield number and operation, undecoded."""
+        return zip(self.all_numbers(), self.raws(), strict=True)
+
+    def operation(self, number: int, raw: Raw | bytes) -> StoredOperation:
+        """Decode one operation of the row."""
+        packed = _decode_operation(raw)
+        submitted_ms = self.submitted_ms + packed.submitted_offset_ms
+        payload = bytes(packed.payload)
+        return StoredOperation(
+            number,
+            self.client,
+            packed.op_id,
+            packed.kind,
+            submitted_ms,
+            submitted_ms + packed.timeout_ms,
+            packed.need,
+            tuple(dict.fromkeys(packed.keys)),
+            None if payload == b"\xc0" else payload,
+            packed.options,
+        )
+
+    def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
+        """Yield those of `numbers` that the row has."""
+        raws = self.raws()
+        index = dict(zip(self.all_numbers(), range(len(raws)), strict=True))
+        for number in numbers:
+            if number in index:
+                yield self.operation(number, raws[index[number]])
+
+    def without(self, deleted: Collection[int]) -> Self:
+        """Return the row without some operations."""
+        kept = [(number, raw) for number, raw in self.items() if number not in deleted]
+        return self._replace(
+            size=len(kept),
+            numbers=_encode([number for number, _ in kept]),
+            operations=_encode([raw for _, raw in kept]),
+        )
+
+    def moved(self, by_ms: int, unmoved: Collection[int]) -> bytes:
+        """Return the operations, if all submissions but those of `unmoved` move by `by_ms`.
+
+        The batch's own `submitted_ms` has moved already.
+        """
+        operations = [_decode_operation(raw) for raw in self.raws()]
+        for number, operation in zip(self.all_numbers(), operations, strict=True):
+            if number in unmoved:
+                operation.submitted_offset_ms -= by_ms
+        return _encode([_values(one) for one in operations])
+
+
+#: The names of the columns, in the order of the fields.
+COLUMNS: Final = ", ".join(PackedBatch._fields)
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
+_decode_ints: Final = msgspec.msgpack.Decoder(list[int]).decode
+_decode_operation: Final = msgspec.msgpack.Decoder(PackedOperation).decode
+
+
+def _values(operation: PackedOperation) -> Any:
+    """Return what is written: options only if there are any, as older programs expect."""
+    return astuple(operation)[:-1] if operation.options is None else operation

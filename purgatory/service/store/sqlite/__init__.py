@@ -1,0 +1,1 @@
+"""The store in a file of this machine, on SQLite: the default."""
