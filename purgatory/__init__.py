@@ -41,6 +41,7 @@ from purgatory.errors import (
     PurgatoryError,
     PurgatoryForked,
     StoreError,
+    StoreFenced,
     WrongEventLoop,
 )
 from purgatory.journal.files import JournalError
@@ -73,6 +74,7 @@ __all__ = [
     "PurgatoryForked",
     "PurgatoryStats",
     "StoreError",
+    "StoreFenced",
     "Worker",
     "WrongEventLoop",
     "metrics",

@@ -12,7 +12,7 @@ from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.server import DATABASE, ServerHost
 from tests.simulation.old_schema import VERSION_BEFORE, downgrade
 
-DUMPS = Path(__file__).parents[1] / "purgatory" / "service" / "store"
+DUMPS = Path(__file__).parents[1] / "purgatory" / "service" / "store" / "sqlite"
 COPY = f"{DATABASE}.version-{VERSION_BEFORE}"
 
 

@@ -169,7 +169,7 @@ def test_jobs_of_version_5(tmp_path):
 
     It was made by the last program with that schema, whose server was killed while a job ran.
     """
-    dump = Path(__file__).parents[1] / "store" / "version_5_jobs.sql"
+    dump = Path(__file__).parents[1] / "store" / "sqlite" / "version_5_jobs.sql"
     connection = sqlite3.connect(tmp_path / "a.db")
     connection.executescript(dump.read_text(encoding="utf-8"))
     connection.close()
