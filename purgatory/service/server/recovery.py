@@ -82,7 +82,7 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
     moved by as much.
     """
     before = store.metadata()
-    clock = ServiceClock(before, sources, getattr(store, "clock_offset_ns", None))
+    clock = ServiceClock(before, sources, store.clock_offset_ns)
     if clock.shift_ms:
         last = store.last_numbers()
         moved = msgspec.msgpack.encode(_Moved(last.events, last.outcomes, clock.now_ms()))

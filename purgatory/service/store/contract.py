@@ -78,6 +78,8 @@ class Store(ABC):
     is_closing: bool
     #: The rows of what has ended and is remembered.
     remembered: RememberedRows
+    #: Service time minus the time since boot, if the store has the clock; None: the machine has it.
+    clock_offset_ns: int | None = None
 
     # Writing.
 
