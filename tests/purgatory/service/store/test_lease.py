@@ -1,0 +1,18 @@
+"""SeenLease: two looks at the row of a lease."""
+
+import pytest
+
+from purgatory.service.store.lease import SeenLease
+
+SEEN = SeenLease(3, 70, 9, "holder", "tcp://a:7411", 1000)
+
+
+@pytest.mark.parametrize("change", [{"epoch": 4}, {"beat": 71}, {"commits": 10}, {"holder": ""}])
+def test_what_the_holder_writes_is_seen(change):
+    """A takeover, a beat, a commit and a release."""
+    assert not SEEN.is_same(SEEN._replace(**change))
+
+
+def test_what_passes_by_itself_is_no_sign_of_life():
+    """The clocks go on, and somebody may ask for a handover."""
+    assert SEEN.is_same(SEEN._replace(clock_ms=2000, last_commit_s=5.0, handover=True))
