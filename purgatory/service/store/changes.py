@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from purgatory.service.store.rows import OperationBatch, RememberedRow, StoredOutcome
+from purgatory.service.store.rows import OperationBatch, QueuedJob, RememberedRow, StoredOutcome
 
 # Values of a row of outcomes.
 _OUTCOME_VALUES: Final = len(StoredOutcome._fields)
@@ -73,7 +73,7 @@ class Changes:
         self.spreads: list[Any] = []
         self.queued_events: list[Any] = []  # for the journal
         self.queued_extensions: list[Any] = []
-        self.queued_jobs: list[Any] = []
+        self.queued_jobs: list[QueuedJob] = []
         self.delete_operations: list[int] = []  # numbers
         self.delete_outcomes: list[int] = []  # seqs
         self.delete_held: list[str] = []  # keys

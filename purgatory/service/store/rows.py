@@ -6,7 +6,7 @@ Immutable values; any thread.
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, msgpack
 
 #: The units of an event that counts for any number of operations.
 UNLIMITED: Final = -1
@@ -167,8 +167,8 @@ class StoredLimit(NamedTuple):
 class QueuedJob(NamedTuple):
     """The end of a job that the journal is to get; moments are Unix milliseconds.
 
-    `state`: done, dead or cancelled. `tags` is MessagePack. `began_ms` is 0 if no attempt has
-    begun.
+    `state`: done, dead or cancelled. `began_ms` is 0 if no attempt has begun. A store has those of
+    a transaction in one row, packed.
     """
 
     number: int
@@ -176,7 +176,7 @@ class QueuedJob(NamedTuple):
     kind: str
     state: str
     client: str
-    tags: bytes | bytearray
+    tags: tuple[str, ...]
     submitted_ms: int
     due_ms: int
     began_ms: int
@@ -184,6 +184,19 @@ class QueuedJob(NamedTuple):
     attempts: int
     worker: str
     error: str
+
+
+_unpack_jobs: Final = msgpack.Decoder(list[QueuedJob]).decode
+
+
+def pack_jobs(jobs: list[QueuedJob]) -> bytearray:
+    """Encode what a store has in one row."""
+    return bytearray(msgpack.encode(jobs))  # see `Changes`
+
+
+def unpack_jobs(packed: bytes) -> list[QueuedJob]:
+    """Decode a row. Raises msgspec.MsgspecError."""
+    return _unpack_jobs(packed)
 
 
 class JournalPosition(NamedTuple):

@@ -6,7 +6,6 @@ store thread alone.
 
 from typing import TYPE_CHECKING, Final
 
-from purgatory.service.encoding import encode
 from purgatory.service.job_messages import CANCELLED_BY_KEY
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.due_job import DueJob
@@ -72,13 +71,13 @@ class JobRows:
         worker: str,
         error: str,
     ) -> None:
-        self._changes.queued_jobs += QueuedJob(
+        queued = QueuedJob(
             self._numbers.next_job(),
             job.op_id,
             job.kind,
             state,
             job.client,
-            bytearray(encode(job.tags)),
+            job.tags,
             job.submitted_ms,
             job.due_ms,
             began_ms,
@@ -87,3 +86,4 @@ class JobRows:
             worker,
             error,
         )
+        self._changes.queued_jobs.append(queued)

@@ -5,7 +5,6 @@ Used by the store thread, and before it by the thread that starts the server.
 
 from typing import Any, Final
 
-from purgatory.service.encoding import unpack
 from purgatory.service.server.journal.journal_sink import JournalRow
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.rows import QueuedJob, StoredOperation, StoredOutcome
@@ -75,8 +74,7 @@ def extension_rows(transaction: Transaction) -> list[JournalRow]:
 
 def job_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of the jobs that ended."""
-    queued = _in_rows(transaction.changes.queued_jobs, len(QueuedJob._fields))
-    return [job_row(QueuedJob(*row)) for row in queued]
+    return [job_row(queued) for queued in transaction.changes.queued_jobs]
 
 
 def job_row(queued: QueuedJob) -> JournalRow:
@@ -87,7 +85,7 @@ def job_row(queued: QueuedJob) -> JournalRow:
         kind=queued.kind,
         state=queued.state,
         client=queued.client,
-        tags=tuple(unpack(bytes(queued.tags))),
+        tags=queued.tags,
         submitted_ms=queued.submitted_ms,
         due_ms=queued.due_ms,
         began_ms=began_ms,

@@ -132,20 +132,10 @@ CREATE TABLE limits ( -- of kinds of jobs, for all workers
     running INTEGER NOT NULL, -- 0: any number
     per_second REAL NOT NULL -- 0: any number
 ) WITHOUT ROWID;
-CREATE TABLE queued_jobs ( -- that have ended, until the journal has them
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    job_id TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    state TEXT NOT NULL,
-    client TEXT NOT NULL,
-    tags BLOB NOT NULL, -- MessagePack
-    submitted_ms INTEGER NOT NULL,
-    due_ms INTEGER NOT NULL,
-    began_ms INTEGER NOT NULL, -- of the last attempt; 0: none has begun
-    ended_ms INTEGER NOT NULL,
-    attempts INTEGER NOT NULL,
-    worker TEXT NOT NULL,
-    error TEXT NOT NULL
+CREATE TABLE queued_jobs ( -- that have ended, those of a transaction, until the journal has them
+    number INTEGER PRIMARY KEY AUTOINCREMENT, -- of the last job
+    first INTEGER NOT NULL, -- number of the first
+    jobs BLOB NOT NULL -- MessagePack: an array of QueuedJob
 );
 """
 

@@ -45,7 +45,6 @@ from purgatory.service.store.sqlite.sqlite_errors import store_errors
 from purgatory.service.store.sqlite.tables import (
     EVENTS,
     EXTENSIONS,
-    JOBS,
     JournalQueue,
     RowInserter,
     StoredTable,
@@ -489,7 +488,7 @@ class SqliteStore(Store):
     def queued_jobs(self, after: int) -> list[QueuedJob]:
         """Return the ends of jobs for the journal with numbers above `after`, in order."""
         with store_errors(self._where, "read"):
-            return [QueuedJob(*row) for row in self._journal_queue.rows(JOBS, after)]
+            return self._journal_queue.jobs(after)
 
     def deleted_queued(self) -> QueueNumbers:
         """Return up to which numbers the journal's events, extensions and jobs were deleted."""

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from purgatory.service.store.rows import QueuedJob, QueueNumbers
+from purgatory.service.store.rows import QueuedJob, QueueNumbers, pack_jobs, unpack_jobs
 from purgatory.trace.tables import Extension, KeyEvent
 
 _T = TypeVar("_T")
@@ -137,20 +137,24 @@ _QUEUED: Final = (EVENTS, EXTENSIONS, JOBS)
 _COLUMNS: Final = {
     EVENTS: ("number", *KeyEvent._fields),
     EXTENSIONS: ("number", *Extension._fields),
-    JOBS: QueuedJob._fields,
+    JOBS: ("first", "number", "jobs"),
 }
 
 
 class JournalQueue:
-    """The three tables of an SQLite connection. `limit`: see `RowInserter`."""
+    """The three tables of an SQLite connection. `limit`: see `RowInserter`.
+
+    A row of jobs has all that ended in a transaction; its number is the last one's.
+    """
 
     def __init__(self, connection: sqlite3.Connection, limit: int) -> None:
         self._connection = connection
         self._inserters = [RowInserter(table, _COLUMNS[table], limit) for table in _QUEUED]
 
-    def write(self, *rows: list[Any]) -> None:
-        """Add rows to each table, given as flat lists of their values."""
-        for inserter, values in zip(self._inserters, rows, strict=True):
+    def write(self, events: list[Any], extensions: list[Any], jobs: list[QueuedJob]) -> None:
+        """Add events and extensions, given as flat lists of their values, and jobs."""
+        packed = [jobs[0].number, jobs[-1].number, pack_jobs(jobs)] if jobs else []
+        for inserter, values in zip(self._inserters, (events, extensions, packed), strict=True):
             if values:
                 inserter.run(self._connection.execute, values)
 
@@ -173,7 +177,8 @@ class JournalQueue:
         return self._deleted(EVENTS), self._deleted(EXTENSIONS), self._deleted(JOBS)
 
     def _deleted(self, table: str) -> int:
-        first = self._connection.execute(f"SELECT min(number) FROM {table}").fetchone()[0]
+        column = _COLUMNS[table][0]
+        first = self._connection.execute(f"SELECT min({column}) FROM {table}").fetchone()[0]
         return self._last(table) if first is None else first - 1
 
     def last_event_ms(self, after: int) -> int | None:
@@ -181,6 +186,11 @@ class JournalQueue:
         sql = f"SELECT at_ms FROM {EVENTS} WHERE number > ? ORDER BY number DESC LIMIT 1"
         row = self._connection.execute(sql, (after,)).fetchone()
         return row[0] if row else None
+
+    def jobs(self, after: int) -> list[QueuedJob]:
+        """Return the jobs with numbers above `after`, in order."""
+        packed = [jobs for _, _, jobs in self.rows(JOBS, after)]
+        return [job for jobs in packed for job in unpack_jobs(jobs) if job.number > after]
 
     def rows(self, table: str, after: int) -> list[Any]:
         """Return the rows of a table with numbers above `after`, in order."""
