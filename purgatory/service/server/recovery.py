@@ -333,13 +333,7 @@ def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
             found.append(_spread(row, request, state))
     for spread in found:
         watchers = state.watchers_of(spread.key)
-        spread.capture(
-            [
-                one
-                for one in watchers
-                if one.number <= spread.last and one.is_waiting_for(spread.key, spread.at_ms)
-            ]
-        )
+        spread.capture([one for one in watchers if one.number <= spread.last])
         yield spread
 
 

@@ -248,8 +248,6 @@ class NamedLeases:
 
     def publish(self) -> None:
         """End the open transaction: it is on disk."""
-        if not self._before:
-            return
         for name in self._before:
             lease = self.by_name.get(name)
             if lease is not None:

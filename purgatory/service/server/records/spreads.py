@@ -9,9 +9,10 @@ next start ends what is left. Used by the store thread alone.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from purgatory.core.operations.operation import DelayedOperation
 from purgatory.service.encoding import encode
 from purgatory.service.server.memory import spread_bytes
 from purgatory.service.server.records.operation import EventContext, PendingOperation
@@ -81,12 +82,19 @@ class Spread(EventContext):
         self.count: int = 0  # operations that it has ended
         self.bytes: int = 0
 
-    def capture(self, operations: Iterable[PendingOperation]) -> None:
-        """Note for which operations it is to count."""
-        for operation in operations:
-            operation.captured = self
-            self.waiting.append(operation)
-            self.last = max(self.last, operation.number)
+    def capture(self, watchers: list[DelayedOperation]) -> None:
+        """Note for which of the operations that watch its key it is to count.
+
+        There may be millions, and all clients wait meanwhile: they are looked at once.
+        """
+        for operation in watchers:
+            assert isinstance(operation, PendingOperation)
+            if operation.captured is not None:  # by an earlier event
+                self._settle(operation)
+            if not operation.done() and operation.is_waiting_for(self.key, self.at_ms):
+                operation.captured = self
+                self.waiting.append(operation)
+                self.last = max(self.last, operation.number)
         self.bytes = spread_bytes(len(self.waiting), len(self.value))
 
     def settle(self, operation: PendingOperation) -> None:

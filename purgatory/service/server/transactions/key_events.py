@@ -11,6 +11,7 @@ does; while it is held, it is written once more when it reaches an operation.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import tell_key
 from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
@@ -147,7 +148,7 @@ class KeyEvents:
         """Complete a key for what waits; how many that completed, and if it left out any."""
         if context.units == UNLIMITED:
             return self._reach(key, context), False
-        chosen: list[PendingOperation] = []
+        chosen: list[DelayedOperation] = []
         is_any_left = False
         for operation in self._state.watchers_of(key):
             self.settle(operation)
@@ -161,8 +162,8 @@ class KeyEvents:
             self._begin_spread(key, context, chosen)
             return 0, is_any_left
         count = 0
-        for operation in chosen:
-            count += tell_key(operation, key, context)
+        for watcher in chosen:
+            count += tell_key(watcher, key, context)
         return count, is_any_left
 
     def _reach(self, key: str, context: EventContext) -> int:
@@ -173,13 +174,7 @@ class KeyEvents:
             return tell_key(only, key, context)
         watchers = lists.watchers_of(key)
         if state.is_for_many(len(watchers), context.value):
-            waiting: list[PendingOperation] = []
-            for operation in watchers:
-                assert isinstance(operation, PendingOperation)
-                self.settle(operation)
-                if not operation.done() and operation.is_waiting_for(key, context.at_ms):
-                    waiting.append(operation)
-            self._begin_spread(key, context, waiting)
+            self._begin_spread(key, context, watchers)
             return 0
         count = 0
         for operation in watchers:
@@ -190,7 +185,7 @@ class KeyEvents:
         return count
 
     def _begin_spread(
-        self, key: str, context: EventContext, waiting: list[PendingOperation]
+        self, key: str, context: EventContext, watchers: list[DelayedOperation]
     ) -> None:
         """Have an event end operations in portions, in this transaction and in later ones."""
         state = self._state
@@ -198,8 +193,8 @@ class KeyEvents:
         number, value, at_ms = state.last_spread, context.value, context.at_ms
         spread = Spread(number, key, value, at_ms, state.last_seq + 1, state.settle, context.failed)
         spread.place = self._place
-        spread.capture(waiting)
-        context.reached = bool(waiting)
+        spread.capture(watchers)
+        context.reached = bool(spread.waiting)
         state.spreads.append(spread)
         state.pending_bytes += spread.bytes
         self.begun.append(spread)

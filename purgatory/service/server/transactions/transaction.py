@@ -355,27 +355,32 @@ class Transaction(OutcomeReceiver):
         self._publish_scheduled()
         if self.events.progressed or self.events.spreads_before:
             self.events.publish()
-        for operation, record, _, _ in self.outcomes:
-            if record.job is not None:
-                self._publish_job(record, record.job)
-            else:
-                retention.add(record)
-            if record.outcome == "failed":
-                self._note_failure(operation, record)
-            size = operation.bytes if operation.values is None else operation.all_bytes()
-            self._state.pending_bytes -= size
+        self._publish_outcomes()
         if self.deleted:
             retention.delete(self.deleted)
             remembered.reserved -= sum(record.unique_ms > 0 for record in self.deleted)
-        self._state.named_leases.publish()
+        if self._state.named_leases.is_touched:
+            self._state.named_leases.publish()
         if self.changes.remembered is not None:
             remembered.publish(self.changes.remembered)
-        self._state.mass_cancels.publish()
+        if self._state.mass_cancels.length:
+            self._state.mass_cancels.publish()
         for changed in (self.jobs.made_lease_ends, self._repeats, self._limits):
             if changed is not None:
                 changed.publish()
         if self.changes.delete_queued is not None:
             self._state.journal_numbers.note_deleted(self.changes.delete_queued)
+
+    def _publish_outcomes(self) -> None:
+        for operation, record, _, _ in self.outcomes:
+            if record.job is not None:
+                self._publish_job(record, record.job)
+            else:
+                self._state.retention.add(record)
+            if record.outcome == "failed":
+                self._note_failure(operation, record)
+            size = operation.bytes if operation.values is None else operation.all_bytes()
+            self._state.pending_bytes -= size
 
     def _publish_scheduled(self) -> None:
         """Show the jobs that are new, or were moved; before those that have ended."""
