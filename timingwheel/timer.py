@@ -207,7 +207,7 @@ class Timer(TimerCore):
             left = deadline_s - real_seconds()
             if left <= 0 or self.finished():
                 return False
-            delay = self._clock_reader.real_sleep(self.delay_to_next())
+            delay = self.max_sleep()
             waiter.wait(left if delay is None else min(left, delay))
         return True
 
@@ -242,6 +242,8 @@ class Timer(TimerCore):
         while self._wheels.drain_batch(now_ns):
             worked = True
             self._deliver_all()
+        if self._closed and self._time_left() == 0:
+            self._cancel_pending()  # no reaper does: the thread that advances the clock has to
         return worked
 
     def _deliver_all(self) -> None:
@@ -332,8 +334,9 @@ class Timer(TimerCore):
 
         `cancel_pending`: cancel pending tasks; False: leave the reaper running until the last task
         has fired, or `timeout` seconds have passed, then cancel the rest. (Without a reaper, what
-        is due is fired, and the rest is left to the thread that advances the clock.) What came due
-        before is finished, within `timeout`. `wait`: return when all that has happened, or after
+        is due is fired, and the rest is left to the thread that advances the clock: its first
+        `advance_clock` after `timeout` cancels the rest.) What came due before is finished, within
+        `timeout`. `wait`: return when all that has happened, or after
         `timeout` if a task does not end. Does nothing in a forked child.
         """
         if timeout is not None:
@@ -371,10 +374,15 @@ class Timer(TimerCore):
         return self._reaper is not None or self._was_advanced
 
     def finished(self) -> bool:
-        """Return whether the timer is closed with nothing, or no time, left."""
+        """Return whether the timer is closed with nothing, or no time, left.
+
+        Without a reaper: with nothing left, because `advance_clock` has yet to cancel the rest.
+        """
         if not self._closed:
             return False
-        return self._time_left() == 0 or not (len(self) or self._wheels.has_undelivered())
+        if self._reaper is not None and self._time_left() == 0:
+            return True
+        return not (len(self) or self._wheels.has_undelivered())
 
     def shut_down(self) -> None:
         """Cancel what is left and end the executor; the reaper calls this last."""

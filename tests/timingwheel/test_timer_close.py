@@ -129,6 +129,28 @@ class TestCancelPending:
         timer.advance_clock()
         assert far.notes == ["ran"]
 
+    def test_false_without_a_reaper_and_without_time(self, make):
+        """Without a reaper, the first advance_clock after the timeout cancels the rest."""
+        timer = make("inline")
+        far = timer.add(Watch(1000))
+        timer.close(cancel_pending=False, timeout=0.01)
+        deadline = time.monotonic() + 30
+        while not timer.finished():
+            assert timer.advance_clock(30) is False
+            assert time.monotonic() < deadline
+        assert (far.notes, len(timer)) == (["closed"], 0)
+
+    def test_false_in_a_task_without_a_reaper(self):
+        """A task may close: the thread that drives the timer cancels the rest after the timeout."""
+        timer = Timer()
+        timer.schedule(0.001, timer.close, True, False, 0.01)
+        far = timer.add(Watch(1000))
+        deadline = time.monotonic() + 30
+        while not timer.finished():
+            timer.advance_clock(30)
+            assert time.monotonic() < deadline
+        assert (far.notes, len(timer)) == (["closed"], 0)
+
     def test_false_with_a_manual_clock(self):
         """On a manual clock, close waits until another thread moves the clock."""
         clock = ManualClock()

@@ -34,6 +34,11 @@ def test_a_close_in_a_check_has_a_timeout():
     assert simulate(547335929).violation == ""
 
 
+def test_a_driven_timer_cancels_what_is_not_due_in_its_time():
+    """A thread that drives it saw that it was closed, and left tasks that nothing ended."""
+    assert simulate(83).violation == ""
+
+
 def test_one_seed_one_history():
     """Whatever order sets have in a process, and however busy the machine is."""
     digests = set()

@@ -70,14 +70,13 @@ class TimerPrograms:
     def finish(self) -> None:
         """See `Programs`."""
         self._scheduler.policy.slowness = 0.0
-        rests = not self._oracle.is_closing and self._chance.random() < 0.7
-        if rests:
+        if not self._oracle.is_closing and self._chance.random() < 0.2:
+            self._close_it(cancel_pending=False, timeout=self._chance.choice((None, 0.0, 0.1)))
+        if self._chance.random() < 0.7:
             self._scheduler.sleep(_ALL_IS_DUE_S)
             # A callback may have closed it meanwhile.
             self._oracle.tasks_rest(cancelled_by_close=self._oracle.is_closing)
             self._check_figures()
-        if not self._oracle.is_closing and self._chance.random() < 0.3:
-            self._close_it(cancel_pending=False)
         self._close_it(cancel_pending=True)
         if self._is_driven:
             self._scheduler.sleep(_ALL_IS_DUE_S)
@@ -95,10 +94,10 @@ class TimerPrograms:
         if stats.pending:
             self._scheduler.fail(f"says that something is pending: {stats}")
 
-    def _close_it(self, *, cancel_pending: bool) -> None:
+    def _close_it(self, *, cancel_pending: bool, timeout: float | None = None) -> None:
         self._oracle.is_closing = True
-        self._scheduler.note(f"closes, cancel_pending={cancel_pending}")
-        self.timer.close(cancel_pending=cancel_pending)
+        self._scheduler.note(f"closes, cancel_pending={cancel_pending}, timeout={timeout}")
+        self.timer.close(cancel_pending=cancel_pending, timeout=timeout)
 
     # Actions
 
