@@ -57,4 +57,11 @@ EXACT_MUTANTS = [
         "                self._leases.watch_again(job)\n",
         "                pass\n",
     ),
+    # A fault that the model has found in the code as it was.
+    Mutant(
+        "a failed commit forgets the oldest replies",
+        SERVER + "records/remembered_replies.py",
+        "            entry.restore(seq, frame)\n",
+        "            pass\n",
+    ),
 ]

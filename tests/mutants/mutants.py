@@ -162,8 +162,8 @@ MUTANTS = [
     ),
     Mutant(
         "a rolled back transaction leaves replies",
-        SERVER + "transactions/transaction.py",
-        "            state.replies.take_back(session, seq)\n",
+        SERVER + "records/remembered_replies.py",
+        "            self._take_back(key, seq)\n",
         "            pass\n",
     ),
     Mutant(

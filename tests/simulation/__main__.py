@@ -32,7 +32,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="with faults, of each world")
     parser.add_argument("--minutes", type=float, help="as many seeds as fit into that time")
     parser.add_argument("--fresh", action="store_true", help="begin with the seed of the commit")
-    parser.add_argument("--exact", action="store_true", help="compare the server with its model")
     parser.add_argument("--history", action="store_true", help="tell the history of one seed")
     parser.add_argument("--inprocess", action="store_true", help="the threads of one process")
     parser.add_argument("--digests", action="store_true", help="only print what histories hash to")
@@ -40,11 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.fresh:
         options.first = seed_of_commit()
-    worlds: Worlds = (
-        ThreadWorlds()
-        if options.inprocess
-        else ServiceWorlds(options.seconds, has_model=options.exact)
-    )
+    worlds: Worlds = ThreadWorlds() if options.inprocess else ServiceWorlds(options.seconds)
     if options.history or options.page:
         return _tell(worlds.run(options.first, with_history=True), options)
     if options.minutes is not None:

@@ -22,8 +22,8 @@ class Worlds(Protocol):
 class ServiceWorlds:
     """A server, its clients and faults."""
 
-    def __init__(self, seconds: float, *, has_model: bool = False) -> None:
-        self._settings = Settings(seconds=seconds, has_model=has_model)
+    def __init__(self, seconds: float) -> None:
+        self._settings = Settings(seconds=seconds)
 
     def run(self, seed: int, *, with_history: bool = False) -> Verdict:
         """See `Worlds`."""

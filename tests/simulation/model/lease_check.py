@@ -44,15 +44,15 @@ class LeaseCheck:
         model.begin(command.client, request)
         return None
 
-    def lapse(self, transaction: Transaction) -> None:
+    def lapse(self, transaction: Transaction, *, looks: bool) -> None:
         """End the leases that the server has ended by time; they must be over, for a while at most.
 
         The server has its reasons to wait a little: requests that it has not looked at, and its own
-        absence.
+        absence. `looks`: whether it looks for leases that are over; not while its disk fails.
         """
         now_ms = transaction.clock_ms
         absent_ms = now_ms - self._looked_ms
-        self._looked_ms = now_ms
+        self._looked_ms = now_ms if looks else self._looked_ms
         for job in self._held():
             due = self._leases.by_number.get(job.operation.seq)
             if due is not None and due.until_ms != job.until_ms and due.token == job.token:
@@ -65,7 +65,7 @@ class LeaseCheck:
                 if job.until_ms > now_ms:
                     self._fail(f"a lease has ended by time at {now_ms}: {job}")
                 self._model.lose(job, by_time=True)
-            elif job.until_ms + GRACE_MS < now_ms - absent_ms:
+            elif looks and job.until_ms + GRACE_MS < now_ms - absent_ms:
                 self._fail(f"a lease is over at {now_ms}, and lasts: {job}")
 
     def _held(self) -> list[ModelJob]:

@@ -217,7 +217,7 @@ class ModelCheck:
 
     def _commit(self, transaction: Transaction, answer: TransactionReplies) -> None:
         if self._leases is not None:
-            self._leases.lapse(transaction)
+            self._leases.lapse(transaction, looks=transaction.clock_ms >= self._retry_ms)
             self._model.leases.publish()
             self._leases.check_given(answer.replies, transaction.clock_ms)
         self._model.undo.forget()

@@ -57,6 +57,7 @@ class ModelJob:
         self.attempts = attempts  # that have ended
         self.max_attempts = 1
         self.at_ms = 0  # it waits until then
+        self.stored_at_ms = 0  # and would after a start: a job that is given back is not written
         self.is_dead = False
         self.is_cancelled = False  # this lease is the last one
         self.worker: ModelWorker | None = None
@@ -245,6 +246,8 @@ class ModelLeases:
 
     def _wait(self, job: ModelJob, attempts: int, at_ms: int) -> None:
         self._release(job)
+        if at_ms or attempts != job.attempts or job.is_dead:
+            self._undo.set(job, "stored_at_ms", at_ms)
         self._undo.set(job, "attempts", attempts)
         self._undo.set(job, "at_ms", at_ms)
         self._undo.set(job, "is_dead", False)

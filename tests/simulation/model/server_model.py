@@ -8,7 +8,7 @@ process shows what is on disk.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,18 @@ _SUBMITTED = msgspec.msgpack.Decoder(Submitted)
 _DUPLICATE = "duplicate"
 
 
+class Reply(NamedTuple):
+    """A remembered reply: its stamp and its frame."""
+
+    at_ms: int
+    frame: bytes
+
+
+def last_ms(replies: dict[int, Reply]) -> int:
+    """Return the stamp of the latest of some replies."""
+    return max(reply.at_ms for reply in replies.values())
+
+
 class ServerModel:
     """The operations of a server, as the requests so far have left them."""
 
@@ -64,8 +76,8 @@ class ServerModel:
         self.known: dict[str, ModelOperation] = {}
         #: By client and number of the outcome.
         self.unacknowledged: dict[str, dict[int, ModelOperation]] = {}
-        #: Frames of replies by client and session, then by number of the request, oldest first.
-        self.replies: dict[tuple[str, str], dict[int, bytes]] = {}
+        #: By client and session, then by number of the request, oldest first.
+        self.replies: dict[tuple[str, str], dict[int, Reply]] = {}
         #: When each session had its last reply, by stamp; none of those that may be forgotten.
         self.replied_ms: dict[tuple[str, str], int] = {}
         #: Replies that this transaction has added.
@@ -145,7 +157,7 @@ class ServerModel:
         seq = request.seq
         found = self.replies.get((client, session), {}).get(seq) if session else None
         if found is not None:
-            return found, (client, session, seq) not in self.new_replies
+            return found.frame, (client, session, seq) not in self.new_replies
         frame = encode(self.changes[type(request)](client, request))
         if session:
             self.remember(client, session, seq, frame)
@@ -153,13 +165,13 @@ class ServerModel:
 
     def remember(self, client: str, session: str, seq: int, frame: bytes) -> None:
         """Remember a reply, and forget the oldest of the session."""
-        replies = self.replies.setdefault((client, session), {})
-        self.undo.set_item(replies, seq, frame)
+        reply = Reply(self.stamp.now_ms, frame)
+        replies = self.replies.get((client, session), {}) | {seq: reply}
         self.replied_ms[client, session] = self.stamp.now_ms
         self.new_replies.add((client, session, seq))
         if len(replies) > _REPLIES:
-            oldest = next(iter(replies))
-            del replies[oldest]
+            del replies[next(iter(replies))]
+        self.undo.set_item(self.replies, (client, session), replies)
 
     def _forget_sessions(self) -> None:
         """Expect nothing of sessions whose last reply was long ago."""
@@ -222,7 +234,7 @@ class ServerModel:
         key = (client, session + _SUBMITS)
         first = self.replies.get(key, {}).get(request.seq)
         if first is not None:
-            before = {one.index for one in _SUBMITTED.decode(first).known}
+            before = {one.index for one in _SUBMITTED.decode(first.frame).known}
             reply.known = [one for one in reply.known if one.index in before]
         elif session and (self._given_ids or reply.known):
             self.remember(*key, request.seq, encode(reply))

@@ -15,7 +15,7 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from tests.simulation.model.model_leases import ModelJob
 from tests.simulation.model.model_operation import HeldEvent, ModelOperation, is_answer
-from tests.simulation.model.server_model import ServerModel
+from tests.simulation.model.server_model import Reply, ServerModel, last_ms
 
 _FRAME = msgspec.msgpack.Decoder(list[Any])
 # The replies of a session are remembered for ten minutes after the last one.
@@ -96,12 +96,15 @@ class StartCheck:
 
     def _reply_difference(self) -> str:
         replies = self._state.replies
-        for (client, session), frames in self._model.replies.items():
+        for (client, session), expected in self._model.replies.items():
+            frames = {seq: reply.frame for seq, reply in expected.items()}
             key = replies.key(client, session)
             found = {seq: replies.find(key, seq) for seq in frames}
             is_same = all(_is_reply(frames[seq], found[seq]) for seq in frames)
             if not is_same and (any(found.values()) or self._is_recent(client, session)):
                 return f"replies of session {session} are {found}; expected {frames}"
+            if is_same and not self._is_moved(replies._sessions[key].at_ms - last_ms(expected)):
+                return f"the last reply of session {session} has another stamp"
         return ""
 
     def _is_recent(self, client: str, session: str) -> bool:
@@ -131,9 +134,9 @@ class StartCheck:
             return job.attempts - expected.attempts in (0, 1)
         if (expected.attempts, expected.is_dead) != (job.attempts, job.is_dead):
             return False
-        now_ms = self._state.stamp.now_ms
-        at_ms = expected.at_ms + (self._shift_ms or 0)
-        return max(job.at_ms, now_ms) == max(at_ms, now_ms)
+        if expected.is_dead or not expected.stored_at_ms:
+            return not job.at_ms
+        return self._is_moved(job.at_ms - expected.stored_at_ms)
 
     def _follow_jobs(self) -> None:
         leases = self._model.leases
@@ -141,6 +144,7 @@ class StartCheck:
         for due in self._state.leases.by_number.values():
             job = leases.add(self._model.known[due.record.op_id], due.attempts)
             job.at_ms, job.is_dead = due.at_ms, due.is_dead
+            job.stored_at_ms = due.at_ms
 
     def _follow(self) -> None:
         """Take over what the start has changed: times, stamps, numbers, and what is deleted."""
@@ -159,10 +163,14 @@ class StartCheck:
             else:
                 operation.submitted_ms = entry.submitted_ms
                 operation.deadline_ns = (entry.op_deadline_ms + 1) * NS_PER_MS - 1
+                operation.not_before_ns = 0  # the new process has a clock of its own
                 model.plan(operation)
         self._follow_jobs()
-        # Read from disk they are in the order of their numbers, and forgotten in that.
-        model.replies = {name: dict(sorted(one.items())) for name, one in model.replies.items()}
+        # Read from disk they are in the order of their stamps and numbers, and forgotten in that.
+        moved_ms = self._shift_ms or 0
+        for name, one in model.replies.items():
+            rows = sorted((reply.at_ms + moved_ms, seq, reply.frame) for seq, reply in one.items())
+            model.replies[name] = {seq: Reply(at_ms, frame) for at_ms, seq, frame in rows}
         replied_ms, by_ms = model.replied_ms, self._shift_ms
         model.replied_ms = {} if by_ms is None else {k: ms + by_ms for k, ms in replied_ms.items()}
         model.events.held = {

@@ -49,6 +49,9 @@ class RememberedReplies:
         self._half = max_bytes // 2
         self._sessions: dict[str, _Session] = {}  # the one with the latest request is the last
         self._clients: dict[str, _ClientShare] = {}
+        # What the open transaction has forgotten, in order: a failed commit brings it back.
+        self._evicted: list[tuple[str, int, bytes]] = []  # session, seq, frame
+        self._dropped: list[tuple[str, _Session]] = []
 
     def load(self, rows: list[tuple[str, int, int, bytes]]) -> None:
         """Remember what the store has."""
@@ -89,10 +92,32 @@ class RememberedReplies:
         entry.add(seq, frame)
         changes.replies += (key, seq, at_ms, bytearray(frame))
         while len(entry.seqs) > REPLIES_PER_SESSION:
-            self._count(entry.owner, -reply_bytes(len(entry.frames[entry.seqs[0]])))
-            changes.delete_replies.append((key, entry.pop()))
+            oldest, oldest_frame = entry.pop()
+            self._count(entry.owner, -reply_bytes(len(oldest_frame)))
+            self._evicted.append((key, oldest, oldest_frame))
+            changes.delete_replies.append((key, oldest))
 
-    def take_back(self, key: str, seq: int) -> None:
+    def publish(self) -> None:
+        """Let the open transaction's changes stay: they are on disk."""
+        self._evicted.clear()
+        self._dropped.clear()
+
+    def roll_back(self, added: list[tuple[str, int]]) -> None:
+        """Forget the replies `added` (session, seq); bring back what was forgotten for them."""
+        for key, seq, frame in reversed(self._evicted):
+            entry = self._sessions[key]
+            entry.restore(seq, frame)
+            self._count(entry.owner, reply_bytes(len(frame)))
+        for key, seq in added:
+            self._take_back(key, seq)
+        for key, entry in self._dropped:
+            self._restore(key, entry)
+        if self._dropped:  # they have had no request for the longest time
+            old = dict(self._dropped)
+            self._sessions = old | {k: v for k, v in self._sessions.items() if k not in old}
+        self.publish()
+
+    def _take_back(self, key: str, seq: int) -> None:
         """Forget a reply that was not committed."""
         entry = self._sessions.get(key)
         if entry is not None and seq in entry.frames:
@@ -111,38 +136,53 @@ class RememberedReplies:
             if key is None or self._sessions[key].at_ms > now_ms - SESSION_MS:
                 return False
             changes.delete_replies += [(key, seq) for seq in self._sessions[key].seqs]
-            self._drop(key)
+            self._dropped.append((key, self._drop(key)))
         return True
 
-    def _drop(self, key: str) -> None:
-        """Forget a session with its replies."""
+    def _drop(self, key: str) -> "_Session":
+        """Forget a session with its replies; returns the session."""
         entry = self._sessions.pop(key)
         owner = entry.owner
         owner.sessions -= 1
-        size = sum(reply_bytes(len(frame)) for frame in entry.frames.values())
-        self._count(owner, -size - session_bytes(key))
+        self._count(owner, -_bytes_of(key, entry))
         if not owner.sessions:
             del self._clients[owner.name]
+        return entry
+
+    def _restore(self, key: str, entry: "_Session") -> None:
+        """Bring back a session that was dropped."""
+        entry.owner = self._owner(entry.owner.name)
+        self._count(entry.owner, _bytes_of(key, entry))
+        self._sessions[key] = entry
 
     def _session(self, key: str, at_ms: int) -> "_Session":
         """Return a session, a new one if there is none; it has the latest request now."""
         entry = self._sessions.pop(key, None)
         if entry is None:
-            name = owner_of(key)
-            owner = self._clients.get(name)
-            if owner is None:
-                owner = self._clients[name] = _ClientShare(name)
-            owner.sessions += 1
+            owner = self._owner(owner_of(key))
             entry = _Session(owner)
             self._count(owner, session_bytes(key))
         entry.at_ms = at_ms
         self._sessions[key] = entry
         return entry
 
+    def _owner(self, name: str) -> "_ClientShare":
+        """Return a client's share, which has one more session now."""
+        owner = self._clients.get(name)
+        if owner is None:
+            owner = self._clients[name] = _ClientShare(name)
+        owner.sessions += 1
+        return owner
+
     def _count(self, owner: "_ClientShare", size: int) -> None:
         """Note that a client's replies take so many bytes more."""
         owner.bytes += size
         self.bytes += size
+
+
+def _bytes_of(key: str, entry: "_Session") -> int:
+    """Return the bytes that a session takes with its replies."""
+    return session_bytes(key) + sum(reply_bytes(len(frame)) for frame in entry.frames.values())
 
 
 def _too_many(client: str, expected: str, share: "_ClientShare") -> TooManySessions:
@@ -182,8 +222,12 @@ class _Session:
         self.frames[seq] = frame
         self.seqs.append(seq)
 
-    def pop(self) -> int:
-        """Forget the oldest; returns its number."""
+    def pop(self) -> tuple[int, bytes]:
+        """Forget the oldest; returns its number and frame."""
         seq = self.seqs.popleft()
-        del self.frames[seq]
-        return seq
+        return seq, self.frames.pop(seq)
+
+    def restore(self, seq: int, frame: bytes) -> None:
+        """Remember the oldest again."""
+        self.frames[seq] = frame
+        self.seqs.appendleft(seq)

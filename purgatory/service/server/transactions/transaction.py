@@ -352,6 +352,7 @@ class Transaction(OutcomeReceiver):
         """Make it visible: `changes` are on disk. Ends the transaction."""
         self._state.receiver = None
         retention, remembered = self._state.retention, self._state.remembered
+        self._state.replies.publish()
         self._publish_scheduled()
         if self.events.progressed or self.events.spreads_before:
             self.events.publish()
@@ -423,8 +424,7 @@ class Transaction(OutcomeReceiver):
             self.jobs.made_lease_ends.roll_back()
         if self._repeats is not None:
             self._repeats.roll_back()
-        for session, seq in self.remembered:
-            state.replies.take_back(session, seq)
+        state.replies.roll_back(self.remembered)
         for operation, deadline_ns in reversed(self.extended):
             state.set_deadline(operation, deadline_ns)
         new = {operation.number for operation in self.submitted}

@@ -111,6 +111,43 @@ def test_as_many_as_a_client_may_have_unanswered(step_server):
     assert server.ask(Complete, [Completion("k")], session="s", seq=4).counts == [0]
 
 
+def test_a_failed_commit_forgets_none(step_server):
+    """The oldest of a session are remembered in memory as on disk, in their order."""
+    server = step_server
+    for seq in range(REPLIES_PER_SESSION):
+        server.submit(operation(f"o{seq}", "k"))
+        server.ask(Complete, [Completion("k")], session="s", seq=seq)
+    replies, key = server.state.replies, session_key("c", "s")
+    before = list(replies._sessions[key].seqs), replies.bytes
+    server.faults.fail()
+    for seq in range(100, 100 + 2 * REPLIES_PER_SESSION):  # some of them are forgotten, too
+        server.post(Complete, [Completion("k")], session="s", seq=seq)
+    server.step()
+    server.faults.clear()
+    assert (list(replies._sessions[key].seqs), replies.bytes) == before
+    server.pass_time(2000)
+    assert server.ask(Complete, [Completion("k")], session="s", seq=0).counts == [1]
+    server.crash()
+    server.hello()
+    assert server.ask(Complete, [Completion("k")], session="s", seq=0).counts == [1]
+
+
+def test_a_failed_commit_forgets_no_session(step_server):
+    """Those that were old enough come back, as the oldest, and are forgotten later."""
+    server = step_server
+    for name in ("old", "older"):
+        server.ask(Complete, [Completion("k")], session=name, seq=1)
+    replies = server.state.replies
+    before = replies.bytes, list(replies._sessions)
+    server.faults.fail()
+    server.pass_time(SESSION_MS + MAINTENANCE_MS)
+    assert (replies.bytes, list(replies._sessions)) == before
+    server.faults.clear()
+    for _ in range(2):
+        server.pass_time(MAINTENANCE_MS)
+    assert (replies_in_store(server), replies.bytes, replies._clients) == (0, 0, {})
+
+
 def test_sessions_are_forgotten(step_server):
     """After a while; also those from before a crash."""
     server = step_server
