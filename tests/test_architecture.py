@@ -52,7 +52,8 @@ FLOORS = {
     "purgatory.service": [
         ["purgatory.service"],
         ["purgatory.service.daemon"],
-        ["purgatory.service.gateway.*"],
+        ["purgatory.service.gateway.*", "purgatory.service.cluster.*"],
+        ["purgatory.service.server_assembly"],
         ["purgatory.service.http.*", "purgatory.service.worker.*"],
         [
             "purgatory.service.server.*",

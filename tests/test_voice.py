@@ -48,6 +48,7 @@ ROOMS = {
     "purgatory/service": 15,
     "purgatory/service/auth": 12,
     "purgatory/service/client": 13,
+    "purgatory/service/cluster": 12,
     "purgatory/service/gateway": 27,
     "purgatory/service/http": 18,
     "purgatory/service/server": 18,

@@ -1,0 +1,120 @@
+"""Heartbeat: renews the lease of the active server, and finds out when it is lost.
+
+The thread `service-lease` owns the row's connection from `start` to `stop`. It beats every quarter
+of `takeover_after`, and looks several times a second, so that a request to hand over is seen soon.
+While the database does not answer it goes on trying: the lease ends by itself meanwhile, and is
+valid again with the next beat unless another server has taken over. The thread ends with `stop`,
+or once the lease is lost. `start` and `stop` are for one other thread, the figures for any.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.errors import StoreError
+from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.store.lease import LeaseRow, SeenLease
+
+log: logging.Logger = logging.getLogger(__name__)
+
+_NS_PER_S: Final = 1_000_000_000
+#: Beats in the time after which a standby takes over.
+BEATS: Final = 4
+#: Seconds between two looks, between two attempts while the database does not answer, and between
+#: two counts of the standbys.
+LOOK_S: Final = 0.1
+RETRY_S: Final = 0.1
+COUNT_S: Final = 2.0
+TAKEN: Final = "another server has taken over"
+
+
+class Heartbeat:
+    """Keeps `lease`, whose row is `row`.
+
+    `seen`: the row as the takeover left it. `on_handover` is called, by the thread, when the holder
+    is asked to hand over; more than once.
+    """
+
+    def __init__(
+        self,
+        row: LeaseRow,
+        lease: StoreLease,
+        takeover_after: float,
+        *,
+        on_handover: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._row = row
+        self._lease = lease
+        self._beat_every_ns = int(takeover_after / BEATS * _NS_PER_S)
+        self._on_handover = on_handover
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="service-lease", daemon=True)
+        #: When the last beat that succeeded was sent, by the boot clock.
+        self.beat_ns: int = lease.boot_ns()
+        self._next_count_ns = 0
+        #: The last look; None before the first.
+        self.last: SeenLease | None = None
+        #: The addresses of the standbys that were there at the last count.
+        self.standbys: list[str] = []
+        #: Why the database could not be asked the last time; empty if it could.
+        self.trouble: str = ""
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, after the call that is under way. Idempotent."""
+        self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._lease.lost and not self._stopped.wait(self.step()):
+                pass
+        except Exception as error:
+            log.exception("the thread that keeps the lease ends")
+            self._lease.lose(f"the thread that keeps the lease has failed: {error!r}")
+
+    def step(self) -> float:
+        """Beat or look once; returns the seconds until the next step."""
+        try:
+            self._look()
+        except StoreError as error:
+            if not self.trouble:
+                log.warning("the lease cannot be renewed: %s", error)
+            self.trouble = str(error)
+            return RETRY_S
+        if self.trouble:
+            log.warning("the lease is renewed again")
+            self.trouble = ""
+        return LOOK_S
+
+    def _look(self) -> None:
+        lease, sent_ns = self._lease, self._lease.boot_ns()
+        # After a failure a beat: the database has to confirm the lease anew.
+        is_due = self.trouble or sent_ns - self.beat_ns >= self._beat_every_ns
+        seen = self._row.beat(lease.now_ms()) if is_due else self._row.look()
+        if seen is None or seen.holder != lease.holder:
+            lease.lose(TAKEN)
+            return
+        if is_due:
+            lease.renewed(sent_ns)
+            self.beat_ns = sent_ns
+        self.last = seen
+        if sent_ns >= self._next_count_ns:
+            self._next_count_ns = sent_ns + int(COUNT_S * _NS_PER_S)
+            self.standbys = live_standbys(self._row)
+        if seen.handover:
+            self._on_handover()
+
+
+#: Seconds after which a standby that has not looked counts no more.
+GONE_S: Final = 3.0
+
+
+def live_standbys(row: LeaseRow) -> list[str]:
+    """Return the addresses of the standbys that look, sorted. Raises StoreError."""
+    return sorted(one.address for one in row.standbys() if one.seen_s < GONE_S)

@@ -1,0 +1,68 @@
+"""LeaseWatch: decides when a standby may take over, by what it sees of the lease.
+
+The standby looks again and again, and only its own boot clock counts. It takes over if the holder
+has written nothing for `takeover_after`, or at once if the row has no holder. After the database
+was away, the holder gets a moment to come back first: it has lost nothing, and a takeover means to
+load all. Used by one thread.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.service.platform import boot_ns
+from purgatory.service.store.lease import SeenLease
+
+_NS_PER_S: Final = 1_000_000_000
+#: Seconds, at most, that the holder gets after the database was away.
+RETURN_S: Final = 1.5
+
+
+class LeaseWatch:
+    """Watches the lease for a standby with the id `holder`.
+
+    `yields_s`: for so many seconds an empty row is left to others, for this server has just handed
+    over.
+    """
+
+    def __init__(
+        self,
+        holder: str,
+        takeover_after: float,
+        *,
+        yields_s: float = 0.0,
+        boot_ns: Callable[[], int] = boot_ns,
+    ) -> None:
+        self._holder = holder
+        self._boot_ns = boot_ns
+        self._patience_ns = int(takeover_after * _NS_PER_S)
+        self._return_ns = int(min(takeover_after, RETURN_S) * _NS_PER_S)
+        self._yields_until_ns = boot_ns() + int(yields_s * _NS_PER_S)
+        #: What was seen last; None: nothing yet.
+        self.last: SeenLease | None = None
+        self._same_since_ns = 0
+        self._back_since_ns: int | None = None  # None: the last look has failed
+
+    def failed(self) -> None:
+        """Note that a look has failed: the database is away."""
+        self._back_since_ns = None
+
+    def saw(self, seen: SeenLease) -> bool:
+        """Note what a look has shown, once the answer is there; True: take over now."""
+        now_ns = self._boot_ns()
+        if self._back_since_ns is None:
+            self._back_since_ns = now_ns
+        if self.last is None or not self.last.is_same(seen):
+            self._same_since_ns = now_ns
+        self.last = seen
+        if not seen.holder:
+            return now_ns >= self._yields_until_ns
+        if seen.holder == self._holder:  # the answer to this server's takeover was lost
+            return True
+        return (
+            now_ns - self._same_since_ns >= self._patience_ns
+            and now_ns - self._back_since_ns >= self._return_ns
+        )
+
+    def silent_s(self) -> float:
+        """Return for how many seconds the holder has written nothing that was seen; any thread."""
+        return 0.0 if self.last is None else (self._boot_ns() - self._same_since_ns) / _NS_PER_S

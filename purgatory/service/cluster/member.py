@@ -1,0 +1,325 @@
+"""Member: the life of one server among several: standby, takeover, load, active, and again.
+
+The thread `service-member` runs the life. A server that another one has fenced off stands by again,
+in the same process. A planned end, by `stop` or by a request to hand over, answers what is in
+flight and then leaves the lease without a holder, so a standby takes over at once. While the
+database is away the member waits for it, in each role.
+
+A failure that another server would have as well ends the member: then `failure` says why. One
+thread makes, starts and stops a member; `status` and `reload` are for any.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from purgatory.errors import StoreError, StoreFenced
+from purgatory.service.cluster.cluster_status import ClusterStatus, Role
+from purgatory.service.cluster.heartbeat import COUNT_S, LOOK_S, Heartbeat, live_standbys
+from purgatory.service.cluster.lease_watch import LeaseWatch
+from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.cluster.takeover import take_over
+from purgatory.service.platform import boot_ns
+from purgatory.service.store.lease import LeaseRow, SeenLease
+
+log: logging.Logger = logging.getLogger(__name__)
+
+_NS_PER_S: Final = 1_000_000_000
+# Seconds between two looks of a standby while the active server is about to hand over, and between
+# two registrations as a standby.
+_HANDOVER_LOOK_S: Final = 0.02
+_REGISTER_S: Final = 1.0
+# Seconds between two attempts while the database is away.
+_RETRY_S: Final = 0.1
+# For so many seconds after a handover the old active server leaves the lease to the others.
+_YIELD_S: Final = 5.0
+
+
+class ActiveServer(Protocol):
+    """A server for the time of one lease."""
+
+    failure: Exception | None
+
+    def start(self) -> None:
+        """Load what the store has, and serve. Raises StoreError, ServerError."""
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Call `call`, in some thread, when the server ends by itself."""
+
+    def abort(self, why: Exception) -> None:
+        """End soon, without a further answer; a commit or load that hangs gives up. Any thread."""
+
+    def close(self) -> None:
+        """Answer what is in flight, and end. Idempotent."""
+
+
+class StandbyListener(Protocol):
+    """What answers clients while the member stands by."""
+
+    address: str
+
+    def close(self) -> None:
+        """Release the address. Idempotent."""
+
+
+class Member:
+    """One server of several over one store.
+
+    `open_row(holder, address)` returns the row of the lease for a holder's id. `listen(active)`
+    returns the bound listener of a standby; `active` returns the address of the active server.
+    `make_active(lease)` returns the server for a lease. `address`: as clients reach this server;
+    empty: as it is bound. `on_change` is called, by the member's thread, when the role has changed,
+    and `on_end` last.
+    """
+
+    def __init__(
+        self,
+        *,
+        open_row: Callable[[str, str], LeaseRow],
+        listen: Callable[[Callable[[], str]], StandbyListener],
+        make_active: Callable[[StoreLease], ActiveServer],
+        takeover_after: float,
+        address: str = "",
+        partition: str = "",
+        boot_ns: Callable[[], int] = boot_ns,
+        on_change: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._open_row = open_row
+        self._listen = listen
+        self._make_active = make_active
+        self._takeover_after = takeover_after
+        self._partition = partition
+        self._boot_ns = boot_ns
+        self._on_change = on_change
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._run, name="service-member", daemon=True)
+        self._stopping = threading.Event()
+        self._handover = threading.Event()
+        self._wake = threading.Event()  # something of what the active member waits for
+        #: As clients reach this server.
+        self.address: str = address
+        #: Why the member has ended by itself; None if it has not.
+        self.failure: Exception | None = None
+        #: The server of the lease that lasts; None while the member stands by.
+        self.active: ActiveServer | None = None
+        self._role = Role.STANDBY
+        self._takeovers = 0
+        self._yields_s = 0.0
+        self._row: LeaseRow | None = None
+        self._listener: StandbyListener | None = None
+        self._watch: LeaseWatch
+        self._heartbeat: Heartbeat | None = None
+        self._lease: StoreLease | None = None
+        self._standbys: list[str] = []
+        self._trouble = False  # whether the last look of the standby has failed
+
+    def start(self) -> None:
+        """Bind, check the store, and begin. Raises ServerError, StoreError."""
+        try:
+            self._begin_standby().set_up()
+        except BaseException:
+            self._release()
+            raise
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End: hand the lease over if this server has it. Idempotent; waits for the end."""
+        self._stopping.set()
+        self._wake.set()
+        if self.active is not None and self._role is Role.LOADING:
+            self.active.abort(StoreError("the server was stopped while it loaded"))
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._live()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the process has to know
+            log.critical("the server ends: %s", error)
+            self.failure = error
+        finally:
+            self._release()
+            self._on_end()
+
+    def _live(self) -> None:
+        """Stand by until it is this server's turn, then be active until that ends."""
+        row = self._begin_standby()
+        seen = self._stand_by(row)
+        if seen is None:
+            return
+        try:
+            lease = take_over(
+                row,
+                seen,
+                self._takeover_after,
+                stopped=self._stopping.is_set,
+                boot_ns=self._boot_ns,
+                on_lost=self._wake.set,
+            )
+        except StoreError as error:
+            log.warning("the takeover has failed: %s", error)
+            self._watch.failed()
+            self._stopping.wait(_RETRY_S)
+            return
+        if lease is not None:
+            self._be_active(row, lease)
+
+    def _begin_standby(self) -> LeaseRow:
+        """Bind and open the row, unless both were done; returns the row."""
+        if self._listener is None:
+            self._listener = self._listen(self._active_address)
+            self.address = self.address or self._listener.address
+        if self._row is None:
+            holder = uuid.uuid4().hex[:16]
+            self._row = self._open_row(holder, self.address)
+            self._watch = LeaseWatch(
+                holder, self._takeover_after, yields_s=self._yields_s, boot_ns=self._boot_ns
+            )
+            self._yields_s = 0.0
+        return self._row
+
+    def _active_address(self) -> str:
+        seen = self._watch.last if self._row is not None else None
+        return seen.address if seen is not None and seen.holder else ""
+
+    def _stand_by(self, row: LeaseRow) -> SeenLease | None:
+        """Look at the lease until this server may take over; None: it is to stop."""
+        next_register_ns = next_count_ns = 0
+        told: str | None = None  # the active address that was told last
+        while not self._stopping.is_set():
+            now_ns = self._boot_ns()
+            is_due = now_ns >= next_register_ns
+            try:
+                seen = row.look(register=is_due)
+                if now_ns >= next_count_ns:
+                    next_count_ns = now_ns + int(COUNT_S * _NS_PER_S)
+                    self._standbys = live_standbys(row)
+            except StoreError as error:
+                self._note_trouble(error)
+                self._stopping.wait(_RETRY_S)
+                continue
+            if self._trouble:
+                log.warning("the database answers again")
+                self._trouble = False
+            if is_due:
+                next_register_ns = now_ns + int(_REGISTER_S * _NS_PER_S)
+            if self._watch.saw(seen):
+                return seen
+            if told != self._active_address():
+                told = self._active_address()
+                self._on_change()
+            self._stopping.wait(_HANDOVER_LOOK_S if seen.handover else LOOK_S)
+        return None
+
+    def _note_trouble(self, error: StoreError) -> None:
+        self._watch.failed()
+        if not self._trouble:
+            log.warning("the database does not answer: %s", error)
+        self._trouble = True
+
+    def _be_active(self, row: LeaseRow, lease: StoreLease) -> None:
+        """Serve for as long as the lease lasts."""
+        heartbeat = Heartbeat(row, lease, self._takeover_after, on_handover=self._request_handover)
+        self._handover.clear()
+        self._lease, self._heartbeat = lease, heartbeat
+        self._takeovers += 1
+        log.warning("this server takes over with epoch %d", lease.epoch)
+        heartbeat.start()
+        try:
+            self._serve(lease)
+        finally:
+            self._end_active(row, lease, heartbeat)
+
+    def _serve(self, lease: StoreLease) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        active = self._make_active(lease)
+        active.on_end(self._wake.set)
+        self.active = active
+        self._change(Role.LOADING)
+        try:
+            active.start()
+        except StoreError as error:
+            if not (lease.lost or self._stopping.is_set()) and error.fatal:
+                raise
+            log.warning("what the store has could not be loaded: %s", lease.lost or error)
+            self._stopping.wait(_RETRY_S)
+            return
+        if not lease.lost:
+            self._change(Role.ACTIVE)
+        while True:
+            self._wake.clear()
+            if self._stopping.is_set() or self._handover.is_set() or lease.lost or active.failure:
+                break
+            self._wake.wait()
+        if active.failure and not lease.lost and not isinstance(active.failure, StoreFenced):
+            raise active.failure
+
+    def _request_handover(self) -> None:
+        self._handover.set()
+        self._wake.set()
+
+    def _end_active(self, row: LeaseRow, lease: StoreLease, heartbeat: Heartbeat) -> None:
+        """Close the server, and leave the lease to others."""
+        self._change(Role.CLOSING)
+        active = self.active
+        if active is not None:
+            if lease.lost or not lease.is_valid():
+                active.abort(StoreFenced(lease.lost or "the database does not confirm the lease"))
+            active.close()
+        heartbeat.stop()
+        if lease.lost:
+            log.warning("this server stands by: %s", lease.lost)
+        else:
+            self._release_lease(row, lease)
+        self._yields_s = _YIELD_S if self._handover.is_set() else 0.0
+        self.active = self._heartbeat = self._lease = None
+        row.close()
+        self._row = None
+        self._role = Role.STANDBY
+
+    def _release_lease(self, row: LeaseRow, lease: StoreLease) -> None:
+        try:
+            row.release(lease.now_ms())
+        except StoreError as error:
+            log.warning("the lease could not be released, it ends by itself: %s", error)
+        lease.lose("the lease was released")
+
+    def _change(self, role: Role) -> None:
+        self._role = role
+        self._on_change()
+
+    def _release(self) -> None:
+        """Release the address and the connection."""
+        if self._listener is not None:
+            self._listener.close()
+        if self._row is not None:
+            self._row.close()
+
+    def status(self) -> ClusterStatus:
+        """Return what this server knows at this moment."""
+        lease, heartbeat, watch = self._lease, self._heartbeat, self._watch
+        seen = watch.last if heartbeat is None else heartbeat.last or watch.last
+        is_mine = lease is not None and heartbeat is not None
+        return ClusterStatus(
+            role=self._role,
+            address=self.address,
+            active=self.address if is_mine else self._active_address(),
+            partition=self._partition,
+            epoch=lease.epoch if lease is not None else (0 if seen is None else seen.epoch),
+            replicated=None if seen is None else seen.replicated,
+            standbys=self._standbys if heartbeat is None else heartbeat.standbys,
+            takeovers=self._takeovers,
+            beat_age_s=(
+                watch.silent_s()
+                if heartbeat is None
+                else (self._boot_ns() - heartbeat.beat_ns) / _NS_PER_S
+            ),
+            overdue_s=0.0 if lease is None or lease.lost else lease.overdue_s(),
+            drift_ms=0 if seen is None else seen.drift_ms,
+        )

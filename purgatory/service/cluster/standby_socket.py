@@ -1,0 +1,121 @@
+"""StandbySocket: answers clients while another server is active: it says where that server is.
+
+It binds the address at which the server will serve once it is active, so a client that comes here
+is told at once where to go. The thread `service-standby` owns the socket; one other thread starts
+and closes it.
+"""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import zmq
+
+from mq import Mailbox
+from purgatory.service.cluster.cluster_status import standby_message
+from purgatory.service.encoding import encode, seq_of
+from purgatory.service.errors import ServerError, Standby
+from purgatory.service.protocol import Failure
+from purgatory.service.server.network.accept_gate import AcceptGate
+from purgatory.service.server.network.router_socket import bind, set_options
+
+if TYPE_CHECKING:
+    from purgatory.service.auth.authenticator import SocketSecurity
+
+log: logging.Logger = logging.getLogger(__name__)
+
+# Frames that the socket queues for one connection, and bytes of a message that a client may send.
+_FRAMES: Final = 16
+_MESSAGE_BYTES: Final = 4 << 20
+# Milliseconds between two looks at the number of connections.
+_LOOK_MS: Final = 1000
+
+
+class StandbySocket:
+    """Binds `address`; `active` returns the address of the active server, empty without any.
+
+    `secure` guards the socket, see `SocketSecurity`. While the process has more descriptors open
+    than `most_descriptors`, no connection is let in; 0: any number.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        active: Callable[[], str],
+        *,
+        secure: "SocketSecurity | None" = None,
+        most_descriptors: int = 0,
+    ) -> None:
+        self._active = active
+        self._secure = secure
+        self._most = most_descriptors
+        self._wake: Mailbox[bool] = Mailbox()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._router = self._context.socket(zmq.ROUTER)
+        self._gate: AcceptGate
+        #: How many messages were answered; any thread.
+        self.answered: int = 0
+        #: The bound address, with its port.
+        self.address: str = self._bind(address)
+        self._thread = threading.Thread(target=self._run, name="service-standby", daemon=True)
+        self._thread.start()
+
+    def _bind(self, address: str) -> str:
+        set_options(self._router, _FRAMES, _FRAMES, _MESSAGE_BYTES)
+        try:
+            if self._secure is not None:
+                self._secure(self._context, self._router)
+            listener = bind(self._router, address)
+        except BaseException as error:
+            self._release()
+            if isinstance(error, zmq.ZMQError):
+                raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
+            raise
+        self._gate = AcceptGate(listener, self._most, self._wake.fileno())
+        return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def _run(self) -> None:
+        try:
+            poller = zmq.Poller()
+            poller.register(self._router, zmq.POLLIN)
+            poller.register(self._wake.fileno(), zmq.POLLIN)
+            while not self._wake.peek():
+                poller.poll(_LOOK_MS)
+                self._answer_all()
+                if self._most:
+                    self._gate.check(self.answered, behind=False)
+        except Exception:
+            log.exception("the thread of the standby ends")
+
+    def _answer_all(self) -> None:
+        """Answer the messages that are there; a peer that does not read gets no answer."""
+        for _ in range(_FRAMES):
+            try:
+                route = self._router.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            frame = self._router.recv(copy=False)
+            if frame.more:
+                self._router.recv_multipart()
+            if self._secure is not None and not self._secure.access_of(str(frame.get("User-Id"))):
+                continue
+            failure = Failure(seq_of(frame.bytes), Standby.code, standby_message(self._active()))
+            with contextlib.suppress(zmq.ZMQError):
+                self._router.send(route, zmq.SNDMORE | zmq.NOBLOCK)
+                self._router.send(encode(failure), zmq.NOBLOCK)
+            self.answered += 1
+
+    def close(self) -> None:
+        """End the thread, and release the address. Idempotent."""
+        if not self._wake.closed:
+            self._wake.send(True)
+            self._thread.join()
+            self._release()
+
+    def _release(self) -> None:
+        self._wake.close()
+        if self._secure is not None:
+            self._secure.close()
+        self._context.destroy(0)

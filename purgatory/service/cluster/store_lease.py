@@ -1,0 +1,91 @@
+"""StoreLease: what the active server knows of its lease, and the clock that belongs to the data.
+
+The lease is valid until a time of this machine's boot clock, counted from the moment at which the
+last renewal was *sent*. A standby takes over after `takeover_after` without a renewal, and sees one
+at the earliest when it was sent. So no lease is valid after another server has taken over, however
+long this process or its machine was stopped. Any thread.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.service.platform import boot_ns
+from purgatory.service.server.clock import NS_PER_MS
+
+_NS_PER_S: Final = 1_000_000_000
+#: That share of `takeover_after` a lease ends earlier: two clocks differ in speed, and a frame
+#: takes a moment from the look at the lease to the socket.
+MARGIN: Final = 0.1
+
+
+class StoreLease:
+    """The lease of the holder `holder`, taken with an epoch; see `HeldLease`.
+
+    `clock_ms`: the service time when the answer to the takeover came. `on_lost` is called once, by
+    the thread that finds out that the lease is lost.
+    """
+
+    def __init__(
+        self,
+        holder: str,
+        epoch: int,
+        clock_ms: int,
+        takeover_after: float,
+        *,
+        sent_ns: int,
+        boot_ns: Callable[[], int] = boot_ns,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.holder: str = holder
+        self._boot_ns = boot_ns
+        self._lock = threading.Lock()
+        self._epoch = epoch
+        self.clock_offset_ns: int = clock_ms * NS_PER_MS - boot_ns()
+        self._duration_ns = int(takeover_after * (1 - MARGIN) * _NS_PER_S)
+        self._valid_until_ns = sent_ns + self._duration_ns
+        self._on_lost = on_lost
+        #: Why it is lost; empty as long as it is not.
+        self.lost: str = ""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that each commit asks for."""
+        return self._epoch
+
+    def boot_ns(self) -> int:
+        """Return nanoseconds since boot."""
+        return self._boot_ns()
+
+    def now_ms(self) -> int:
+        """Return the service time. To be read before what is to write it is sent."""
+        return (self._boot_ns() + self.clock_offset_ns) // NS_PER_MS
+
+    def is_valid(self) -> bool:
+        """Tell whether frames may leave: the guard of the active server's socket."""
+        return self._boot_ns() < self._valid_until_ns
+
+    def overdue_s(self) -> float:
+        """Return for how many seconds it has not been valid; 0 if it is."""
+        return max(0.0, (self._boot_ns() - self._valid_until_ns) / _NS_PER_S)
+
+    def renewed(self, sent_ns: int) -> None:
+        """Note that the database has written for the holder what was sent at `sent_ns`."""
+        with self._lock:
+            if not self.lost:
+                until_ns = sent_ns + self._duration_ns
+                self._valid_until_ns = max(self._valid_until_ns, until_ns)
+
+    def raised(self, epoch: int) -> None:
+        """Note that the holder has raised its own epoch: a commit was in doubt."""
+        with self._lock:
+            self._epoch = max(self._epoch, epoch)
+
+    def lose(self, why: str) -> None:
+        """Note that another server has taken over, or may do so. Idempotent."""
+        with self._lock:
+            if self.lost:
+                return
+            self.lost = why
+            self._valid_until_ns = 0
+        self._on_lost()

@@ -1,0 +1,55 @@
+"""The takeover: a standby raises the epoch, and so becomes the active server.
+
+The order matters. First the epoch: from then on no commit of the old holder succeeds. A host that
+went away may have left a group half sent, whose session holds the row of the lease, for hours. So
+the row is asked for with a short time-out, and if it is locked, the sessions of the old epoch are
+ended, again and again. When the epoch is raised, the sessions that are left are ended as well:
+they may hold other rows. Only then may the server load. One thread.
+"""
+
+import logging
+from collections.abc import Callable
+
+from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.platform import boot_ns
+from purgatory.service.store.lease import LeaseLocked, LeaseRow, SeenLease
+
+log: logging.Logger = logging.getLogger(__name__)
+
+
+def take_over(
+    row: LeaseRow,
+    seen: SeenLease,
+    takeover_after: float,
+    *,
+    stopped: Callable[[], bool],
+    boot_ns: Callable[[], int] = boot_ns,
+    on_lost: Callable[[], None] = lambda: None,
+) -> StoreLease | None:
+    """Take over from the holder that was `seen`; returns the lease. Raises StoreError.
+
+    None: the holder has written something meanwhile, another server was faster, or `stopped`
+    returns True.
+    """
+    while not stopped():
+        sent_ns = boot_ns()
+        try:
+            taken = row.raise_epoch(seen)
+        except LeaseLocked:
+            ended = row.end_sessions_of(seen)
+            log.warning("a session of epoch %d holds the lease: ended %d", seen.epoch, ended)
+            continue
+        if taken is None:
+            return None
+        lease = StoreLease(
+            taken.holder,
+            taken.epoch,
+            taken.clock_ms,
+            takeover_after,
+            sent_ns=sent_ns,
+            boot_ns=boot_ns,
+            on_lost=on_lost,
+        )
+        row.end_sessions_of(seen)
+        return lease
+    return None

@@ -1,0 +1,82 @@
+"""StoreLease: until when it is valid, and what the service time is."""
+
+import pytest
+
+from purgatory.service.cluster.store_lease import MARGIN, StoreLease
+
+TAKEOVER_S = 5.0
+VALID_S = TAKEOVER_S * (1 - MARGIN)
+
+
+@pytest.fixture
+def lost():
+    """One item for each call of `on_lost`."""
+    return []
+
+
+@pytest.fixture
+def lease(boot, lost):
+    """A lease that was taken just now."""
+    return StoreLease(
+        "me", 7, 50_000, TAKEOVER_S, sent_ns=boot(), boot_ns=boot, on_lost=lambda: lost.append(1)
+    )
+
+
+def test_it_ends_before_a_standby_takes_over(lease, boot):
+    """Without a renewal; the time of a stopped process or machine counts."""
+    boot.pass_seconds(VALID_S - 0.001)
+    assert lease.is_valid()
+    assert lease.overdue_s() == 0
+    boot.pass_seconds(0.001)
+    assert not lease.is_valid()
+    boot.pass_seconds(3)
+    assert lease.overdue_s() == pytest.approx(3)
+
+
+def test_it_counts_from_the_sending(lease, boot):
+    """An answer that was long under way renews it by less, or not at all."""
+    sent_ns = boot()
+    boot.pass_seconds(VALID_S + 1)
+    lease.renewed(sent_ns)
+    assert not lease.is_valid()
+    sent_ns = boot()
+    boot.pass_seconds(1)
+    lease.renewed(sent_ns)
+    boot.pass_seconds(VALID_S - 1.001)
+    assert lease.is_valid()
+    boot.pass_seconds(0.001)
+    assert not lease.is_valid()
+
+
+def test_answers_may_come_in_any_order(lease, boot):
+    """An older renewal does not shorten a newer one."""
+    old_ns = boot()
+    boot.pass_seconds(2)
+    lease.renewed(boot())
+    lease.renewed(old_ns)
+    boot.pass_seconds(VALID_S - 0.001)
+    assert lease.is_valid()
+
+
+def test_a_lost_lease_stays_lost(lease, boot, lost):
+    """Also if an answer comes afterwards; the loss is told once, with its first reason."""
+    lease.lose("another")
+    lease.lose("again")
+    lease.renewed(boot())
+    assert not lease.is_valid()
+    assert (lease.lost, lost) == ("another", [1])
+
+
+def test_the_service_time_goes_on_with_the_boot_clock(lease, boot):
+    """It begins where the database has it."""
+    assert lease.now_ms() == 50_000
+    boot.pass_seconds(2.5)
+    assert lease.now_ms() == 52_500
+    assert boot() + lease.clock_offset_ns == 52_500_000_000
+
+
+def test_the_own_epoch_is_raised_and_never_goes_back(lease):
+    """By commits in doubt; the answers of two may come in any order."""
+    lease.raised(9)
+    lease.raised(8)
+    assert lease.epoch == 9

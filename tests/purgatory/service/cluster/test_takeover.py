@@ -1,0 +1,95 @@
+"""The takeover: the epoch first, then the sessions of the old one."""
+
+import pytest
+
+from purgatory.errors import StoreError
+from purgatory.service.cluster.takeover import take_over
+
+TAKEOVER_S = 5.0
+
+
+@pytest.fixture
+def take(table, boot):
+    """Take over from the row as it is, or as it was `seen`."""
+
+    def take(seen=None, stopped=lambda: False):
+        row = table.open_row("me", "tcp://b:7411")
+        return take_over(row, seen or table.seen(), TAKEOVER_S, stopped=stopped, boot_ns=boot)
+
+    return take
+
+
+def test_the_epoch_grows_and_the_clock_goes_on(take, table, boot):
+    """The row has the new holder, and the lease the service time."""
+    table.write(epoch=3, holder="old", clock_ms=77_000)
+    boot.pass_seconds(60)
+    lease = take()
+    assert (table.row.epoch, table.row.holder, table.row.address) == (4, "me", "tcp://b:7411")
+    assert (lease.epoch, lease.holder, lease.now_ms()) == (4, "me", 137_000)
+    assert lease.is_valid()
+    assert not table.commit(3)
+
+
+def test_a_holder_that_lives_after_all(take, table):
+    """What it writes between the last look and the takeover keeps its lease."""
+    table.write(epoch=3, holder="old")
+    seen = table.seen()
+    assert table.commit(3)
+    assert take(seen) is None
+    assert (table.row.holder, table.row.epoch) == ("old", 3)
+
+
+def test_two_standbys(take, table):
+    """One of them is faster, and the other one stands by."""
+    seen = table.seen()
+    assert take(seen) is not None
+    assert take(seen) is None
+    assert table.row.epoch == 1
+
+
+def test_a_group_that_was_half_sent_holds_the_row(take, table):
+    """Its session is ended, and the epoch raised again; sessions that are left are ended too."""
+    table.write(epoch=3, holder="old")
+    table.locked_by = 3
+    assert take().epoch == 4
+    assert table.ended == [3, 3]
+
+
+def test_a_stop_ends_the_attempts(take, table):
+    """A row that stays locked does not keep the process from ending."""
+    table.write(epoch=3, holder="old")
+    table.locked_by = 99
+    stops = iter([False, False, True])
+    assert take(stopped=lambda: next(stops)) is None
+    assert table.row.epoch == 3
+
+
+def test_a_database_that_goes_away(take, table):
+    """The caller gets the error, and tries again later."""
+    table.write(epoch=3, holder="old")
+    seen = table.seen()
+    table.away = True
+    with pytest.raises(StoreError, match="does not answer"):
+        take(seen)
+
+
+class SlowRow:
+    """A row whose answer to a takeover comes late."""
+
+    def __init__(self, row, boot):
+        self.row = row
+        self.boot = boot
+        self.end_sessions_of = row.end_sessions_of
+
+    def raise_epoch(self, seen):
+        """Raise it, and let time pass."""
+        taken = self.row.raise_epoch(seen)
+        self.boot.pass_seconds(TAKEOVER_S)
+        return taken
+
+
+def test_the_lease_counts_from_the_sending(table, boot):
+    """A takeover whose answer is late gives a short lease."""
+    row = SlowRow(table.open_row("me", "tcp://b:7411"), boot)
+    lease = take_over(row, table.seen(), TAKEOVER_S, stopped=lambda: False, boot_ns=boot)
+    assert not lease.is_valid()
