@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# The extra `postgres` may be missing; the tests that need it are skipped then.
+if find_spec("psycopg") is not None:
+    from tests.postgres.fixtures import *  # noqa: F403
+
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
 
