@@ -11,10 +11,10 @@ from tests.postgres.cluster import PostgresCluster, remove_template
 from tests.postgres.programs import MISSING, is_installed
 
 __all__ = [
-    "postgres_template",
     "postgres",
     "postgres_cluster",
     "postgres_server",
+    "postgres_template",
     "synchronous_cluster",
 ]
 
