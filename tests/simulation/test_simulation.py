@@ -33,7 +33,8 @@ def test_every_promise_is_kept(seed):
 def test_all_kinds_of_faults_happen():
     """Each alone, often; so the world has them all, and workers if these kinds are for them."""
     for kind in KINDS + WORKER_KINDS + LATER_KINDS:
-        verdict = simulate(6 if kind in UPGRADE_KINDS else 5, Settings(kinds=(kind,)))
+        seed = 6 if kind in UPGRADE_KINDS else 5
+        verdict = simulate(seed, Settings(kinds=(kind,), seconds=20))
         assert verdict.violation == ""
         assert set(verdict.faults) == {kind}
 
