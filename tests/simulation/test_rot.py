@@ -5,13 +5,15 @@ import pytest
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import DAMAGE
 from purgatory.testing.world.server import DATABASE
+from tests.simulation import rot
 from tests.simulation.errors import Violation
 from tests.simulation.rot import Rot
 from tests.simulation.simulation import simulate
 
 
-def test_bits_flip_in_a_database_at_rest(simulation):
+def test_bits_flip_in_a_database_at_rest(simulation, monkeypatch):
     """The server is closed before, and another one is started on what is left."""
+    monkeypatch.setattr(rot, "_LOOK_S", 60.0)
     before = simulation.server.starts
     Rot(simulation.world, simulation.server).happen()
     told = "\n".join(simulation.world.history)
