@@ -35,6 +35,7 @@ from purgatory.core.outcome_recorder import Journal
 from purgatory.core.purgatory import Purgatory
 from purgatory.errors import (
     HeldFull,
+    NotReplicated,
     OperationCancelled,
     OperationExpired,
     PurgatoryClosed,
@@ -64,6 +65,7 @@ __all__ = [
     "JournalError",
     "KeyedOperation",
     "MailboxJournal",
+    "NotReplicated",
     "OperationCancelled",
     "OperationExpired",
     "Outcome",

@@ -55,3 +55,10 @@ class StoreFenced(StoreError):
     def __reduce__(self) -> tuple[type["StoreFenced"], tuple[str]]:
         """Return what makes the error again, for pickle."""
         return type(self), (str(self),)
+
+
+class NotReplicated(StoreError):
+    """Raised when a write must wait for a synchronous standby, and the database has none. Passes.
+
+    Nothing of the write was kept.
+    """

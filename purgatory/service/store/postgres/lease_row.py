@@ -1,0 +1,208 @@
+"""PostgresLeaseRow: the row of the lease, for a server that may become its holder.
+
+It has a session of its own, which writes no groups: so a beat is never behind a large group. Each
+call is one round trip, connecting included if needed, and ends within `timeout_s`. One thread at a
+time.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from purgatory.errors import StoreError
+from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
+from purgatory.service.store.postgres.groups import BEGIN, COMMIT, IS_REPLICATED
+from purgatory.service.store.postgres.namespace import namespace_of
+from purgatory.service.store.postgres.schema import set_up_schema
+from purgatory.service.store.postgres.sessions.database import Database, one_row
+from purgatory.service.store.postgres.sessions.postgres_errors import (
+    LOCK_TIMEOUT,
+    SessionLost,
+    StatementRefused,
+)
+from purgatory.service.store.postgres.sessions.session import Rows, Session, Statement, statement
+from purgatory.service.store.postgres.sessions.session_ends import end_sessions
+from purgatory.service.store.postgres.sessions.wire_values import wire_int
+
+_T = TypeVar("_T")
+
+#: Seconds after which a standby that was not seen again is forgotten.
+FORGOTTEN_S: Final = 60
+# Where a standby was seen matters for a moment: no standby of the database is waited for.
+_NOT_SYNCED: Final = Statement(b"SELECT set_config('synchronous_commit', 'off', true)")
+# What is read of the row, in order of the fields of `SeenLease`. The service's clock goes on by the
+# database's, which is read once.
+_CLOCK: Final = (
+    "clock_ms + greatest(0, floor(extract(epoch FROM statement_timestamp() - clock_at) * 1000))"
+    "::int8"
+)
+_FIELDS: Final = (
+    f"epoch, beat, commits, holder, address, {_CLOCK}, "
+    "coalesce(extract(epoch FROM clock_timestamp() - committed_at), -1)::float8, "
+    f"handover, {IS_REPLICATED}, "
+    f"{_CLOCK} - floor(extract(epoch FROM statement_timestamp()) * 1000)::int8"
+)
+
+
+class PostgresLeaseRow:
+    """The row of a namespace; `holder` and `address` are this server's. See `LeaseRow`.
+
+    Every call returns or raises a StoreError that is not fatal.
+    """
+
+    def __init__(
+        self, url: str, partition: str, holder: str, address: str, *, timeout_s: float = 2.0
+    ) -> None:
+        namespace = self._namespace = namespace_of(partition)
+        self._holder = holder
+        self._address = address
+        self._timeout_s = timeout_s
+        self._database = Database(
+            url, lambda: namespace.session_name(0, holder), connect_s=timeout_s / 2
+        )
+        self._row = namespace.table("lease")
+        self._members = namespace.table("members")
+
+    def set_up(self) -> None:
+        """Make what is missing in the database. Raises StoreError if it cannot be used."""
+        session = self._session()
+        try:
+            set_up_schema(session, self._namespace, self._timeout_s)
+        except StoreError as error:
+            self._database.drop()
+            raise StoreError(f"{self._database.where}: {error}") from error
+
+    def look(self, register: bool = False) -> SeenLease:
+        """Read the row; `register`: also note this server among the standbys."""
+        read = statement(f"SELECT {_FIELDS} FROM {self._row}")
+        if not register:
+            [rows] = self._run(read)
+            return self._seen(rows)
+        note = statement(
+            f"INSERT INTO {self._members} VALUES ($1::text, $2::text, clock_timestamp()) "
+            "ON CONFLICT (holder) DO UPDATE SET address = EXCLUDED.address, seen = EXCLUDED.seen",
+            self._holder.encode(),
+            self._address.encode(),
+        )
+        forget = statement(
+            f"DELETE FROM {self._members} "
+            f"WHERE seen < clock_timestamp() - interval '{FORGOTTEN_S} s'"
+        )
+        return self._seen(self._run(read, _NOT_SYNCED, note, forget)[0])
+
+    def raise_epoch(self, seen: SeenLease, *, lock_timeout_ms: int = 300) -> SeenLease | None:
+        """Take over: a higher epoch and this holder, if the row is still as it was seen.
+
+        None: it is not. Raises LeaseLocked if another session has locked the row.
+        """
+        sql = (
+            f"UPDATE {self._row} SET epoch = epoch + 1, beat = beat + 1, holder = $4::text, "
+            "address = $5::text, handover = false "
+            "WHERE epoch = $1::int8 AND beat = $2::int8 AND commits = $3::int8 "
+            f"RETURNING {_FIELDS}"
+        )
+        update = statement(
+            sql,
+            *map(wire_int, (seen.epoch, seen.beat, seen.commits)),
+            self._holder.encode(),
+            self._address.encode(),
+        )
+        leave = statement(
+            f"DELETE FROM {self._members} WHERE holder = $1::text", self._holder.encode()
+        )
+        lock = statement(
+            "SELECT set_config('lock_timeout', $1::text, true)", b"%dms" % lock_timeout_ms
+        )
+        try:
+            results = self._run(BEGIN, lock, update, leave, COMMIT, is_write=True)
+        except StatementRefused as error:
+            if error.code == LOCK_TIMEOUT:
+                raise LeaseLocked(f"{self._database.where}: the lease is locked") from error
+            raise
+        return self._maybe_seen(results[2])
+
+    def end_sessions_of(self, seen: SeenLease) -> int:
+        """End the sessions of that holder and of all epochs up to that one; returns how many."""
+        return self._with_session(
+            lambda session: end_sessions(
+                session,
+                self._namespace,
+                seen.epoch,
+                seen.holder,
+                self._timeout_s,
+                all_of_holder=bool(seen.holder) and seen.holder != self._holder,
+            )
+        )
+
+    def beat(self, clock_ms: int) -> SeenLease | None:
+        """Note that the holder lives, and the service time; None: another one is the holder."""
+        return self._maybe_seen(self._write_own("", clock_ms))
+
+    def release(self, clock_ms: int) -> bool:
+        """Leave the row without a holder; False: another one is the holder."""
+        return bool(self._write_own(", holder = '', address = '', handover = false", clock_ms))
+
+    def _write_own(self, sets: str, clock_ms: int) -> Rows:
+        sql = (
+            f"UPDATE {self._row} SET beat = beat + 1, clock_ms = $2::int8, "
+            f"clock_at = statement_timestamp(){sets} WHERE holder = $1::text RETURNING {_FIELDS}"
+        )
+        update = statement(sql, self._holder.encode(), wire_int(clock_ms))
+        return self._run(update, is_write=True)[0]
+
+    def request_handover(self, seen: SeenLease) -> bool:
+        """Ask the holder that was seen to hand over; False: it is the holder no longer."""
+        sql = (
+            f"UPDATE {self._row} SET handover = true "
+            "WHERE holder = $1::text AND holder <> '' RETURNING true"
+        )
+        return bool(self._run(statement(sql, seen.holder.encode()), is_write=True)[0])
+
+    def standbys(self) -> list[SeenStandby]:
+        """Return the standbys that have registered."""
+        sql = (
+            "SELECT holder, address, extract(epoch FROM clock_timestamp() - seen)::float8 "
+            f"FROM {self._members} ORDER BY seen DESC"
+        )
+        return [SeenStandby(*row) for row in self._run(statement(sql))[0]]
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        self._database.close()
+
+    def _session(self) -> Session:
+        return self._database.session()
+
+    def _run(self, *statements: Statement, is_write: bool = False) -> list[Rows]:
+        """Run statements; a write that the database says anything of beside is an error.
+
+        A wait for the database's standby may have been cancelled: then the write may yet be lost.
+        """
+
+        def run(session: Session) -> list[Rows]:
+            results = session.run(statements, self._timeout_s / 2)
+            if is_write and session.notices:
+                raise SessionLost(session.notices[0])
+            return [session.rows(one) if one.ntuples else [] for one in results]
+
+        return self._with_session(run)
+
+    def _with_session(self, call: Callable[[Session], _T]) -> _T:
+        session = self._session()
+        try:
+            return call(session)
+        except StatementRefused as error:
+            if error.is_read_only:
+                self._database.drop()
+            raise
+        except SessionLost as error:
+            self._database.drop()
+            raise StoreError(f"{self._database.where}: {error}") from error
+
+    def _maybe_seen(self, rows: Rows) -> SeenLease | None:
+        return self._seen(rows) if rows else None
+
+    def _seen(self, rows: Rows) -> SeenLease:
+        row = one_row(rows)
+        if row is None:
+            raise StoreError(f"{self._database.where}: the lease has no row any more")
+        return SeenLease(*row)

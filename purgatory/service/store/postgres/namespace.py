@@ -1,0 +1,45 @@
+"""Namespace: the schema of a partition, and the names of its sessions. Immutable; any thread."""
+
+import re
+from typing import Final, NamedTuple
+
+from purgatory.errors import StoreError
+
+_SCHEMA: Final = "purgatory"
+#: What a partition may be called.
+PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
+# PostgreSQL cuts longer names of sessions off.
+_MOST_BYTES: Final = 63
+
+
+class Namespace(NamedTuple):
+    """The tables of a partition; `partition` is empty for the only one. See `namespace_of`."""
+
+    partition: str
+
+    @property
+    def schema(self) -> str:
+        """The name of the schema."""
+        return f"{_SCHEMA}_{self.partition}" if self.partition else _SCHEMA
+
+    @property
+    def session_prefix(self) -> str:
+        """What the names of all sessions of this namespace begin with."""
+        return f"purgatory:{self.schema}:"
+
+    def session_name(self, epoch: int, holder: str) -> str:
+        """Return the name of a session of a holder; epoch 0: it writes no groups."""
+        return f"{self.session_prefix}{epoch}:{holder}"[:_MOST_BYTES]
+
+    def table(self, name: str) -> str:
+        """Return the qualified name of a table."""
+        return f"{self.schema}.{name}"
+
+
+def namespace_of(partition: str) -> Namespace:
+    """Return the namespace of a partition. Raises StoreError for a name that it cannot have."""
+    if partition and not PARTITION.fullmatch(partition):
+        raise StoreError(
+            f"partition is {partition!r}; expected at most 20 of the letters a-z, digits and _"
+        )
+    return Namespace(partition)

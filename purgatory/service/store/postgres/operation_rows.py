@@ -1,0 +1,106 @@
+"""PostgresOperations: the store's table of operations, a batch of them in each row.
+
+Part of `PostgresStore`, used by the thread that has it. Reads raise StoreError.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from purgatory.service.store.packed_operations import PackedBatch
+from purgatory.service.store.postgres.namespace import Namespace
+from purgatory.service.store.postgres.packed_tables import LAST, PackedTable
+from purgatory.service.store.postgres.rewrites import rewriting
+from purgatory.service.store.postgres.sessions.database import Database
+from purgatory.service.store.postgres.sessions.session import Statement, statement
+from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int
+from purgatory.service.store.rows import OperationBatch, StoredOperation
+
+_COLUMNS: Final[dict[str, Kind]] = {
+    "first": "int8",
+    "last": "int8",
+    "size": "int8",
+    "client": "text",
+    "submitted_ms": "int8",
+    "numbers": "bytea",
+    "operations": "bytea",
+}
+
+
+class PostgresOperations:
+    """The tables of a namespace."""
+
+    def __init__(self, database: Database, namespace: Namespace) -> None:
+        self._database = database
+        self.table: PackedTable = PackedTable(namespace, "batches", "forgotten", "number", _COLUMNS)
+
+    def write(self, batches: Sequence[OperationBatch]) -> Statement:
+        """Add batches of at most `MAX_BATCH` operations."""
+        columns = list(zip(*map(PackedBatch.of, batches), strict=True))
+        return self.table.insert(columns)
+
+    def oldest_submission_ms(self) -> int | None:
+        """Return a time before which none was submitted; None if the table is empty."""
+        sql = f"SELECT min(submitted_ms) FROM {self.table.name}"
+        found: int | None = self._database.rows(statement(sql))[0][0]
+        return found
+
+    def all(self, after: int) -> Iterator[StoredOperation]:
+        """Yield the operations with numbers above `after`, in order."""
+        for rows in self._database.pages(after, self.table.rows_after, key=LAST):
+            [deleted] = self._database.read(self.table.deleted(rows[0][0], rows[-1][1]))
+            gone = {number for (number,) in deleted}
+            for row in map(_batch, rows):
+                for number, raw in row.items():
+                    if number > after and number not in gone:
+                        yield row.operation(number, raw)
+
+    def some(self, after: int, batches: int) -> list[StoredOperation]:
+        """Return the operations of the next so many batches with numbers above `after`, in order.
+
+        Also some that were deleted. None: there are no more.
+        """
+        rows = self._database.rows(self.table.rows_after(after, batches))
+        return [
+            row.operation(number, raw)
+            for row in map(_batch, rows)
+            for number, raw in row.items()
+            if number > after
+        ]
+
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+        """Return number -> operation, of those of `numbers` that exist."""
+        if not numbers:
+            return {}
+        rows = self._database.rows(self.table.rows_of(numbers))
+        asked = sorted(numbers)
+        found: dict[int, StoredOperation] = {}
+        for row in map(_batch, rows):
+            inside = asked[bisect_left(asked, row.first) : bisect_right(asked, row.last)]
+            found.update((one.number, one) for one in row.some(inside))
+        return found
+
+    def rewriting(self) -> list[Statement]:
+        """Rewrite some sparse rows without what was deleted; see `PackedTable`."""
+        return rewriting(self._database, self.table, self.table.columns, _rewritten)
+
+    def shifting(self, by_ms: int, except_numbers: Sequence[int]) -> Iterator[Statement]:
+        """Move the submissions, and so the deadlines, of all but `except_numbers`."""
+        yield statement(
+            f"UPDATE {self.table.name} SET submitted_ms = submitted_ms + $1::int8", wire_int(by_ms)
+        )
+        if except_numbers:
+            unmoved = set(except_numbers)
+            sql = f"UPDATE {self.table.name} SET operations = $2::bytea WHERE first = $1::int8"
+            for row in map(_batch, self._database.rows(self.table.rows_of(except_numbers))):
+                yield statement(sql, wire_int(row.first), row.moved(by_ms, unmoved))
+
+
+def _rewritten(values: tuple[Any, ...], deleted: set[int]) -> dict[str, bytes]:
+    left = _batch(values).without(deleted)
+    assert left.numbers is not None
+    return {"numbers": left.numbers, "operations": bytes(left.operations)}
+
+
+def _batch(values: tuple[Any, ...]) -> PackedBatch:
+    return PackedBatch._make((*values[:3], values[3].decode(), *values[4:]))

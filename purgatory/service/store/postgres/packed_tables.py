@@ -1,0 +1,121 @@
+"""PackedTable: a table with many records in each row, some of which were deleted.
+
+A record's number is that of its row, `first` to `last`. Deleting all of a row deletes it. Deleting
+some of it puts their numbers into another table, `forgotten`, and counts down `remaining`. A row of
+which less than half remains is sparse: it is rewritten with a later commit. Makes statements only;
+used by the thread that has the store.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from purgatory.service.store.postgres.namespace import Namespace
+from purgatory.service.store.postgres.sessions.session import Statement, statement
+from purgatory.service.store.postgres.sessions.wire_values import (
+    Kind,
+    column_type,
+    wire_array,
+    wire_int,
+    wire_ints,
+)
+
+# The row of each number: the last one that does not begin after it.
+_ROW_OF: Final = (
+    "SELECT n AS number, (SELECT first FROM {table} WHERE first <= n ORDER BY first DESC LIMIT 1) "
+    "AS first FROM unnest($1::int8[]) AS n"
+)
+_DELETE: Final = (
+    "WITH asked AS MATERIALIZED (" + _ROW_OF + "), "
+    "counts AS (SELECT first, count(*) AS n FROM asked GROUP BY first), "
+    "whole AS (DELETE FROM {table} t USING counts c "
+    "WHERE t.first = c.first AND t.remaining <= c.n RETURNING t.first, t.last, t.size - c.n AS f), "
+    "cleaned AS (DELETE FROM {forgotten} g USING whole w "
+    "WHERE w.f > 0 AND g.{number} BETWEEN w.first AND w.last), "
+    "part AS (UPDATE {table} t SET remaining = t.remaining - c.n FROM counts c "
+    "WHERE t.first = c.first AND t.remaining > c.n "
+    "RETURNING t.first, 2 * t.remaining <= t.size AS sparse), "
+    "noted AS (INSERT INTO {forgotten} SELECT a.number FROM asked a JOIN part USING (first)) "
+    "SELECT first FROM part WHERE sparse"
+)
+
+
+#: Place of the column `last`.
+LAST: Final = 1
+
+
+class PackedTable:
+    """The table `name` and that of its deleted records; `columns` are those of a row."""
+
+    def __init__(
+        self, namespace: Namespace, name: str, forgotten: str, number: str, columns: dict[str, Kind]
+    ) -> None:
+        self.name: str = namespace.table(name)
+        self.forgotten: str = namespace.table(forgotten)
+        self._number = number
+        self.columns: str = ", ".join(columns)
+        self._kinds = list(columns.values())
+        fields = {"table": self.name, "forgotten": self.forgotten, "number": number}
+        self._delete = _DELETE.format(**fields)
+        self._rows_of = (
+            f" FROM {self.name} WHERE first IN "
+            f"(SELECT first FROM ({_ROW_OF.format(**fields)}) AS asked) ORDER BY first"
+        )
+        #: The first numbers of rows that are to be rewritten.
+        self.sparse: set[int] = set()
+
+    def insert(self, columns: Sequence[Sequence[object]]) -> Statement:
+        """Add rows, given as a list for each column but `remaining`, which is their size."""
+        arrays = ", ".join(
+            f"${at}::{column_type(kind)}[]" for at, kind in enumerate(self._kinds, 1)
+        )
+        sql = (
+            f"INSERT INTO {self.name} ({self.columns}, remaining) "
+            f"SELECT *, size FROM unnest({arrays}) AS rows({self.columns})"
+        )
+        return statement(sql, *map(wire_array, self._kinds, columns))
+
+    def delete(self, numbers: Sequence[int]) -> Statement:
+        """Delete records, all of which exist; its result: the rows that are sparse now."""
+        return statement(self._delete, wire_ints(numbers))
+
+    def rows_of(self, numbers: Sequence[int], columns: str = "") -> Statement:
+        """Read the rows in which some records are, or were."""
+        return statement(f"SELECT {columns or self.columns}{self._rows_of}", wire_ints(numbers))
+
+    def deleted_of(self, numbers: Sequence[int]) -> Statement:
+        """Read those of some numbers whose records were deleted."""
+        sql = f"SELECT {self._number} FROM {self.forgotten} WHERE {self._number} = ANY($1::int8[])"
+        return statement(sql, wire_ints(numbers))
+
+    def rows_after(self, after: int, limit: int, columns: str = "") -> Statement:
+        """Read the next rows with records above `after`, in order."""
+        sql = (
+            f"SELECT {columns or self.columns} FROM {self.name} "
+            "WHERE last > $1::int8 AND first >= coalesce((SELECT first FROM "
+            f"{self.name} WHERE first <= $1::int8 ORDER BY first DESC LIMIT 1), 0) "
+            f"ORDER BY first LIMIT {limit}"
+        )
+        return statement(sql, wire_int(after))
+
+    def deleted(self, first: int, last: int) -> Statement:
+        """Read the numbers of deleted records of some rows."""
+        sql = (
+            f"SELECT {self._number} FROM {self.forgotten} "
+            f"WHERE {self._number} BETWEEN $1::int8 AND $2::int8"
+        )
+        return statement(sql, wire_int(first), wire_int(last))
+
+    def rewrite(self, first: int, deleted: int, columns: dict[str, bytes]) -> Statement:
+        """Write columns of a row, from which so many records are gone."""
+        sets = ", ".join(f"{name} = ${at}" for at, name in enumerate(columns, 3))
+        sql = f"UPDATE {self.name} SET size = size - $2::int8, {sets} WHERE first = $1::int8"
+        return statement(sql, wire_int(first), wire_int(deleted), *columns.values())
+
+    def forget(self, numbers: Sequence[int]) -> Statement:
+        """Drop the notes on deleted records: their rows are rewritten without them."""
+        sql = f"DELETE FROM {self.forgotten} WHERE {self._number} = ANY($1::int8[])"
+        return statement(sql, wire_ints(numbers))
+
+    def find_sparse(self) -> Statement:
+        """Read the first numbers of the rows that are sparse."""
+        return statement(f"SELECT first FROM {self.name} WHERE 2 * remaining <= size")

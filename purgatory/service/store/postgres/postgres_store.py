@@ -1,0 +1,416 @@
+"""PostgresStore: operations and their outcomes in a PostgreSQL database, as `Store` promises.
+
+The active server's, from its takeover until it ends or is fenced: each commit asks whether it still
+has the lease (see `Groups`). Doubt never reaches the server: a commit returns, was refused, or the
+server is fenced. While the database is away, a commit or a read waits for it, until `stop`.
+
+Operations and outcomes are written many to a row, other rows many to a statement.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.contract import Store
+from purgatory.service.store.lease import HeldLease
+from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
+from purgatory.service.store.postgres.journal_queue_rows import PostgresJournalQueue
+from purgatory.service.store.postgres.metadata_rows import MetadataRows, metadata_of
+from purgatory.service.store.postgres.namespace import namespace_of
+from purgatory.service.store.postgres.operation_rows import PostgresOperations
+from purgatory.service.store.postgres.outcome_table import PostgresOutcomes
+from purgatory.service.store.postgres.packed_tables import PackedTable
+from purgatory.service.store.postgres.remembered_table import PostgresRemembered
+from purgatory.service.store.postgres.schema import migration, set_up_schema, stored_version
+from purgatory.service.store.postgres.sessions.database import ANSWER_S, Database
+from purgatory.service.store.postgres.sessions.postgres_errors import damage_refused
+from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
+from purgatory.service.store.postgres.small_tables import SmallTables
+from purgatory.service.store.rows import (
+    JournalPosition,
+    QueuedJob,
+    QueueNumbers,
+    StoredEvent,
+    StoredJob,
+    StoredLimit,
+    StoredOperation,
+    StoredOutcome,
+    StoredRepeat,
+    StoredSpread,
+    spread_of,
+)
+
+if TYPE_CHECKING:
+    from purgatory.errors import StoreError
+
+log: logging.Logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 500
+# Seconds after which the size of the database is asked for again.
+_SIZE_AGE_S: Final = 60.0
+
+
+class PostgresStore(Store):
+    """The store in the database of `url`, for the holder of `lease`.
+
+    `require_replicated`: refuse what the database would not hand to a synchronous standby. Raises
+    StoreError if the database cannot be used, StoreFenced if another server has the lease. The
+    tables exist: `PostgresLeaseRow.set_up` has made them.
+    """
+
+    def __init__(
+        self, url: str, partition: str, lease: HeldLease, *, require_replicated: bool = False
+    ) -> None:
+        namespace = self._namespace = namespace_of(partition)
+        self._lease = lease
+        self._database = Database(
+            url, lambda: namespace.session_name(self._lease.epoch, self._lease.holder)
+        )
+        self._require_replicated = require_replicated
+        self.lost: StoreError | None = None
+        self.is_closing: bool = False
+        self.clock_offset_ns: int | None = lease.clock_offset_ns
+        self._stored_bytes = 0
+        self._size_age_s = 0.0
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        self._database.is_patient = True
+
+    def _open(self) -> None:
+        database, namespace = self._database, self._namespace
+        set_up_schema(database.session(), namespace, ANSWER_S)
+        self._groups = Groups(
+            database, namespace, self._lease, require_replicated=self._require_replicated
+        )
+        version = stored_version(database.session(), namespace, ANSWER_S)
+        steps = migration(namespace, version)
+        if steps:
+            self._groups.write(steps)
+            log.warning("%s: brought from schema version %d", database.where, version)
+        self._meta = MetadataRows(namespace)
+        self._operations = PostgresOperations(database, namespace)
+        self._outcomes = PostgresOutcomes(database, namespace)
+        self._small = SmallTables(namespace, self._outcomes.is_used_up)
+        self._journal_queue = PostgresJournalQueue(database, namespace)
+        self.remembered: PostgresRemembered = PostgresRemembered(database, namespace, self._meta)
+        self._small.note_use(database.read(*self._small.looks()))
+        for packed in (self._operations.table, self._outcomes.table):
+            packed.sparse.update(first for (first,) in database.rows(packed.find_sparse()))
+        self._look_at_size()
+
+    @property
+    def is_replicated(self) -> bool | None:
+        """Whether the last commit was replicated; None: there was none. Any thread."""
+        return self._groups.is_replicated
+
+    # Writing.
+
+    def commit(self, changes: Changes) -> None:
+        """Write all changes or none, atomically and durably. Raises StoreError, StoreFenced."""
+        deletes: list[tuple[PackedTable, Statement]] = []
+        statements = self._statements(changes, deletes)
+        found = self._write(statements, self._last_of(changes))
+        for table, delete in deletes if found else ():
+            table.sparse.update(first for (first,) in found[statements.index(delete)])
+        if time.monotonic() - self._size_age_s > _SIZE_AGE_S:
+            self._look_at_size()
+
+    def _write(
+        self, statements: Sequence[Statement], last: JournalPosition = NO_NUMBERS
+    ) -> list[Rows]:
+        if self.lost is not None:
+            raise self.lost
+        return self._groups.write(statements, last)
+
+    def _statements(
+        self, changes: Changes, deletes: list[tuple[PackedTable, Statement]]
+    ) -> list[Statement]:
+        """Return what a commit writes; adds to `deletes` what deletes from packed tables."""
+        made: list[Statement] = []
+        if changes.operations:
+            made.append(self._operations.write(changes.operations))
+        if changes.progress:
+            made.append(self._small.progress.write(changes.progress))
+        if changes.outcomes:
+            made.append(self._outcomes.write(changes.outcomes))
+        if changes.has_others:
+            if changes.delete_operations or changes.delete_outcomes:
+                made += self._deleting(changes, deletes)
+            made += self._other_statements(changes)
+        return made
+
+    def _deleting(
+        self, changes: Changes, deletes: list[tuple[PackedTable, Statement]]
+    ) -> list[Statement]:
+        made = self._small.deleting(changes)
+        for rows, numbers in (
+            (self._operations, changes.delete_operations),
+            (self._outcomes, changes.delete_outcomes),
+        ):
+            if numbers:
+                made += rows.rewriting()
+                deletes.append((rows.table, rows.table.delete(numbers)))
+                made.append(deletes[-1][1])
+        return made + self._small.deleting_spreads()
+
+    def _other_statements(self, changes: Changes) -> list[Statement]:
+        """Write what most transactions have none of."""
+        made: list[Statement] = []
+        made += self._small.writing(changes)
+        if changes.remembered is not None:
+            made += self.remembered.write(changes.remembered)
+        made += self._journal_queue.write(
+            changes.queued_events, changes.queued_extensions, changes.queued_jobs
+        )
+        if changes.delete_queued is not None:
+            made += self._journal_queue.delete(changes.delete_queued)
+        return made
+
+    def _last_of(self, changes: Changes) -> JournalPosition:
+        """Return the last numbers that are given with these changes; 0: none."""
+        operation = outcome = event = extension = job = 0
+        if changes.operations:
+            batch = changes.operations[-1]
+            operation = batch.first + len(batch.operations) - 1
+        if changes.outcomes:
+            outcome = max(changes.outcomes[:: len(StoredOutcome._fields)])
+        if changes.queued_events:
+            event = changes.queued_events[-5]
+        if changes.queued_extensions:
+            extension = changes.queued_extensions[-4]
+        if changes.queued_jobs:
+            job = changes.queued_jobs[-1].number
+        return JournalPosition(operation, outcome, event, extension, job)
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Write metadata, in a commit of its own."""
+        self._write(self._metadata_statements(metadata))
+
+    def _metadata_statements(self, metadata: dict[str, Any]) -> list[Statement]:
+        return [self._meta.write(key, value) for key, value in metadata.items()]
+
+    def check_room(self, size: int) -> None:
+        """Write `size` bytes and delete them, in commits of their own. Raises StoreError."""
+        self._write([self._meta.fill_room(os.urandom(size))])  # zeros would be compressed
+        self._write([self._meta.empty_room()])
+
+    def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
+        """Move the times that still matter, and write metadata, in one commit."""
+        ended = [one.number for one in self.outcomes_without_results()]
+        made = [*self._operations.shifting(by_ms, ended), *self._small.shifting(by_ms, ended)]
+        made += self.remembered.shifting(by_ms)
+        self._write([*made, *self._metadata_statements(metadata)])
+        self.remembered.read_shift()
+
+    # The start.
+
+    def metadata(self) -> dict[str, Any]:
+        """Read the metadata: key -> value."""
+        with damage_refused(self._database.where):
+            return metadata_of(self._database.rows(self._meta.read()))
+
+    def last_numbers(self) -> JournalPosition:
+        """Return the last numbers ever given, also of rows that were deleted."""
+        sql = (
+            "SELECT last_operation, last_outcome, last_event, last_extension, last_job "
+            f"FROM {self._namespace.table('lease')}"
+        )
+        return JournalPosition(*self._database.rows(statement(sql))[0])
+
+    def oldest_submission_ms(self) -> int | None:
+        """Return a time before which no stored operation was submitted; None if there is none."""
+        return self._operations.oldest_submission_ms()
+
+    def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
+        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
+        with damage_refused(self._database.where):
+            yield from self._operations.all(after)
+
+    def operations(self) -> Iterator[StoredOperation]:
+        """Yield all operations, ended ones too, in order."""
+        rows = self.submissions()
+        while chunk := list(islice(rows, _CHUNK)):
+            yield from self._with_deadlines(chunk)
+
+    def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
+        """Return operations with the deadlines that are in force."""
+        table = self._small.deadlines
+        if not table.is_used or not operations:
+            return operations
+        numbers = [operation.number for operation in operations]
+        extended: dict[int, int] = dict(self._database.rows(table.select_keys(numbers)))
+        return [
+            one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
+            for one in operations
+        ]
+
+    def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
+        """Yield all outcomes numbered above `after`, in order, without keys and results."""
+        with damage_refused(self._database.where):
+            yield from self._outcomes.small(after)
+
+    def progress(self) -> Iterator[tuple[int, str, bytes]]:
+        """Yield number, key and value of the keys completed of pending operations."""
+        table = self._small.progress
+        rows = self._rows(table.select())
+        ended = self._ended() if rows else set()
+        return (row for row in table.decoded(rows) if row[0] not in ended)
+
+    def _ended(self) -> set[int]:
+        """Return the numbers of the operations that have ended."""
+        return {one.number for one in self.outcomes_without_results()}
+
+    def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
+        """Yield the key, or the session, and the bytes of each value that a table has."""
+        rows = self._rows(self._small.sizes(table))
+        if table == "progress" and rows:
+            ended = self._ended()
+            rows = [row for row in rows if row[2] not in ended]
+        return ((key.decode(), size) for key, size, *_ in rows)
+
+    def held_events(self) -> list[tuple[str, StoredEvent]]:
+        """Return the keys for which an event is held, and the events."""
+        table = self._small.held
+        rows = table.decoded(self._rows(table.select()))
+        return [(key, StoredEvent(*values)) for key, *values in rows]
+
+    def spreads(self) -> list[StoredSpread]:
+        """Return the events that have ended many operations, or are about to, in order."""
+        table = self._small.spreads
+        rows = table.decoded(self._rows(table.select("ORDER BY number")))
+        return [StoredSpread(*row) for row in rows]
+
+    def jobs(self) -> list[StoredJob]:
+        """Return all due jobs of which more is known than that they are due."""
+        rows = self._rows(self._small.jobs.select(columns=StoredJob._fields))
+        return [StoredJob(*row) for row in rows]
+
+    def repeats(self) -> list[StoredRepeat]:
+        """Return all repeats, in order of clients and names."""
+        table = self._small.repeats
+        rows = table.decoded(self._rows(table.select("ORDER BY client, name")))
+        return [StoredRepeat(*row) for row in rows]
+
+    def limits(self) -> list[StoredLimit]:
+        """Return the limits of kinds."""
+        table = self._small.limits
+        return [StoredLimit(*row) for row in table.decoded(self._rows(table.select()))]
+
+    def named_leases(self) -> list[tuple[str, str, int, int]]:
+        """Return name, holder and token of each named lease, and until when it lasts."""
+        table = self._small.named_leases
+        return table.decoded(self._rows(table.select()))
+
+    def replies(self) -> list[tuple[str, int, int, bytes]]:
+        """Return session, number, time and frame of all replies, those of a session in order."""
+        table = self._small.replies
+        return table.decoded(self._rows(table.select("ORDER BY at_ms, seq")))
+
+    # Answers.
+
+    def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
+        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+        with damage_refused(self._database.where):
+            outcomes = self._with_spread_values(self._outcomes.by_seqs(seqs))
+            operations = self.by_numbers([outcome.number for outcome in outcomes])
+            return [(outcome, operations[outcome.number]) for outcome in outcomes]
+
+    def _with_spread_values(self, outcomes: list[StoredOutcome]) -> list[StoredOutcome]:
+        """Return outcomes with the values of the spreads that they refer to."""
+        numbers = {number for one in outcomes if (number := spread_of(one.result))}
+        if not numbers:
+            return outcomes
+        read = self._small.spreads.select_keys(list(numbers), ("number", "value"))
+        values: dict[int, bytes] = dict(self._rows(read))
+        return [
+            one._replace(result=values[number]) if (number := spread_of(one.result)) else one
+            for one in outcomes
+        ]
+
+    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
+        """Return operations of the next so many batches with numbers above `after`, in order."""
+        with damage_refused(self._database.where):
+            return self._with_deadlines(self._operations.some(after, batches))
+
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+        """Return number -> operation, of those of `numbers` that exist."""
+        with damage_refused(self._database.where):
+            found = self._operations.by_numbers(numbers)
+            return {row.number: row for row in self._with_deadlines(list(found.values()))}
+
+    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
+        return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
+
+    def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
+        """Return the results of jobs that are done, by `seq`, where there are any."""
+        table = self._small.results
+        return dict(self._rows(table.select_keys(seqs))) if table.is_used else {}
+
+    def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
+        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+        table = self._small.jobs
+        rows = table.decoded(self._rows(table.select_keys(seqs))) if table.is_used else []
+        return {seq: row for seq, *rest in rows if (row := tuple(rest))}
+
+    # The journal's queue.
+
+    def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
+        """Return the journal's rows of events with numbers above `after`, in order."""
+        return self._journal_queue.events(after)
+
+    def last_event_ms(self, after: int) -> int | None:
+        """Return the time of the last event that is to be journaled; None if there is none."""
+        return self._journal_queue.last_event_ms(after)
+
+    def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
+        """Return the journal's rows of extensions with numbers above `after`, in order."""
+        return self._journal_queue.extensions(after)
+
+    def queued_jobs(self, after: int) -> list[QueuedJob]:
+        """Return the ends of jobs for the journal with numbers above `after`, in order."""
+        with damage_refused(self._database.where):
+            return self._journal_queue.jobs(after)
+
+    def deleted_queued(self) -> QueueNumbers:
+        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
+        last = self.last_numbers()
+        return self._journal_queue.deleted((last.events, last.extensions, last.jobs))
+
+    # The life of the store.
+
+    def trouble(self) -> str:
+        """Say nothing: a database that is away is waited for."""
+        return ""
+
+    def stored_bytes(self) -> int:
+        """Return the bytes of all tables, as of a minute ago."""
+        return self._stored_bytes
+
+    def _look_at_size(self) -> None:
+        sql = (
+            "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1::text AND relkind = 'r'"
+        )
+        schema = self._namespace.schema.encode()
+        self._size_age_s = time.monotonic()
+        self._stored_bytes = self._rows(statement(sql, schema))[0][0]
+
+    def stop(self) -> None:
+        """End what waits for a database that is away: a commit then raises. Any thread."""
+        self._database.interrupt.set()
+
+    def close(self) -> None:
+        """Close the session. Idempotent."""
+        self.is_closing = True
+        self._database.close()
+
+    def _rows(self, one: Statement) -> Rows:
+        return self._database.rows(one)

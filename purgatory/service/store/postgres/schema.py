@@ -1,0 +1,147 @@
+"""The schema in PostgreSQL: made by the first server, brought to its version by an active one.
+
+A standby of a later version starts beside an active of an earlier one, and changes nothing: the
+steps of a migration run after its takeover, fenced, so the earlier active has ended by then. Used
+by the thread that looks at the lease, and by the one that opens a store.
+"""
+
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from purgatory.errors import StoreError
+from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.postgres.namespace import Namespace
+from purgatory.service.store.postgres.schema_tables import TABLE_NAMES, TABLES, VERSION_TABLE
+from purgatory.service.store.postgres.sessions.postgres_errors import StatementRefused
+from purgatory.service.store.postgres.sessions.session import (
+    OLDEST_SERVER,
+    Session,
+    Statement,
+    statement,
+)
+from purgatory.service.store.postgres.sessions.wire_values import wire_int
+
+log: logging.Logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION: Final = 1
+OLDEST_VERSION: Final = 1
+#: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`.
+STEPS: Final[dict[int, str]] = {}
+# How often the tables are made, while other servers are making them as well.
+_TRIES: Final = 20
+
+
+def set_up_schema(session: Session, namespace: Namespace, timeout_s: float) -> None:
+    """Make the tables, if they are not there. Raises StoreError, in one line, if it cannot be.
+
+    That is: the database is too old, the tables are of a later version, or of another program.
+    """
+    _check_server(session)
+    for _ in range(_TRIES):
+        found = _tables(session, namespace, timeout_s)
+        if found:
+            _check_tables(namespace, found)
+            _check_version(namespace, stored_version(session, namespace, timeout_s))
+            return
+        try:
+            session.run(_creation(namespace), timeout_s)
+            log.warning("made the tables of the schema %s", namespace.schema)
+        except StatementRefused as error:
+            if not error.is_race:
+                raise StoreError(f"schema {namespace.schema}: cannot make it: {error}") from error
+    raise StoreError(f"schema {namespace.schema}: other servers are making it; try again")
+
+
+def _check_server(session: Session) -> None:
+    version = session.server_version
+    if version < OLDEST_SERVER:
+        raise StoreError(
+            f"the database is PostgreSQL {version // 10_000}; expected {OLDEST_SERVER // 10_000} "
+            "or later"
+        )
+
+
+def _tables(session: Session, namespace: Namespace, timeout_s: float) -> set[str]:
+    """Return those of our names that the schema has."""
+    sql = (
+        "SELECT relname::text FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
+        "WHERE nspname = $1::text AND relkind IN ('r', 'p', 'v', 'm', 'f')"
+    )
+    [result] = session.run([statement(sql, namespace.schema.encode())], timeout_s)
+    return {name for (name,) in session.rows(result)} & set(TABLE_NAMES)
+
+
+def _check_tables(namespace: Namespace, found: set[str]) -> None:
+    if VERSION_TABLE not in found:
+        raise StoreError(
+            f"schema {namespace.schema} has a table {min(found)!r} of another program; expected a "
+            "schema of its own"
+        )
+    missing = sorted(set(TABLE_NAMES) - found)
+    if missing:
+        raise StoreError(f"schema {namespace.schema} lacks the table {missing[0]!r}")
+
+
+def _check_version(namespace: Namespace, version: int) -> None:
+    if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
+        raise StoreError(
+            f"schema {namespace.schema}: its version is {version}; expected {OLDEST_VERSION} to "
+            f"{SCHEMA_VERSION}"
+        )
+
+
+def stored_version(session: Session, namespace: Namespace, timeout_s: float) -> int:
+    """Return the version of the tables. Raises StoreError."""
+    sql = f"SELECT version FROM {namespace.table(VERSION_TABLE)}"
+    rows = session.rows(session.run([statement(sql)], timeout_s)[0])
+    return int(rows[0][0]) if rows else 0
+
+
+def _creation(namespace: Namespace) -> list[Statement]:
+    database_id = msgspec.msgpack.encode(secrets.token_hex(8))
+    return [
+        statement("BEGIN"),
+        statement(f"CREATE SCHEMA IF NOT EXISTS {namespace.schema}"),
+        *statements_of(TABLES, namespace),
+        statement(
+            f"INSERT INTO {namespace.table(VERSION_TABLE)} VALUES ($1::int8)",
+            wire_int(SCHEMA_VERSION),
+        ),
+        # A database of its own gives numbers of its own.
+        statement(
+            f"INSERT INTO {namespace.table('meta')} VALUES ('{DATABASE_ID}', $1::bytea)",
+            database_id,
+        ),
+        statement(
+            f"INSERT INTO {namespace.table('lease')} (clock_ms, clock_at) SELECT "
+            "ceil(extract(epoch FROM now()) * 1000)::int8, now()"
+        ),
+        statement("COMMIT"),
+    ]
+
+
+def statements_of(text: str, namespace: Namespace) -> list[Statement]:
+    """Split SQL, each statement of which ends with a semicolon and a line, or a comment."""
+    lines = [line.partition(" --")[0] for line in text.splitlines()]
+    return [
+        statement(one.replace("{schema}", namespace.schema))
+        for one in "\n".join(lines).split(";")
+        if one.strip()
+    ]
+
+
+def migration(
+    namespace: Namespace, version: int, steps: Mapping[int, str] = STEPS
+) -> list[Statement]:
+    """Return the statements that bring the tables of `version` to the present one; may be none."""
+    found: list[Statement] = []
+    for target in sorted(steps):
+        if target > version:
+            found += statements_of(steps[target], namespace)
+            sql = f"UPDATE {namespace.table(VERSION_TABLE)} SET version = {target}"
+            found.append(statement(sql))
+    return found

@@ -1,0 +1,1 @@
+"""Sessions with a PostgreSQL database: groups of statements, a round trip each."""

@@ -1,0 +1,148 @@
+"""Database: what a store reads, over sessions that are opened again when they are lost.
+
+A read changes nothing, so one that was interrupted is done again. Nothing here holds a transaction
+from one round trip to the next: long tables are read in pages, in the order of a number. One thread
+at a time; `stop` is for any.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from purgatory.errors import StoreError
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
+from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
+from purgatory.service.store.postgres.sessions.server_addresses import shown_url
+from purgatory.service.store.postgres.sessions.session import Rows, Session, Statement, open_session
+
+log: logging.Logger = logging.getLogger(__name__)
+
+#: Seconds that a group of statements, or an attempt to connect, may take.
+ANSWER_S: Final = 15.0
+CONNECT_S: Final = 5.0
+# Seconds between attempts to connect.
+_PAUSE_S: Final = 0.1
+# Rows of a page, at first, at least and at most; and the bytes that a page should have.
+_PAGE, _LEAST_PAGE, _MOST_PAGE = 500, 16, 8000
+_PAGE_BYTES: Final = 4 << 20
+
+
+class Database:
+    """The database of `url`; `name` returns what the next session is called.
+
+    `connect_s`: the seconds that an attempt to connect may take.
+    """
+
+    def __init__(self, url: str, name: Callable[[], str], *, connect_s: float = CONNECT_S) -> None:
+        self._url = url
+        self._connect_s = connect_s
+        self._name = name
+        self._session: Session | None = None
+        self.where: str = shown_url(url)
+        self.interrupt: Interrupt = Interrupt()
+        #: Whether to wait for a database that is away; a start does not.
+        self.is_patient: bool = False
+
+    def session(self) -> Session:
+        """Return a session that was open a moment ago. Raises StoreError: see `is_patient`."""
+        session = self._session
+        if session is not None:
+            if not session.is_lost():
+                return session
+            self.drop()
+        return self._connect()
+
+    def _connect(self) -> Session:
+        since_s, is_noted = time.monotonic(), False
+        while True:
+            try:
+                self._session = self.new_session()
+            except SessionLost as error:
+                if not self.is_patient:
+                    raise StoreError(f"{self.where}: cannot connect: {error}") from error
+                if self.interrupt.is_set:
+                    raise self.stopped() from error
+                if not is_noted:
+                    is_noted = True
+                    log.warning("%s: cannot connect, trying on: %s", self.where, error)
+                self.pause()
+                continue
+            if is_noted:
+                log.warning("%s: connected after %.1f s", self.where, time.monotonic() - since_s)
+            return self._session
+
+    def new_session(self) -> Session:
+        """Try once to open a session in the place of the last one. Raises SessionLost."""
+        self.drop()
+        self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)
+        return self._session
+
+    def stopped(self) -> StoreError:
+        """Return what a write raises that was not heard of before `stop`."""
+        return StoreError(f"{self.where}: stopped before the database answered", fatal=True)
+
+    def pause(self) -> None:
+        """Wait before the next attempt; not once `stop` was called."""
+        self.interrupt.wait(_PAUSE_S)
+
+    def drop(self) -> None:
+        """Close the session. Idempotent."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def read(self, *statements: Statement) -> list[Rows]:
+        """Return the rows of each statement. Raises StoreError."""
+        while True:
+            session = self.session()
+            try:
+                results = session.run(statements, ANSWER_S)
+                return [session.rows(result) for result in results]
+            except SessionLost as error:
+                self.drop()
+                if not self.is_patient:
+                    raise StoreError(f"{self.where}: cannot read: {error}") from error
+                if self.interrupt.is_set:
+                    raise self.stopped() from error
+            except StatementRefused as error:
+                if not error.is_read_only:
+                    raise StoreError(f"{self.where}: cannot read: {error}") from error
+                self.drop()
+
+    def rows(self, statement: Statement) -> Rows:
+        """Return the rows of one statement. Raises StoreError."""
+        return self.read(statement)[0]
+
+    def pages(
+        self, after: int, page: Callable[[int, int], Statement], *, key: int = 0
+    ) -> Iterator[Rows]:
+        """Yield pages of a table; `page` reads at most so many rows after a number.
+
+        `key`: the column in which the number is.
+        """
+        limit = _PAGE
+        while found := self.rows(page(after, limit)):
+            yield found
+            if len(found) < limit:
+                return
+            after = found[-1][key]
+            limit = _next_limit(limit, found)
+
+    def close(self) -> None:
+        """Close the session and the interrupt. Idempotent."""
+        self.drop()
+        self.interrupt.close()
+
+
+def _next_limit(limit: int, rows: Rows) -> int:
+    """Return how many rows the next page has, by the bytes of a few of the last one."""
+    some = rows[:: max(1, len(rows) // 16)]
+    size = sum(len(value) for row in some for value in row if isinstance(value, bytes))
+    fitting = _PAGE_BYTES * len(some) // max(1, size)
+    return max(_LEAST_PAGE, min(_MOST_PAGE, 2 * limit, fitting))
+
+
+def one_row(rows: Rows) -> tuple[Any, ...] | None:
+    """Return the only row; None if there is none."""
+    return rows[0] if rows else None

@@ -1,0 +1,56 @@
+"""Errors of a session with PostgreSQL, and what their codes mean. Any thread."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from purgatory.errors import StoreError
+from purgatory.service.store.contract import DAMAGE
+
+#: A lock was not free within `lock_timeout`.
+LOCK_TIMEOUT: Final = "55P03"
+#: A division by zero: the fence, or the look at the replication, refuses the group.
+REFUSED_BY_GROUP: Final = "22012"
+# Another session has made the same object at the same time: a unique violation, or a duplicate
+# schema or table.
+_RACES: Final = ("23505", "42P06", "42P07", "40001", "40P01")
+# The session is with a server that writes nothing (any more).
+_READ_ONLY: Final = "25006"
+
+
+class SessionLost(StoreError):
+    """Raised when a session ends, or does not answer in time: what it was doing is not known."""
+
+
+class StatementRefused(StoreError):
+    """Raised when the database refuses statement number `index` of a group: nothing was kept."""
+
+    def __init__(self, message: str, code: str, index: int) -> None:
+        super().__init__(message)
+        self.code = code
+        self.index = index
+
+    def __reduce__(self) -> tuple[type["StatementRefused"], tuple[str, str, int]]:
+        """Return what makes the error again, for pickle."""
+        return type(self), (str(self), self.code, self.index)
+
+    @property
+    def is_race(self) -> bool:
+        """Whether another session was doing the same: it may be tried again."""
+        return self.code in _RACES
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether another server of the database has to be found."""
+        return self.code == _READ_ONLY
+
+
+@contextlib.contextmanager
+def damage_refused(where: str) -> Iterator[None]:
+    """Raise StoreError for values that cannot be what was written to the database `where`."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise StoreError(f"{where}: {DAMAGE}: {error!r}", fatal=True) from error

@@ -1,0 +1,115 @@
+"""KeyedTable: the store's small tables, written many rows to a statement. Makes statements only.
+
+Immutable but for `is_used`; used by the thread that has the store.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from purgatory.service.store.postgres.namespace import Namespace
+from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
+from purgatory.service.store.postgres.sessions.wire_values import (
+    Kind,
+    column_type,
+    wire_array,
+    wire_int,
+)
+
+#: Columns of a table, and what they have.
+Columns = dict[str, Kind]
+
+
+class KeyedTable:
+    """A table; rows are written instead of those of the same key, the first `keys` columns.
+
+    `times`: the columns that `shift_times` moves. `kept`: a row of a key that exists is an error,
+    as for numbers that are given once.
+    """
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        name: str,
+        columns: Columns,
+        *,
+        keys: int = 1,
+        times: Sequence[str] = ("at_ms",),
+        kept: bool = False,
+    ) -> None:
+        self.name: str = namespace.table(name)
+        self.columns: Columns = columns
+        #: Whether it has, or may have, a row: nothing is looked up or deleted in an empty one.
+        self.is_used: bool = True
+        self._kinds: list[Kind] = list(columns.values())
+        self._keys: Final = list(columns)[:keys]
+        self._times = times
+        self._kept = kept
+        names, self._row = ", ".join(columns), ", ".join(map("EXCLUDED.{}".format, columns))
+        arrays = _arrays(self._kinds)
+        self._insert = f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays})"
+        if not kept:
+            sets = ", ".join(f"{column} = EXCLUDED.{column}" for column in columns)
+            self._insert += f" ON CONFLICT ({', '.join(self._keys)}) DO UPDATE SET {sets}"
+        condition = " AND ".join(f"t.{key} = d.{key}" for key in self._keys)
+        self._delete = (
+            f"DELETE FROM {self.name} t USING unnest({_arrays(self._kinds[:keys])}) "
+            f"AS d({', '.join(self._keys)}) WHERE {condition}"
+        )
+
+    def write(self, values: list[Any]) -> Statement:
+        """Write rows, given as a flat list of their values."""
+        self.is_used = True
+        width = len(self._kinds)
+        if not self._kept and len(values) > width:
+            values = self._latest(values)
+        columns = [values[at::width] for at in range(width)]
+        return statement(self._insert, *map(wire_array, self._kinds, columns))
+
+    def _latest(self, values: list[Any]) -> list[Any]:
+        """Return the last row of each key: a statement cannot write a row twice."""
+        width, keys = len(self._kinds), len(self._keys)
+        rows = {
+            tuple(values[at : at + keys]): values[at : at + width]
+            for at in range(0, len(values), width)
+        }
+        if len(rows) * width == len(values):
+            return values
+        return [value for row in rows.values() for value in row]
+
+    def delete(self, *keys: Sequence[Any]) -> Statement:
+        """Delete the rows of some keys, given as a list for each of the key's columns."""
+        return statement(self._delete, *map(wire_array, self._kinds, keys))
+
+    def select(self, rest: str = "", *values: bytes, columns: Sequence[str] = ()) -> Statement:
+        """Read rows; `rest`: what follows in the statement. `columns`: all by default."""
+        names = ", ".join(columns or self.columns)
+        return statement(f"SELECT {names} FROM {self.name} {rest}", *values)
+
+    def select_keys(self, keys: Sequence[Any], columns: Sequence[str] = ()) -> Statement:
+        """Read the rows of some keys, of the first column."""
+        kind = self._kinds[0]
+        rest = f"WHERE {self._keys[0]} = ANY($1::{column_type(kind)}[])"
+        return self.select(rest, wire_array(kind, keys), columns=columns)
+
+    def decoded(self, rows: Rows, columns: Sequence[str] = ()) -> Rows:
+        """Return rows of `columns` with their texts decoded."""
+        names = list(columns or self.columns)
+        texts = [at for at, name in enumerate(names) if self.columns[name] == "text"]
+        if not texts:
+            return rows
+        found: Rows = []
+        for row in rows:
+            values = list(row)
+            for at in texts:
+                values[at] = values[at].decode()
+            found.append(tuple(values))
+        return found
+
+    def shift_times(self, by_ms: int, where: str = "") -> Statement:
+        """Move the times of all rows, or of those of a condition."""
+        moved = ", ".join(f"{time} = {time} + $1::int8" for time in self._times)
+        return statement(f"UPDATE {self.name} SET {moved} {where}", wire_int(by_ms))
+
+
+def _arrays(kinds: Sequence[Kind]) -> str:
+    return ", ".join(f"${at}::{column_type(kind)}[]" for at, kind in enumerate(kinds, 1))
