@@ -75,7 +75,7 @@ class Changes:
         self.queued_extensions: list[Any] = []
         self.queued_jobs: list[QueuedJob] = []
         self.delete_operations: list[int] = []  # numbers
-        self.delete_outcomes: list[int] = []  # seqs
+        self.delete_outcomes: list[int] = []  # seqs of `delete_operations`
         self.delete_held: list[str] = []  # keys
         self.delete_repeats: list[tuple[str, str]] = []  # client and name
         self.delete_named_leases: list[str] = []  # names

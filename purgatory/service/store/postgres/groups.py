@@ -21,7 +21,7 @@ from typing import Final
 from purgatory.errors import NotReplicated, StoreError, StoreFenced
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.namespace import Namespace
-from purgatory.service.store.postgres.sessions.database import ANSWER_S, Database, one_row
+from purgatory.service.store.postgres.sessions.database import Database, one_row
 from purgatory.service.store.postgres.sessions.postgres_errors import (
     LOCK_TIMEOUT,
     REFUSED_BY_GROUP,
@@ -119,7 +119,7 @@ class Groups:
             *map(wire_int, (self._lease.epoch, self._commits, self._lease.now_ms(), *last)),
         )
         try:
-            results = session.run([*before, fence, COMMIT], ANSWER_S)
+            results = session.run([*before, fence, COMMIT], self._database.answer_s)
         except StatementRefused as error:
             self._refuse(error, len(before))
             return []
@@ -211,7 +211,7 @@ class Groups:
         )
         update = statement(sql, self._lease.holder.encode(), wire_int(self._lease.epoch))
         try:
-            results = session.run([BEGIN, _LOCK_TIMEOUT, update, COMMIT], ANSWER_S)
+            results = session.run([BEGIN, _LOCK_TIMEOUT, update, COMMIT], self._database.answer_s)
         except StatementRefused as error:
             if error.code == LOCK_TIMEOUT:
                 self._end_own_sessions(session)
@@ -223,5 +223,7 @@ class Groups:
     def _end_own_sessions(self, session: Session) -> None:
         """End what this holder left behind: a group half sent holds the row."""
         lease = self._lease
-        ended = end_sessions(session, self._namespace, lease.epoch, lease.holder, ANSWER_S)
+        ended = end_sessions(
+            session, self._namespace, lease.epoch, lease.holder, self._database.answer_s
+        )
         log.warning("%s: ended %d sessions of this server", self._database.where, ended)

@@ -97,8 +97,8 @@ def small_outcomes(seqs: Sequence[int], packed: bytes) -> Iterator[StoredOutcome
 
 def outcome_rows(values: list[Any]) -> list[OutcomeRow]:
     """Pack outcomes, given as a flat list of their values; those of a row follow each other."""
-    count = len(values) // _WIDTH
-    if values[-_WIDTH] - values[0] + 1 != count:
+    first, count = values[0], len(values) // _WIDTH
+    if values[::_WIDTH] != list(range(first, first + count)):
         return [row for part in _without_gaps(values) for row in outcome_rows(part)]
     step = MAX_OUTCOMES * _WIDTH
     return [_row(values[start : start + step]) for start in range(0, len(values), step)]

@@ -57,18 +57,27 @@ _SIZE_AGE_S: Final = 60.0
 class PostgresStore(Store):
     """The store in the database of `url`, for the holder of `lease`.
 
-    `require_replicated`: refuse what the database would not hand to a synchronous standby. Raises
-    StoreError if the database cannot be used, StoreFenced if another server has the lease. The
-    tables exist: `PostgresLeaseRow.set_up` has made them.
+    `require_replicated`: refuse what the database would not hand to a synchronous standby.
+    `answer_s`: seconds after which a group without an answer is in doubt. Raises StoreError if the
+    database cannot be used, StoreFenced if another server has the lease. The tables exist:
+    `PostgresLeaseRow.set_up` has made them.
     """
 
     def __init__(
-        self, url: str, partition: str, lease: HeldLease, *, require_replicated: bool = False
+        self,
+        url: str,
+        partition: str,
+        lease: HeldLease,
+        *,
+        require_replicated: bool = False,
+        answer_s: float = ANSWER_S,
     ) -> None:
         namespace = self._namespace = namespace_of(partition)
         self._lease = lease
         self._database = Database(
-            url, lambda: namespace.session_name(self._lease.epoch, self._lease.holder)
+            url,
+            lambda: namespace.session_name(self._lease.epoch, self._lease.holder),
+            answer_s=answer_s,
         )
         self._require_replicated = require_replicated
         self.lost: StoreError | None = None

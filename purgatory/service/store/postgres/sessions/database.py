@@ -31,12 +31,20 @@ _PAGE_BYTES: Final = 4 << 20
 class Database:
     """The database of `url`; `name` returns what the next session is called.
 
-    `connect_s`: the seconds that an attempt to connect may take.
+    `connect_s` and `answer_s`: the seconds that an attempt to connect, and a group, may take.
     """
 
-    def __init__(self, url: str, name: Callable[[], str], *, connect_s: float = CONNECT_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: Callable[[], str],
+        *,
+        connect_s: float = CONNECT_S,
+        answer_s: float = ANSWER_S,
+    ) -> None:
         self._url = url
         self._connect_s = connect_s
+        self.answer_s: float = answer_s
         self._name = name
         self._session: Session | None = None
         self.where: str = shown_url(url)
@@ -97,7 +105,7 @@ class Database:
         while True:
             session = self.session()
             try:
-                results = session.run(statements, ANSWER_S)
+                results = session.run(statements, self.answer_s)
                 return [session.rows(result) for result in results]
             except SessionLost as error:
                 self.drop()

@@ -1,0 +1,174 @@
+"""The schema in PostgreSQL: made once, refused where it is not ours, migrated by the holder."""
+
+import threading
+
+import pytest
+
+from purgatory.errors import StoreError, StoreFenced
+from purgatory.service.store.postgres import postgres_store, schema
+from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
+from purgatory.service.store.postgres.namespace import namespace_of
+from purgatory.service.store.postgres.postgres_store import PostgresStore
+from purgatory.service.store.postgres.schema_tables import TABLE_NAMES
+from tests.testing.held_lease import open_store, take_over
+
+
+def set_up(url, partition=""):
+    """Set the tables up, as a server does at its start."""
+    row = PostgresLeaseRow(url, partition, "a", "tcp://a:1", timeout_s=30)
+    try:
+        row.set_up()
+    finally:
+        row.close()
+
+
+def tables(database, name="purgatory"):
+    """Return the tables of a schema."""
+    sql = "SELECT tablename::text FROM pg_tables WHERE schemaname = %s"
+    return {table for (table,) in database.execute(sql, name)}
+
+
+def test_it_is_made_once(postgres):
+    """A second start changes nothing; a partition has a schema of its own."""
+    set_up(postgres.url)
+    [(made,)] = postgres.execute("SELECT value FROM purgatory.meta")
+    set_up(postgres.url)
+    assert postgres.execute("SELECT value FROM purgatory.meta") == [(made,)]
+    assert tables(postgres) == set(TABLE_NAMES)
+    set_up(postgres.url, "orders")
+    assert tables(postgres, "purgatory_orders") == set(TABLE_NAMES)
+    assert postgres.execute("SELECT value FROM purgatory_orders.meta") != [(made,)]
+
+
+def test_several_servers_at_once(postgres):
+    """One of them makes it, all can use it."""
+    failures = []
+
+    def start():
+        try:
+            set_up(postgres.url)
+        except StoreError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert tables(postgres) == set(TABLE_NAMES)
+
+
+def test_tables_of_another_program(postgres):
+    """The first of them is named, in one line, and nothing is made."""
+    postgres.execute("CREATE SCHEMA purgatory")
+    postgres.execute("CREATE TABLE purgatory.songs (title text)")
+    postgres.execute("CREATE TABLE purgatory.jobs (title text)")
+    with pytest.raises(StoreError, match="has a table 'jobs' of another program") as caught:
+        set_up(postgres.url)
+    assert "\n" not in str(caught.value)
+    assert tables(postgres) == {"songs", "jobs"}
+
+
+def test_other_tables_beside_ours(postgres):
+    """They do not matter."""
+    postgres.execute("CREATE SCHEMA purgatory")
+    postgres.execute("CREATE TABLE purgatory.songs (title text)")
+    set_up(postgres.url)
+    assert tables(postgres) == {"songs", *TABLE_NAMES}
+
+
+def test_a_table_that_is_gone(postgres):
+    """It is named."""
+    set_up(postgres.url)
+    postgres.execute("DROP TABLE purgatory.spreads")
+    with pytest.raises(StoreError, match="lacks the table 'spreads'"):
+        set_up(postgres.url)
+
+
+def test_a_later_version(postgres):
+    """It is refused, with both versions."""
+    set_up(postgres.url)
+    postgres.execute("UPDATE purgatory.purgatory_version SET version = 2")
+    with pytest.raises(StoreError, match="its version is 2; expected 1 to 1"):
+        set_up(postgres.url)
+
+
+def test_a_database_that_is_too_old(postgres, monkeypatch):
+    """It is refused, with both versions."""
+    monkeypatch.setattr(schema, "OLDEST_SERVER", 990_000)
+    with pytest.raises(StoreError, match=r"the database is PostgreSQL .*; expected 99 or later"):
+        set_up(postgres.url)
+
+
+def test_a_user_without_rights(postgres):
+    """The database's reason is said, in one line."""
+    postgres.execute("DROP ROLE IF EXISTS guest")
+    postgres.execute("CREATE ROLE guest LOGIN")
+    with pytest.raises(StoreError, match="cannot make it: permission denied") as caught:
+        set_up(postgres.url.replace("postgres@", "guest@"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_database_that_is_not_there(postgres):
+    """Likewise."""
+    with pytest.raises(StoreError, match=r"cannot connect: .*does not exist") as caught:
+        set_up(postgres.url + "x")
+    assert "\n" not in str(caught.value)
+
+
+STEP = (
+    "ALTER TABLE {schema}.held ADD COLUMN note text; -- why\nCREATE TABLE {schema}.more (x int8);\n"
+)
+
+
+@pytest.fixture
+def _version_2(monkeypatch):
+    """This program has a later schema."""
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(
+        postgres_store,
+        "migration",
+        lambda namespace, version: schema.migration(namespace, version, {2: STEP}),
+    )
+
+
+@pytest.mark.usefixtures("_version_2")
+class TestMigration:
+    @pytest.fixture
+    def old(self, postgres):
+        """A database of the version before."""
+        set_up(postgres.url)
+        postgres.execute("UPDATE purgatory.purgatory_version SET version = 1")
+        return postgres
+
+    def test_by_the_holder(self, old):
+        """It runs once, when the store is opened."""
+        open_store(old.url).close()
+        open_store(old.url).close()
+        assert old.execute("SELECT version FROM purgatory.purgatory_version") == [(2,)]
+        assert "more" in tables(old)
+
+    def test_not_by_a_standby(self, old):
+        """One of the later version looks at the lease, and changes nothing."""
+        set_up(old.url)
+        assert "more" not in tables(old)
+
+    def test_not_after_a_takeover(self, old, monkeypatch):
+        """It is fenced: a holder that was slow changes nothing."""
+        lease = take_over(old.url)
+        version = postgres_store.stored_version
+
+        def late(*arguments):
+            take_over(old.url)
+            return version(*arguments)
+
+        monkeypatch.setattr(postgres_store, "stored_version", late)
+        with pytest.raises(StoreFenced):
+            PostgresStore(old.url, "", lease)
+        assert "more" not in tables(old)
+
+
+def test_nothing_to_migrate():
+    """A database of the present version is left as it is."""
+    assert schema.migration(namespace_of(""), schema.SCHEMA_VERSION) == []
