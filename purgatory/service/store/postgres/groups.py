@@ -29,8 +29,8 @@ from purgatory.service.store.postgres.sessions.postgres_errors import (
     StatementRefused,
 )
 from purgatory.service.store.postgres.sessions.session import (
+    DatabaseSession,
     Rows,
-    Session,
     Statement,
     statement,
 )
@@ -203,7 +203,7 @@ class Groups:
             self._lease.renewed(sent_ns)
             return commits
 
-    def _try_to_raise(self, session: Session) -> tuple[int, int] | None:
+    def _try_to_raise(self, session: DatabaseSession) -> tuple[int, int] | None:
         """Return epoch and count of groups; None: another server is the holder."""
         sql = (
             f"UPDATE {self._row} SET epoch = epoch + 1, beat = beat + 1 "
@@ -220,7 +220,7 @@ class Groups:
             raise SessionLost("a notice")  # visible, and perhaps not replicated: once more
         return one_row(session.rows(results[2]))
 
-    def _end_own_sessions(self, session: Session) -> None:
+    def _end_own_sessions(self, session: DatabaseSession) -> None:
         """End what this holder left behind: a group half sent holds the row."""
         lease = self._lease
         ended = end_sessions(

@@ -19,7 +19,12 @@ from purgatory.service.store.postgres.sessions.postgres_errors import (
     SessionLost,
     StatementRefused,
 )
-from purgatory.service.store.postgres.sessions.session import Rows, Session, Statement, statement
+from purgatory.service.store.postgres.sessions.session import (
+    DatabaseSession,
+    Rows,
+    Statement,
+    statement,
+)
 from purgatory.service.store.postgres.sessions.session_ends import end_sessions
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
 
@@ -169,7 +174,7 @@ class PostgresLeaseRow:
         """Close the connection. Idempotent."""
         self._database.close()
 
-    def _session(self) -> Session:
+    def _session(self) -> DatabaseSession:
         return self._database.session()
 
     def _run(self, *statements: Statement, is_write: bool = False) -> list[Rows]:
@@ -178,7 +183,7 @@ class PostgresLeaseRow:
         A wait for the database's standby may have been cancelled: then the write may yet be lost.
         """
 
-        def run(session: Session) -> list[Rows]:
+        def run(session: DatabaseSession) -> list[Rows]:
             results = session.run(statements, self._timeout_s / 2)
             if is_write and session.notices:
                 raise SessionLost(session.notices[0])
@@ -186,7 +191,7 @@ class PostgresLeaseRow:
 
         return self._with_session(run)
 
-    def _with_session(self, call: Callable[[Session], _T]) -> _T:
+    def _with_session(self, call: Callable[[DatabaseSession], _T]) -> _T:
         session = self._session()
         try:
             return call(session)

@@ -1,6 +1,6 @@
 """MetadataRows: the table of metadata, key -> text, whole number or bytes.
 
-Makes statements only. Part of `PostgresStore`, used by the thread that has it.
+Part of `PostgresStore`, used by the thread that has it.
 """
 
 from typing import Any, Final
@@ -39,7 +39,7 @@ class MetadataRows:
         return statement(f"SELECT value FROM {self._name} WHERE key = $1::text", key.encode())
 
     def fill_room(self, data: bytes) -> Statement:
-        """Write bytes that nobody reads."""
+        """Write bytes that are never read."""
         return self.write(_ROOM, data)
 
     def empty_room(self) -> Statement:

@@ -1,4 +1,4 @@
-"""OutcomeRow: many outcomes in a row of the table, column by column. Immutable; any thread.
+"""PackedOutcomes: many outcomes in a row of the table, column by column. Immutable; any thread.
 
 Packed so, they are written eight times as fast as one a row. A column of equal values is that value
 alone. What is read at a start is apart from keys and results, which may be large.
@@ -50,7 +50,7 @@ OUTCOME_COLUMNS: Final[dict[str, Kind]] = {
 }
 
 
-class OutcomeRow(NamedTuple):
+class PackedOutcomes(NamedTuple):
     """A row; `seqs` is None if they are first to last."""
 
     first: int
@@ -95,7 +95,7 @@ def small_outcomes(seqs: Sequence[int], packed: bytes) -> Iterator[StoredOutcome
         yield StoredOutcome._make((*values, None, None))
 
 
-def outcome_rows(values: list[Any]) -> list[OutcomeRow]:
+def outcome_rows(values: list[Any]) -> list[PackedOutcomes]:
     """Pack outcomes, given as a flat list of their values; those of a row follow each other."""
     first, count = values[0], len(values) // _WIDTH
     if values[::_WIDTH] != list(range(first, first + count)):
@@ -116,10 +116,10 @@ def _without_gaps(values: list[Any]) -> list[list[Any]]:
     return parts
 
 
-def _row(values: list[Any]) -> OutcomeRow:
+def _row(values: list[Any]) -> PackedOutcomes:
     heads, bodies = _pack(values)
     first, last = values[0], values[-_WIDTH]
-    return OutcomeRow(first, last, last - first + 1, heads, bodies)
+    return PackedOutcomes(first, last, last - first + 1, heads, bodies)
 
 
 def _pack(values: list[Any]) -> tuple[bytes, bytes]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.outcome_rows import (
     OUTCOME_COLUMNS,
-    OutcomeRow,
+    PackedOutcomes,
     outcome_rows,
     small_outcomes,
 )
@@ -73,7 +73,7 @@ class PostgresOutcomes:
             self.table.rows_of(seqs, f"{self.table.columns}, seqs"), self.table.deleted_of(seqs)
         )
         wanted = set(seqs) - {seq for (seq,) in gone}
-        return [one for row in rows for one in OutcomeRow(*row).outcomes() if one.seq in wanted]
+        return [one for row in rows for one in PackedOutcomes(*row).outcomes() if one.seq in wanted]
 
     def rewriting(self) -> list[Statement]:
         """Rewrite some sparse rows without what was deleted; see `PackedTable`."""
@@ -81,6 +81,6 @@ class PostgresOutcomes:
 
 
 def _rewritten(values: tuple[Any, ...], deleted: set[int]) -> dict[str, bytes]:
-    left = OutcomeRow(*values).without(deleted)
+    left = PackedOutcomes(*values).without(deleted)
     assert left.seqs is not None
     return {"heads": left.heads, "bodies": left.bodies, "seqs": wire_ints(left.seqs)}

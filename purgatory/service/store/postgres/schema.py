@@ -19,7 +19,7 @@ from purgatory.service.store.postgres.schema_tables import TABLE_NAMES, TABLES, 
 from purgatory.service.store.postgres.sessions.postgres_errors import StatementRefused
 from purgatory.service.store.postgres.sessions.session import (
     OLDEST_SERVER,
-    Session,
+    DatabaseSession,
     Statement,
     statement,
 )
@@ -35,7 +35,7 @@ STEPS: Final[dict[int, str]] = {}
 _TRIES: Final = 20
 
 
-def set_up_schema(session: Session, namespace: Namespace, timeout_s: float) -> None:
+def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
     """Make the tables, if they are not there. Raises StoreError, in one line, if it cannot be.
 
     That is: the database is too old, the tables are of a later version, or of another program.
@@ -56,7 +56,7 @@ def set_up_schema(session: Session, namespace: Namespace, timeout_s: float) -> N
     raise StoreError(f"schema {namespace.schema}: other servers are making it; try again")
 
 
-def _check_server(session: Session) -> None:
+def _check_server(session: DatabaseSession) -> None:
     version = session.server_version
     if version < OLDEST_SERVER:
         raise StoreError(
@@ -65,7 +65,7 @@ def _check_server(session: Session) -> None:
         )
 
 
-def _tables(session: Session, namespace: Namespace, timeout_s: float) -> set[str]:
+def _tables(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> set[str]:
     """Return those of our names that the schema has."""
     sql = (
         "SELECT relname::text FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
@@ -94,7 +94,7 @@ def _check_version(namespace: Namespace, version: int) -> None:
         )
 
 
-def stored_version(session: Session, namespace: Namespace, timeout_s: float) -> int:
+def stored_version(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> int:
     """Return the version of the tables. Raises StoreError."""
     sql = f"SELECT version FROM {namespace.table(VERSION_TABLE)}"
     rows = session.rows(session.run([statement(sql)], timeout_s)[0])

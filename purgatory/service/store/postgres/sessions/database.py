@@ -14,7 +14,12 @@ from purgatory.errors import StoreError
 from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.server_addresses import shown_url
-from purgatory.service.store.postgres.sessions.session import Rows, Session, Statement, open_session
+from purgatory.service.store.postgres.sessions.session import (
+    DatabaseSession,
+    Rows,
+    Statement,
+    open_session,
+)
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -46,13 +51,13 @@ class Database:
         self._connect_s = connect_s
         self.answer_s: float = answer_s
         self._name = name
-        self._session: Session | None = None
+        self._session: DatabaseSession | None = None
         self.where: str = shown_url(url)
         self.interrupt: Interrupt = Interrupt()
         #: Whether to wait for a database that is away; a start does not.
         self.is_patient: bool = False
 
-    def session(self) -> Session:
+    def session(self) -> DatabaseSession:
         """Return a session that was open a moment ago. Raises StoreError: see `is_patient`."""
         session = self._session
         if session is not None:
@@ -61,7 +66,7 @@ class Database:
             self.drop()
         return self._connect()
 
-    def _connect(self) -> Session:
+    def _connect(self) -> DatabaseSession:
         since_s, is_noted = time.monotonic(), False
         while True:
             try:
@@ -80,7 +85,7 @@ class Database:
                 log.warning("%s: connected after %.1f s", self.where, time.monotonic() - since_s)
             return self._session
 
-    def new_session(self) -> Session:
+    def new_session(self) -> DatabaseSession:
         """Try once to open a session in the place of the last one. Raises SessionLost."""
         self.drop()
         self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)

@@ -1,4 +1,4 @@
-"""Session: a connection to PostgreSQL that runs groups of statements, a round trip each.
+"""DatabaseSession: a connection to PostgreSQL that runs groups of statements, a round trip each.
 
 All statements of a group are sent at once, in a pipeline, and each wait has an end: also one for a
 database that was stopped and whose kernel still confirms what is sent. There is no state between
@@ -43,7 +43,7 @@ def statement(sql: str, *values: bytes | None) -> Statement:
 Rows = list[tuple[Any, ...]]
 
 
-class Session:
+class DatabaseSession:
     """An open connection. `notices` has what the database said beside the results of a group."""
 
     def __init__(self, connection: pq.abc.PGconn, interrupt: Interrupt) -> None:
@@ -164,7 +164,7 @@ class Session:
         self._connection.finish()
 
 
-def open_session(url: str, name: str, interrupt: Interrupt, timeout_s: float) -> Session:
+def open_session(url: str, name: str, interrupt: Interrupt, timeout_s: float) -> DatabaseSession:
     """Connect to the first host of `url` that can write. Raises SessionLost, which says why not."""
     try:
         return _open_first(addresses_of(url, name), interrupt, timeout_s)
@@ -174,14 +174,14 @@ def open_session(url: str, name: str, interrupt: Interrupt, timeout_s: float) ->
     return _open_first(addresses_of(url, name, options=False), interrupt, timeout_s)
 
 
-def _open_first(addresses: list[bytes], interrupt: Interrupt, timeout_s: float) -> Session:
+def _open_first(addresses: list[bytes], interrupt: Interrupt, timeout_s: float) -> DatabaseSession:
     deadline_s = time.monotonic() + timeout_s
     reasons: list[str] = []
     for at, address in enumerate(addresses):
         now_s = time.monotonic()
         try:
             share_s = (deadline_s - now_s) / (len(addresses) - at)
-            return Session(_connect(address, interrupt, now_s + share_s), interrupt)
+            return DatabaseSession(_connect(address, interrupt, now_s + share_s), interrupt)
         except (SessionLost, Error, OSError) as error:
             reasons.append(_line(error))
     raise SessionLost("; ".join(dict.fromkeys(reasons)))

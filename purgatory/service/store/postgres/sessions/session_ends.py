@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from purgatory.service.store.postgres.namespace import Namespace
-from purgatory.service.store.postgres.sessions.session import Session, statement
+from purgatory.service.store.postgres.sessions.session import DatabaseSession, statement
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
 
 _END: Final = (
@@ -20,7 +20,7 @@ _END: Final = (
 
 
 def end_sessions(
-    session: Session,
+    session: DatabaseSession,
     namespace: Namespace,
     epoch: int,
     holder: str,
