@@ -86,22 +86,26 @@ def count_values(
 
 def _measures(bin_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
     """Return pairs of the number of a measure and its value."""
-    hours = F.floor((F.col("submitted_ms") - _FIRST_MONDAY_MS) / _HOUR_MS)
     durations = {
         WAIT: F.col("waited_ms"),
         LATENESS: F.col("lateness_ms"),
         TIMEOUT: F.col("deadline_ms") - F.col("submitted_ms"),
     }
-    values = {n: value if exact else _rounded_up(value) for n, value in durations.items()}
+    values = {n: value if exact else rounded_up(value) for n, value in durations.items()}
     values[END] = F.col("at_ms") - F.pmod("at_ms", F.lit(bin_ms))
-    values[WEEK_HOUR] = F.pmod(hours, F.lit(_WEEK_HOURS))
+    values[WEEK_HOUR] = hours_of_week(F.col("submitted_ms"))
     return [
         (F.lit(number).alias("measure"), value.cast("long").alias("value"))
         for number, value in values.items()
     ]
 
 
-def _rounded_up(value: Column) -> Column:
+def hours_of_week(at_ms: Column) -> Column:
+    """Return the hours from Monday 0:00 UTC to a time."""
+    return F.pmod(F.floor((at_ms - _FIRST_MONDAY_MS) / _HOUR_MS), F.lit(_WEEK_HOURS))
+
+
+def rounded_up(value: Column) -> Column:
     """Round up to `DIGITS` digits, so that a timeout still reaches its share."""
     digits = F.length(F.abs(value).cast("string"))
     unit = F.pow(F.lit(10.0), F.greatest(F.lit(0), digits - DIGITS)).cast("long")

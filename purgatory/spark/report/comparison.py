@@ -6,12 +6,13 @@ from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import Change
+from purgatory.spark.report.content import Advice, Change
 from purgatory.spark.report.curves import shortest_timeout
-from purgatory.spark.report.findings import MIN_OPERATIONS, Advice
+from purgatory.spark.report.findings import MIN_OPERATIONS
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.content import Kind, KindSummary, Report
+    from purgatory.spark.report.content import KindSummary, Report
+    from purgatory.spark.report.kind import Kind
 
 # A share has changed if the difference is a percent, and more than chance gives in one of 370
 # comparisons (three standard errors). A wait has changed if it is a quarter longer or shorter.

@@ -8,23 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from purgatory.spark.report import formatting
-
-
-class Kind(NamedTuple):
-    """What a row is about: all kinds (`total`), one, or the small ones."""
-
-    total: bool
-    name: str | None
-
-    def __str__(self) -> str:
-        if self.total:
-            return "all kinds"
-        if self.name is None:
-            return "other kinds"
-        return formatting.name(self.name) or "(no kind)"
+if TYPE_CHECKING:
+    from purgatory.spark.report.jobs.job_content import JobsReport
+    from purgatory.spark.report.kind import Kind
 
 
 class ValueCount(NamedTuple):
@@ -170,6 +158,13 @@ class Finding(NamedTuple):
     proposed: CurvePoint | None
 
 
+class Advice(NamedTuple):
+    """One thing to do, in a few words, and why."""
+
+    what: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The content of a report, its rows in the order of display.
@@ -177,7 +172,8 @@ class Report:
     `exact`: whether quantiles and curves are exact. `first_ms`, `last_ms`: time of the first
     submission and of the last outcome. `kinds`: number of kinds; see `report.MAX_KINDS`.
     `bin_ms`: width of a `Bin`; bins in which nothing ended are left out. `findings`: what to do,
-    the weightiest first. `changes`: against the report of an earlier period.
+    the weightiest first. `changes`: against the report of an earlier period. `jobs`: None if the
+    journal has none. `is_server`: the journal is that of a server; its wheel is no setting.
     """
 
     operations: int
@@ -195,3 +191,5 @@ class Report:
     curves: Mapping[Kind, Sequence[CurvePoint]] = field(default_factory=dict)
     wheels: tuple[WheelRow, ...] = ()
     changes: tuple[Change, ...] = ()
+    jobs: JobsReport | None = None
+    is_server: bool = False

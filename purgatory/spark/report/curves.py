@@ -22,10 +22,11 @@ from math import log10
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from purgatory.spark.report.content import CurvePoint, Kind
+from purgatory.spark.report.content import CurvePoint
 
 if TYPE_CHECKING:
     from purgatory.spark.report.histograms import Histogram
+    from purgatory.spark.report.kind import Kind
 
 Curve = Sequence[CurvePoint]
 """The points of one kind, by ascending timeout."""

@@ -6,17 +6,19 @@ Made from a kind's completion curve and its present timeouts. Pure functions; an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from purgatory.spark.report import formatting
-from purgatory.spark.report.content import Action, Finding
+from purgatory.spark.report.content import Action, Advice, Finding
 from purgatory.spark.report.curves import Curve, shortest_timeout
 from purgatory.spark.report.formatting import count, duration, share
+from purgatory.spark.report.jobs import job_advice
 from purgatory.spark.report.wheel_tuning import choose_wheel
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import CurvePoint, KindSummary, Report
     from purgatory.spark.report.histograms import Histogram
+    from purgatory.spark.report.jobs.job_content import JobsReport
 
 
 # A shorter timeout may lose one completion in so many.
@@ -103,23 +105,30 @@ def _still_rising(summary: KindSummary, waits: Histogram) -> bool:
 _HOT_SHARE = 0.1
 
 
-class Advice(NamedTuple):
-    """One thing to do, in a few words, and why."""
+def headlines(report: Report) -> list[str]:
+    """Say in a sentence each what stands out: of the jobs, of the waits."""
+    found = []
+    if report.jobs is not None:
+        found.append(_job_headline(report.jobs))
+    if report.operations:
+        found.append(_wait_headline(report))
+    return found
 
-    what: str
-    why: str
+
+def _job_headline(jobs: JobsReport) -> str:
+    kinds = job_advice.kinds_with_advice(jobs)
+    if not kinds:
+        return f"Jobs: nothing stands out among {count(jobs.ended)} that ended."
+    verb = "needs" if len(kinds) == 1 else "need"
+    of = f"{len(kinds)} of {count(jobs.kinds)} kinds" if jobs.kinds > 1 else "their kind"
+    return f"Jobs: {of} {verb} a look."
 
 
-def headline(report: Report) -> str:
-    """Say in one sentence what to do about timeouts."""
+def _wait_headline(report: Report) -> str:
+    """Say what to do about timeouts; if that is nothing, how the operations ended."""
     kinds = sum(not row.kind.total for row in report.summaries)
-    if not report.findings and any(map(has_own_timeouts, report.summaries[1:])):
-        return (
-            "No timeout is proposed: operations of one kind have timeouts of their own, and one "
-            "for all would not suit them."
-        )
     if not report.findings:
-        return "Leave the timeouts as they are: no change would gain much."
+        return _expiry(report)
     if kinds == 1:
         return f"{_WHAT[report.findings[0].action]} the timeout."
     changed = sum(finding.proposed is not None for finding in report.findings)
@@ -128,9 +137,33 @@ def headline(report: Report) -> str:
     return f"Change the timeouts of {changed} of {kinds} kinds."
 
 
+def _expiry(report: Report) -> str:
+    """Say how many operations expired, and of which kinds most and fewest."""
+    total, *kinds = report.summaries
+    all_of_them = f"{share(total.expired / total.operations)} of {count(total.operations)}"
+    said = f"{all_of_them} operations expired"
+    known = [row for row in kinds if row.operations >= MIN_OPERATIONS and row.kind.name is not None]
+    if len(known) < 2:
+        return f"{said}."
+    most, fewest = max(known, key=_expired_share), min(known, key=_expired_share)
+    if _expired_share(most) == _expired_share(fewest):
+        return f"{said}."
+    return (
+        f"{said}: of {most.kind} {share(_expired_share(most))}, of {fewest.kind} "
+        f"{share(_expired_share(fewest))}."
+    )
+
+
+def _expired_share(row: KindSummary) -> float:
+    return row.expired / row.operations
+
+
 def all_advice(report: Report) -> list[Advice]:
     """Return what to do, the most important first."""
-    return [*map(timeout_advice, report.findings), *_other_advice(report)]
+    jobs = [] if report.jobs is None else job_advice.job_advice(report.jobs)
+    if not report.operations:
+        return jobs
+    return [*jobs, *map(timeout_advice, report.findings), *_other_advice(report)]
 
 
 _WHAT = {
@@ -154,8 +187,8 @@ def timeout_advice(finding: Finding) -> Advice:
     if finding.action is Action.CHECK_KEYS:
         return Advice(
             f"{summary.kind}: nothing completes",
-            f"All {count(summary.operations)} operations ended otherwise. Before another timeout, "
-            "see whether events with their keys come at all.",
+            f"All {count(summary.operations)} operations ended otherwise. If that is not what they "
+            "are for, as of delays, see whether events with their keys come at all.",
         )
     return Advice(
         f"{summary.kind}: try more than {now}",
@@ -163,6 +196,16 @@ def timeout_advice(finding: Finding) -> Advice:
         "the timeout ends the wait. How many a longer one gains, no outcome here tells: give it to "
         "a part of the operations, and report again.",
     )
+
+
+def _no_timeout(report: Report) -> Advice:
+    if any(map(has_own_timeouts, report.summaries[1:])):
+        return Advice(
+            "No timeout is proposed",
+            "Operations of one kind have timeouts of their own, and one for all would not suit "
+            "them.",
+        )
+    return Advice("Leave the timeouts as they are", "No change would gain much.")
 
 
 def _shorten(summary: KindSummary, point: CurvePoint) -> str:
@@ -196,7 +239,9 @@ def _waits(summary: KindSummary, point: CurvePoint) -> str:
 
 def _other_advice(report: Report) -> Iterator[Advice]:
     total = report.summaries[0]
-    if report.wheels:
+    if not report.findings:
+        yield _no_timeout(report)
+    if report.wheels and not report.is_server:
         choice = choose_wheel(report.wheels, total.timeouts_ms[1])
         if not choice.is_default:
             yield Advice(f"Wheel: {choice.call}", choice.why)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime, timedelta
+from math import floor, log10
 from typing import Final
 
 # Units of durations, largest first: ms, name.
@@ -26,22 +27,30 @@ def duration(ms: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number to three digits: "0.00123", "1.5", "12,345"."""
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    if abs(value) < 0.001:
-        return f"{value:.8f}".rstrip("0").rstrip(".")
-    return f"{value:.3g}"
+    """Format a number to three significant digits: "0.00123", "1.5", "12,300"."""
+    if not value:
+        return "0"
+    decimals = 2 - floor(log10(abs(value)))
+    if decimals <= 0:
+        return f"{round(value, decimals):,.0f}"
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".")
+
+
+# Below it, and so near to all, a share is only said to be less.
+_LEAST_PERCENT: Final = 0.01
 
 
 def share(value: float | None) -> str:
-    """Format a share in percent, with more digits near 0 and 100."""
+    """Format a share in percent to three significant digits: "0.25 %", "99.97 %", "< 0.01 %"."""
     if value is None:
         return NOTHING
     percent = 100 * value
     near = min(percent, 100 - percent)
+    if 0 < near < _LEAST_PERCENT:
+        return "< 0.01 %" if percent < 50 else "> 99.99 %"
     # Rounding must not turn almost all into all.
-    digits = 1 if near >= 1 or near == 0 else 2 if near >= 0.1 else 3 if near >= 0.01 else 5
+    digits = 1 if near >= 1 or near == 0 else 2
     text = f"{percent:.{digits}f}".rstrip("0").rstrip(".")
     return f"{text} %"
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
-from purgatory.spark.report.content import Kind, ValueCount
+from purgatory.spark.report.content import ValueCount
+from purgatory.spark.report.kind import Kind
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
 ALL_KINDS: Final = Kind(True, None)
@@ -28,6 +29,14 @@ Histogram = Sequence[ValueCount]
 """The counts of one kind and measure, by ascending value."""
 
 
+class _HasValue(Protocol):
+    @property
+    def value(self) -> int: ...
+
+
+_Row = TypeVar("_Row", bound=_HasValue)
+
+
 def in_total(histograms: Iterable[Histogram]) -> list[ValueCount]:
     """Add the histograms of several kinds."""
     sums: dict[int, list[int]] = {}
@@ -44,8 +53,8 @@ def with_total(of_kinds: Mapping[Kind, Histogram]) -> dict[Kind, Histogram]:
 
 
 def quantiles(
-    histogram: Histogram,
-    counted: Callable[[ValueCount], int],
+    histogram: Sequence[_Row],
+    counted: Callable[[_Row], int],
     shares: Sequence[float] = QUANTILES,
 ) -> tuple[int, ...]:
     """Return the quantiles at ascending `shares`, empty if nothing is counted.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from purgatory.spark.errors import SparkError, wrapping_spark_errors
+from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.report import DEFAULT_SHARES, ReportOptions, make_report
 from purgatory.spark.report.tables import all_figures
@@ -96,7 +97,8 @@ class DataDirectory:
 
     def write(self, report: Report) -> None:
         """Write a file for each figure."""
-        for figure in all_figures(report):
+        of_jobs = [] if report.jobs is None else job_tables.all_figures(report.jobs)
+        for figure in [*all_figures(report), *of_jobs]:
             text = figure.csv().encode("utf-8", "replace").decode()
             OutputFile(self._path / f"{figure.name}.csv").write(text)
 
@@ -177,7 +179,13 @@ def _report(
         progress("checking rows")
         rejections = count_rejected(journal.rejected, strict=strict)
         report = make_report(
-            journal.outcomes, journal.operations, options, progress, against=earlier
+            journal.outcomes,
+            journal.operations,
+            options,
+            progress,
+            against=earlier,
+            jobs=journal.jobs,
+            is_server=journal.is_server,
         )
     return report, _notes(journal, rejections)
 

@@ -21,7 +21,6 @@ from purgatory.spark.report.content import (
     Bin,
     Finding,
     HotKey,
-    Kind,
     KindSummary,
     Report,
     Suggestion,
@@ -37,6 +36,8 @@ from purgatory.spark.report.histograms import (
     quantiles,
     with_total,
 )
+from purgatory.spark.report.jobs.job_report import make_job_report
+from purgatory.spark.report.kind import Kind
 from purgatory.spark.tables import schema
 
 if TYPE_CHECKING:
@@ -81,19 +82,28 @@ def make_report(
     progress: Callable[[str], object] = lambda _: None,
     *,
     against: Report | None = None,
+    jobs: DataFrame | None = None,
+    is_server: bool = False,
 ) -> Report:
     """Compute the report of checked tables.
 
     Calls `progress` with the name of each step. Without `operations`, the numbers of operations
     submitted and of watchers of a key are None. `against`: the report of an earlier period, to
-    compare with.
+    compare with. `jobs`: the table of that name. `is_server`: see `Report`.
     """
+    options = options or ReportOptions()
+    of_jobs = None
+    if jobs is not None:
+        of_jobs = make_job_report(jobs, options.exact_rows, options.max_kinds, progress)
     with ExitStack() as stack:
         progress("reading the rows")
         outcomes = _persist(stack, outcomes, _OUTCOME_COLUMNS)
         if operations is not None:
             operations = _persist(stack, operations, _OPERATION_COLUMNS)
-        report = _compute_report(outcomes, operations, options or ReportOptions(), progress)
+        if is_server:  # its wheel is no setting
+            options = replace(options, wheels=())
+        report = _compute_report(outcomes, operations, options, progress)
+    report = replace(report, jobs=of_jobs, is_server=is_server)
     if against is None:
         return report
     return replace(report, changes=tuple(compare_reports(report, against)))

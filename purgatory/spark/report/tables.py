@@ -15,7 +15,6 @@ from purgatory.spark.report.content import (
     Bin,
     CurvePoint,
     HotKey,
-    Kind,
     KindSummary,
     WeekHour,
     WheelRow,
@@ -23,9 +22,11 @@ from purgatory.spark.report.content import (
 from purgatory.spark.report.findings import MIN_OPERATIONS
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, number, share
 from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.kind import Kind
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.content import Change, Kind, Report
+    from purgatory.spark.report.content import Change, Report
+    from purgatory.spark.report.kind import Kind
 
 
 _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
@@ -73,10 +74,20 @@ def _summary_cells(row: KindSummary) -> list[str]:
 def timeout_table(
     report: Report, kinds: Iterable[Kind]
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """Return heads and cells: the median timeout, and the shortest for the wanted shares."""
-    wanted = sorted({row.wanted for row in report.suggestions})
-    rows = [_timeout_cells(report, kind, wanted) for kind in kinds]
+    """Return heads and cells: the median timeout, and the shortest for the wanted shares.
+
+    Without the shares and the kinds of which no timeout is known; see `kinds_without_timeout`.
+    """
+    wanted = sorted({row.wanted for row in report.suggestions if row.point is not None})
+    without = kinds_without_timeout(report, kinds)
+    rows = [_timeout_cells(report, kind, wanted) for kind in kinds if kind not in without]
     return ["kind", "now", *map(share, wanted)], rows
+
+
+def kinds_without_timeout(report: Report, kinds: Iterable[Kind]) -> list[Kind]:
+    """Return the kinds of which no outcome tells of a timeout long enough for any wanted share."""
+    known = {row.kind for row in report.suggestions if row.point is not None}
+    return [kind for kind in kinds if kind not in known]
 
 
 def _timeout_cells(report: Report, kind: Kind, wanted: Sequence[float]) -> list[str]:
@@ -88,7 +99,7 @@ def _timeout_cells(report: Report, kind: Kind, wanted: Sequence[float]) -> list[
 
 def _timeout(point: CurvePoint | None) -> str:
     if point is None:
-        return "not seen"
+        return NOTHING
     few = f" ({count(point.watched)})" if point.watched < MIN_OPERATIONS else ""
     return f"{duration(point.timeout_ms)}{few}\nwait {duration(point.mean_wait_ms)}"
 
@@ -147,7 +158,7 @@ class Figure(NamedTuple):
 _LABELS: Final = ("total", "kind")
 
 
-def _labelled(name: str, fields: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Figure:
+def labelled(name: str, fields: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Figure:
     """Make a figure of rows with the kind first."""
     return Figure(name, (*_LABELS, *fields[1:]), [(*_label(row[0]), *row[1:]) for row in rows])
 
@@ -159,7 +170,9 @@ def _label(kind: Kind) -> tuple[int, str]:
 
 
 def all_figures(report: Report) -> list[Figure]:
-    """Return the data of all figures of a report."""
+    """Return the data of all figures of the waits of a report."""
+    if not report.operations:
+        return []
     figures = [kinds(report), timeouts(report), curves(report), ends(report), week(report)]
     figures += [hot_keys(report)] if report.hot_keys else []
     figures += [wheels(report)] if report.wheels else []
@@ -188,7 +201,7 @@ def kinds(report: Report) -> Figure:
         )
         for row in report.summaries
     ]
-    return _labelled("kinds", ("kind", *heads), rows)
+    return labelled("kinds", ("kind", *heads), rows)
 
 
 def timeouts(report: Report) -> Figure:
@@ -197,18 +210,18 @@ def timeouts(report: Report) -> Figure:
         (row.kind, row.wanted, *(row.point[1:] if row.point else [None] * 4))
         for row in report.suggestions
     ]
-    return _labelled("timeouts", ("kind", "wanted_share", *CurvePoint._fields[1:]), rows)
+    return labelled("timeouts", ("kind", "wanted_share", *CurvePoint._fields[1:]), rows)
 
 
 def curves(report: Report, only: Kind | None = None) -> Figure:
     """Return the completion curves, or that of one kind."""
     points = [p for kind, curve in report.curves.items() if only in {None, kind} for p in curve]
-    return _labelled("curves", CurvePoint._fields, points)
+    return labelled("curves", CurvePoint._fields, points)
 
 
 def ends(report: Report) -> Figure:
     """Return the operations that ended over time."""
-    return _labelled("ends-by-kind", Bin._fields, report.bins)
+    return labelled("ends-by-kind", Bin._fields, report.bins)
 
 
 def week(report: Report) -> Figure:
@@ -218,7 +231,7 @@ def week(report: Report) -> Figure:
 
 def hot_keys(report: Report) -> Figure:
     """Return the hot keys."""
-    return _labelled("hot-keys", HotKey._fields, report.hot_keys)
+    return labelled("hot-keys", HotKey._fields, report.hot_keys)
 
 
 def wheels(report: Report) -> Figure:
@@ -231,7 +244,7 @@ def changes(report: Report) -> Figure:
     names = ("operations", "completed", "expired", "half_complete_ms", "p99_complete_ms")
     heads = [*names, *(f"earlier_{name}" for name in names)]
     rows = [(c.kind, *_period(c, earlier=False), *_period(c, earlier=True)) for c in report.changes]
-    return _labelled("changes", ("kind", *heads), rows)
+    return labelled("changes", ("kind", *heads), rows)
 
 
 def _period(change: Change, *, earlier: bool) -> tuple[int | None, ...]:

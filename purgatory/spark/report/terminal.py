@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from purgatory.spark.report.comparison import changes_in_words
-from purgatory.spark.report.findings import Advice, all_advice, headline
+from purgatory.spark.report.findings import all_advice, headlines
 from purgatory.spark.report.formatting import NOTHING, duration, name, share
+from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.tables import (
     key_cells,
     summary_table,
@@ -26,7 +27,8 @@ from purgatory.spark.report.wheel_tuning import choose_wheel
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from purgatory.spark.report.content import Report
+    from purgatory.spark.report.content import Advice, Report
+    from purgatory.spark.report.jobs.job_content import JobsReport
 
 _MAX_KEYS = 5
 _NAME_WIDTH = 8  # minimum width of a name, in columns of the terminal
@@ -34,10 +36,24 @@ _NAME_WIDTH = 8  # minimum width of a name, in columns of the terminal
 
 def print_report(report: Report, console: Console) -> None:
     """Print what to do, then the tables of a report."""
-    if not report.operations:
+    if not report.operations and report.jobs is None:
         console.print("There are no outcomes in the journal.")
         return
-    _print_advice(console, headline(report), all_advice(report))
+    _print_advice(console, "\n".join(headlines(report)), all_advice(report))
+    if report.jobs is not None:
+        _print_jobs(report.jobs, console)
+    if report.operations:
+        _print_waits(report, console)
+
+
+def _print_jobs(jobs: JobsReport, console: Console) -> None:
+    heads, rows = job_tables.summary_table(jobs)
+    _print(console, "Jobs", heads, rows)
+    if jobs.errors:
+        _print(console, "Errors of jobs", *job_tables.error_table(jobs))
+
+
+def _print_waits(report: Report, console: Console) -> None:
     if report.changes:
         said = changes_in_words(list(report.changes))
         _print_advice(console, "What changed" if said else "Nothing changed notably.", said)
@@ -69,7 +85,7 @@ def _timeouts(report: Report) -> Iterable[Sequence[str]]:
     """Make the rows for all kinds together."""
     for suggestion in report.suggestions:
         if suggestion.kind.total:
-            point, cells = suggestion.point, ("not seen", NOTHING)
+            point, cells = suggestion.point, (NOTHING, NOTHING)
             if point is not None:
                 cells = duration(point.timeout_ms), duration(point.mean_wait_ms)
             yield ["all kinds", share(suggestion.wanted), *cells]

@@ -6,12 +6,16 @@ work starts, and each row is either good or rejected with a reason. Any thread m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.filesystem import file_system_for
-from purgatory.spark.tables.reader import read_table
+from purgatory.spark.tables.reader import local_table, read_table
 from purgatory.spark.tables.row_checks import (
     OPERATIONS_TABLE,
     ParsedColumn,
@@ -21,13 +25,13 @@ from purgatory.spark.tables.row_checks import (
     kind_rules,
     text_rules,
 )
-from purgatory.spark.tables.schema import OUTCOMES
+from purgatory.spark.tables.schema import JOBS, OUTCOMES
 from purgatory.trace import tables
-from purgatory.trace.validation import COMPLETED
+from purgatory.trace.validation import COMPLETED, ENDS_OF_JOBS
 from purgatory.trace.validation import OUTCOMES as OUTCOME_NAMES
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 # 73 million years from 1970: sums and differences of such times stay within 64 bits.
 FARTHEST_MS: Final = 2**61
@@ -37,31 +41,70 @@ _MAX_SHOWN_ROWS: Final = 5
 class JournalTables(NamedTuple):
     """The good and the rejected rows of a journal.
 
-    `operations`: None without such a table. `source`: the path that the journal was read from.
+    `operations`, `jobs`: None without such a table. `source`: the path that the journal was read
+    from. `is_server`: a server has written it, not a program with a `Purgatory` or a replay.
     """
 
     source: str
     outcomes: DataFrame
     operations: DataFrame | None
     rejected: DataFrame
+    jobs: DataFrame | None = None
+    is_server: bool = False
+
+
+# A server's journal has them all from the beginning, as directories.
+_OF_SERVER: Final = ("operations", "outcomes", "events", "extensions")
 
 
 def read_journal(spark: SparkSession, path: str) -> JournalTables:
-    """Read a directory with tables `outcomes` and `operations`, or one table of outcomes.
+    """Read a directory with tables `outcomes`, `operations` and `jobs`, or one table of outcomes.
 
     Each is a file or a directory, with or without a suffix, of a format that a trace may have;
-    Parquet may be partitioned by further columns. Raises `TableError`.
+    Parquet may be partitioned by further columns. `operations` and `jobs` may be absent, and beside
+    jobs the others may have no rows yet. Raises `TableError`.
     """
-    outcomes_path = _table_path(spark, path, "outcomes")
-    operations_path = _table_path(spark, path, "operations")
-    if outcomes_path is None and operations_path is not None:
+    paths = {name: _table_path(spark, path, name) for name in ("outcomes", "operations", "jobs")}
+    is_server = paths["jobs"] is not None or _is_of_server(spark, path)
+    paths = {name: where for name, where in paths.items() if not _is_empty(spark, where)}
+    if len(paths) == 1 and "operations" in paths:
         raise TableError(f"{path}: has a table of operations but none of outcomes")
-    outcomes = read_table(spark, outcomes_path or path, OUTCOMES_TABLE)
-    if operations_path is None:
-        return JournalTables(path, outcomes.good, None, outcomes.rejected)
-    operations = read_table(spark, operations_path, OPERATIONS_TABLE)
-    rejected = outcomes.rejected.union(operations.rejected)
-    return JournalTables(path, outcomes.good, operations.good, rejected)
+    checked = {
+        name: read_table(spark, where, TABLES[name])
+        for name, where in paths.items()
+        if where is not None
+    }
+    if not checked or not {"outcomes", "jobs"} & checked.keys():
+        checked["outcomes"] = read_table(spark, path, OUTCOMES_TABLE)
+    outcomes, operations, jobs = (checked.get(name) for name in ("outcomes", "operations", "jobs"))
+    return JournalTables(
+        path,
+        local_table(spark, OUTCOMES) if outcomes is None else outcomes.good,
+        None if operations is None else operations.good,
+        reduce(DataFrame.union, (table.rejected for table in checked.values())),
+        None if jobs is None else jobs.good,
+        is_server,
+    )
+
+
+def _is_empty(spark: SparkSession, path: str | None) -> bool:
+    """Say whether a path is absent, or a directory without a file."""
+    if path is None:
+        return True
+    file_system, found = file_system_for(spark, path)
+    is_directory = file_system.size(found) is None
+    return is_directory and not any(_visible(file_system.names(found)))
+
+
+def _visible(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if not name.startswith((".", "_")))
+
+
+def _is_of_server(spark: SparkSession, path: str) -> bool:
+    file_system, directory = file_system_for(spark, path)
+    if not file_system.exists(directory) or file_system.size(directory) is not None:
+        return False
+    return set(_OF_SERVER) <= set(file_system.names(directory))
 
 
 class Rejections(NamedTuple):
@@ -126,3 +169,31 @@ def _near_1970(name: str, columns: Mapping[str, ParsedColumn]) -> Rule:
 
 
 OUTCOMES_TABLE: Final = TableSpec(tables.OUTCOMES, OUTCOMES, _outcome_rules)
+
+
+_JOB_TEXTS: Final = ("kind", "client", "worker", "error")
+
+
+def _job_rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
+    state = columns["state"].value
+    times = ("submitted_ms", "due_ms", "ended_ms")
+    spans = ("began_ms", "queue_ms", "run_ms")
+    began = [columns[name].value.isNull() for name in spans]
+    far = F.lit(FARTHEST_MS)
+    return [
+        *text_rules("job_id", columns),
+        *(rule for name in _JOB_TEXTS for rule in kind_rules(name, columns)),
+        Rule("state", state.isin(*ENDS_OF_JOBS), "done, dead or cancelled"),
+        *(_near_1970(name, columns) for name in times),
+        Rule("attempts", columns["attempts"].value >= 0, "a number of attempts"),
+        *(
+            Rule(name, is_null | F.abs(columns[name].value).between(0, far), "a time, or nothing")
+            for name, is_null in zip(spans, began, strict=True)
+        ),
+        Rule("run_ms", began[0] == began[2], "a duration, if an attempt has begun"),
+        Rule("queue_ms", began[0] == began[1], "a duration, if an attempt has begun"),
+    ]
+
+
+JOBS_TABLE: Final = TableSpec(tables.JOBS, JOBS, _job_rules)
+TABLES: Final = {"outcomes": OUTCOMES_TABLE, "operations": OPERATIONS_TABLE, "jobs": JOBS_TABLE}

@@ -44,7 +44,12 @@ _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 _DURATION: Final = f"{_INT64}, 0 or more"
 # What null stands for.
-_DEFAULTS: Final[Mapping[str, object]] = {"kind": "", "need": 1, "hold_ms": 0, "failed": False}
+_DEFAULTS: Final[Mapping[str, object]] = {
+    **dict.fromkeys(("kind", "worker", "error"), ""),
+    "need": 1,
+    "hold_ms": 0,
+    "failed": False,
+}
 
 
 class CheckedTable(NamedTuple):

@@ -45,6 +45,7 @@ OPERATIONS: Final = schema_of(tables.OPERATIONS)
 EVENTS: Final = schema_of(tables.EVENTS)
 EXTENSIONS: Final = schema_of(tables.EXTENSIONS)
 OUTCOMES: Final = schema_of(tables.OUTCOMES)
+JOBS: Final = schema_of(tables.JOBS)
 # A row that breaks a rule: its table, its file (null if it came from none), the reason, and the row
 # itself as JSON or, if it could not be parsed, as text.
 REJECTED: Final = StructType()

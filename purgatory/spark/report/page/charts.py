@@ -6,6 +6,7 @@ Pure; any thread may call.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from purgatory.spark.report import formatting, tables
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from purgatory.spark.report.content import (
         CurvePoint,
         HotKey,
-        Kind,
         KindSummary,
         Report,
         WeekHour,
         WheelRow,
     )
+    from purgatory.spark.report.kind import Kind
     from purgatory.spark.report.tables import Figure
 
 
@@ -187,33 +188,45 @@ def by_hour_of_week(
     report: Report,
     title: str,
     value: Callable[[WeekHour], float],
-    shown: Callable[[float], str],
+    shown: Callable[..., str],
 ) -> Chart:
     """Draw a field for each hour of the week in which operations were submitted."""
-    most = max(report.week, key=value)
-    highest = value(most) or 1
+    fields = [(row.weekday, row.hour, value(row), row.operations) for row in report.week]
+    return draw_week(title, fields, shown, "operations", tables.week(report))
+
+
+def draw_week(
+    title: str,
+    fields: Sequence[tuple[int, int, float, int]],
+    shown: Callable[..., str],
+    noun: str,
+    data: Figure,
+) -> Chart:
+    """Draw fields of weekday, hour, value and count of `noun`; `shown` formats a value."""
+    most = max(fields, key=itemgetter(2))
+    highest = most[2] or 1
 
     def paint(narrow: bool) -> Plot:
         hours = Scale(0, 24, [(h, f"{h:02d}") for h in range(0, 24, 6 if narrow else 2)])
         plot = Plot(narrow, 236 if narrow else 250, hours, name_scale(_DAYS), down=True)
-        for row in report.week:
-            x, y = (row.hour, row.hour + 1), (row.weekday - 0.5, row.weekday + 0.5)
-            tip = f"{_hour(row)}: {shown(value(row))} ({row.operations:,} operations)"
+        for day, hour, value, size in fields:
+            x, y = (hour, hour + 1), (day - 0.5, day + 0.5)
+            tip = f"{_hour(day, hour)}: {shown(value)} ({size:,} {noun})"
             # The square root, so that differences between small values are visible.
-            depth = f"{0.06 + 0.94 * (value(row) / highest) ** 0.5:.2f}"
+            depth = f"{0.06 + 0.94 * (value / highest) ** 0.5:.2f}"
             plot.box(x, y, "heat", tip, fill_opacity=depth)
         return plot
 
     legend = [LegendEntry("heat", f"up to {shown(highest)}; lighter is less")]
     alternative = (
         "A field for each hour of the week, darker for more. "
-        f"Most, {shown(value(most))}, on {_hour(most)}."
+        f"Most, {shown(most[2])}, on {_hour(most[0], most[1])}."
     )
-    return Chart(title, draw(paint), alternative, tables.week(report), legend)
+    return Chart(title, draw(paint), alternative, data, legend)
 
 
-def _hour(row: WeekHour) -> str:
-    return f"{_DAYS[row.weekday]} {row.hour:02d}:00"
+def _hour(weekday: int, hour: int) -> str:
+    return f"{_DAYS[weekday]} {hour:02d}:00"
 
 
 def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from purgatory.spark.report import formatting
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.findings import Advice
+    from purgatory.spark.report.content import Advice
     from purgatory.spark.report.page.charts import Chart, LegendEntry
     from purgatory.spark.report.tables import Figure
 
@@ -45,8 +45,9 @@ def document(title: str, parts: Iterable[str]) -> str:
 
 
 def section(title: str, parts: Iterable[str]) -> str:
-    """Make a section of the page, with a heading."""
-    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
+    """Make a section of the page, with a heading; a phone shows its content after a tap."""
+    head = f"<summary><h2>{escape(title)}</h2></summary>"
+    return f'<section><details class="section">{head}{"".join(parts)}</details></section>'
 
 
 def details(title: str, content: str) -> str:
@@ -162,6 +163,7 @@ main { max-width: 860px; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.75rem 0 .75rem; padding-top: .75rem;
   border-top: 1px solid var(--faint); }
+.section > summary h2 { display: inline; border: 0; }
 p { margin: .5rem 0 1rem; max-width: 44rem; overflow-wrap: anywhere; }
 .times, .small { color: var(--soft); }
 .small { font-size: .875rem; }
@@ -220,9 +222,18 @@ th:first-child { text-align: left; overflow-wrap: anywhere; }
 tbody th { font-weight: 500; min-width: 6rem; }
 summary { cursor: pointer; padding: .25rem 0; }
 """
+# Sections are open where there is room for them.
+_OPEN: Final = """
+  .section::details-content { content-visibility: visible; block-size: auto; }
+  .section > summary { pointer-events: none; list-style: none; }
+  .section > summary::-webkit-details-marker { display: none; }
+  .section > summary h2 { display: block; border-top: 1px solid var(--faint); }
+"""
 _NARROW: Final = """
   svg.wide { display: none; }
   svg.narrow { display: block; }
+  .section > summary { padding: .7rem 0; border-top: 1px solid var(--faint); }
+  .section > summary h2 { margin: 0; padding: 0; font-size: 1.05rem; }
 """
 # Each row of a table becomes a block, so that nothing has to scroll sideways.
 _STACKED: Final = """
@@ -274,6 +285,7 @@ STYLE: Final = f"""
 @media screen and (prefers-color-scheme: dark) {{ :root {{ {_DARK} }} }}
 {_ELEMENTS}
 {_series()}
+@media print, screen and (min-width: 601px) {{ {_OPEN} }}
 @media screen and (max-width: 600px) {{ {_NARROW} }}
 @media screen and (max-width: 800px) {{ {_STACKED} }}
 @media print {{ {_PRINT} }}

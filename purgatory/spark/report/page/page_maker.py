@@ -14,8 +14,8 @@ from purgatory.spark.report.aggregates import DIGITS
 from purgatory.spark.report.comparison import changes_in_words
 from purgatory.spark.report.content import Action
 from purgatory.spark.report.curves import shortest_timeout
-from purgatory.spark.report.findings import all_advice, headline
-from purgatory.spark.report.formatting import count, duration, number, share, utc_time
+from purgatory.spark.report.findings import all_advice, headlines
+from purgatory.spark.report.formatting import count, duration, share, utc_time
 from purgatory.spark.report.page import charts
 from purgatory.spark.report.page.charts import numbered_kinds
 from purgatory.spark.report.page.html import (
@@ -28,9 +28,11 @@ from purgatory.spark.report.page.html import (
     section,
     table,
 )
+from purgatory.spark.report.page.job_sections import job_cards, job_sections
 from purgatory.spark.report.tables import (
     change_cells,
     key_cells,
+    kinds_without_timeout,
     summary_table,
     timeout_table,
     wheel_cells,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 # At most so many kinds have a drawing of the timeouts to choose from.
 _MAX_CHOICES: Final = 3
+# More advice is folded.
+_MAX_ADVICE: Final = 6
 # A heat map of hours needs at least so many.
 _MIN_HOURS: Final = 6
 
@@ -50,9 +54,12 @@ _MIN_HOURS: Final = 6
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
     """Make the page of a journal named `source`, with `notes` at the top."""
     parts = [_head(report, source, notes)]
+    if report.operations or report.jobs is not None:
+        parts.append(_to_do(report))
+    if report.jobs is not None:
+        parts += job_sections(report.jobs)
     if report.operations:
         parts += [
-            _to_do(report),
             _changes(report),
             _timeouts(report),
             _ends(report),
@@ -62,35 +69,67 @@ def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
             _wheels(report),
             _method(report),
         ]
-    return document(f"Report of {formatting.name(source)}", parts)
+    return document(_title(report), parts)
+
+
+def _title(report: Report) -> str:
+    """Say what the report is about: how many jobs, and how many waits."""
+    found = [] if report.jobs is None else [_counted(report.jobs.ended, "job")]
+    if report.operations:
+        found.append(_counted(report.operations, "wait"))
+    return f"Report: {' and '.join(found) or 'nothing has ended'}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}{'s' if number != 1 else ''}"
 
 
 def _head(report: Report, source: str, notes: Sequence[str]) -> str:
-    heading = f"<h1>Report of {escape(formatting.name(source))}</h1>"
+    heading = f"<h1>{escape(_title(report))}</h1>"
     said = "".join(paragraph(note, "note") for note in notes)
-    if not report.operations:
-        return f"{heading}{said}<p>There are no outcomes in it.</p>"
-    span = report.last_ms - report.first_ms
+    name = f"From {formatting.name(source)}"
+    if not report.operations and report.jobs is None:
+        return f"{heading}{paragraph(name, 'times')}{said}<p>There are no outcomes in it.</p>"
+    return f"{heading}{paragraph(f'{_times(report)}. {name}', 'times')}{said}"
+
+
+def _times(report: Report) -> str:
+    spans = [(report.first_ms, report.last_ms)] if report.operations else []
+    if report.jobs is not None:
+        spans.append((report.jobs.first_ms, report.jobs.last_ms))
+    first_ms, last_ms = min(first for first, _ in spans), max(last for _, last in spans)
+    span = last_ms - first_ms
     detail = max(1, span // 1000)
-    first, last = (utc_time(ms, detail) for ms in (report.first_ms, report.last_ms))
-    times = f"{first} to {last} UTC, {duration(span)}"
-    return f"{heading}{paragraph(times, 'times')}{said}"
+    first, last = (utc_time(ms, detail) for ms in (first_ms, last_ms))
+    return f"{first} to {last} UTC, {duration(span)}"
 
 
 def _to_do(report: Report) -> str:
     """Make what the page begins with: what to do, and the most important figures."""
+    cards = [] if report.jobs is None else job_cards(report.jobs)
+    if report.operations:
+        cards += _wait_cards(report)
+    shown = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for value, label in cards)
+    first, *others = map(paragraph, headlines(report))
+    advice = all_advice(report)
+    said = f"<h2>What stands out</h2>{first}{''.join(others)}{advice_list(advice[:_MAX_ADVICE])}"
+    if len(advice) > _MAX_ADVICE:
+        more = f"{len(advice) - _MAX_ADVICE} more"
+        said += details(more, advice_list(advice[_MAX_ADVICE:], "ul"))
+    return f'<section class="todo">{said}</section><dl class="cards">{shown}</dl>'
+
+
+def _wait_cards(report: Report) -> list[tuple[str, str]]:
+    """Return the figures of the waits, and their labels."""
     total = report.summaries[0]
     half = shortest_timeout(report.curves[total.kind], 0.5)
-    cards = [
+    return [
         (count(total.operations), "operations"),
         (share(total.completed / total.operations), "completed"),
         (share(total.expired / total.operations), "expired"),
         (duration(half and half.timeout_ms), "half complete within"),
         (duration(total.now.mean_wait_ms), "average wait with the timeouts now"),
     ]
-    shown = "".join(f"<div><dt>{label}</dt><dd>{value}</dd></div>" for value, label in cards)
-    said = f"<h2>What to do</h2>{paragraph(headline(report))}{advice_list(all_advice(report))}"
-    return f'<section class="todo">{said}</section><dl class="cards">{shown}</dl>'
 
 
 def _changes(report: Report) -> str:
@@ -133,12 +172,15 @@ def _timeouts(report: Report) -> str:
     parts.append(table(title, *timeout_table(report, kinds), tables.timeouts(report)))
     parts.append(
         paragraph(
-            "Not seen: no outcome tells of a timeout long enough. In brackets: how "
-            "many operations waited that long, if they are fewer than a hundred; a timeout that "
-            "rests on a handful of them is a guess.",
+            "A dash: no outcome tells of a timeout long enough, as for a share that has no column. "
+            "In brackets: how many operations waited that long, if they are fewer than a hundred; "
+            "a timeout that rests on a handful of them is a guess.",
             "small",
         )
     )
+    if without := kinds_without_timeout(report, kinds):
+        named = ", ".join(map(str, without))
+        parts.append(paragraph(f"Without a row, as no share is reached: {named}.", "small"))
     return section("Timeouts", parts)
 
 
@@ -172,7 +214,7 @@ def _week(report: Report) -> str:
     if len(report.week) < _MIN_HOURS:
         return ""
     title = "Operations submitted, by hour of the week (UTC)"
-    shown = [charts.by_hour_of_week(report, title, lambda row: row.operations, number)]
+    shown = [charts.by_hour_of_week(report, title, lambda row: row.operations, count)]
     if any(row.expired for row in report.week):
         title = "Share that expired, by hour of the week of the submission (UTC)"
         shown.append(
@@ -201,7 +243,7 @@ def _hot_keys(report: Report) -> str:
 
 
 def _wheels(report: Report) -> str:
-    if not report.wheels:
+    if not report.wheels or report.is_server:
         return ""
     choice = choose_wheel(report.wheels, report.summaries[0].timeouts_ms[1])
     heads = [

@@ -1,6 +1,6 @@
 """The rows of a report."""
 
-from purgatory.spark.report.content import Kind
+from purgatory.spark.report.kind import Kind
 
 ALL, OTHERS = Kind(True, None), Kind(False, None)
 

@@ -1,12 +1,16 @@
 """What to do with the timeouts of a kind, and in which words."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from purgatory.spark.report.content import Action, Report
-from purgatory.spark.report.findings import headline, timeout_advice
+from purgatory.spark.report.findings import all_advice, headlines, timeout_advice
+from purgatory.spark.report.formatting import share
 from purgatory.spark.report.histograms import ALL_KINDS
+from tests.testing import reports
+from tests.testing.job_journals import job_report_of, make_job
 from tests.testing.journals import finding_of, make_outcome, report_of
 
 
@@ -85,12 +89,37 @@ def test_a_timeout_that_does_is_left(rows):
 
 def test_headline():
     """The first sentence counts the kinds to change."""
-    empty = Report(1, 1, 0, 0, exact=True, bin_ms=1)
-    assert "Leave the timeouts" in headline(empty)
+    assert headlines(Report(0, 0, 0, 0, exact=True, bin_ms=1)) == []
     own = report_of(operations(300, [1000 * n for n in range(1, 12)], slow))
-    assert "timeouts of their own" in headline(own)
+    expired = own.summaries[0].expired
+    assert headlines(own) == [f"{share(expired / 300)} of 300 operations expired."]
+    assert all_advice(own)[0].what == "No timeout is proposed"
+    jobs = job_report_of([make_job(n, state="dead", error="E") for n in range(20)])
+    assert headlines(replace(own, jobs=jobs))[0] == "Jobs: their kind needs a look."
+    well = replace(own, jobs=job_report_of([make_job(1)]), operations=0)
+    assert headlines(well) == ["Jobs: nothing stands out among 1 that ended."]
     finding = finding_of(operations(5000, [30_000], some_never))
     kinds = [ALL_KINDS._replace(total=False, name=name) for name in "ab"]
     summaries = tuple(finding.summary._replace(kind=kind) for kind in kinds)
     report = Report(1, 2, 0, 0, exact=True, bin_ms=1, summaries=summaries, findings=(finding,))
-    assert headline(report) == "Change the timeouts of 1 of 2 kinds."
+    assert headlines(report) == ["Change the timeouts of 1 of 2 kinds."]
+
+
+def test_without_a_finding_the_kinds_differ():
+    """The first sentence has the kind with most expired operations, and that with fewest."""
+    rows = [
+        *(make_outcome(n, 0, 9, None if n % 4 else 5, kind="often") for n in range(200)),
+        *(make_outcome(n, 0, 9, 5 if n % 4 else None, kind="rarely") for n in range(200)),
+    ]
+    report = report_of(rows)
+    said = "50 % of 400 operations expired: of often 75 %, of rarely 25 %."
+    assert headlines(report) == [said]
+    assert all_advice(report)[0].what == "Leave the timeouts as they are"
+
+
+def test_advice_about_a_wheel_is_for_programs():
+    """The wheel of a server is no setting; that of a `Timer` is."""
+    program = reports.report("a")
+    assert any("Timer(" in advice.what for advice in all_advice(program))
+    server = replace(program, is_server=True)
+    assert not any("Timer(" in advice.what for advice in all_advice(server))

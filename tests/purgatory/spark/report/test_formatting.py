@@ -26,10 +26,17 @@ def test_durations_have_the_unit_that_fits(ms, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (12_345.6, "12,346"), (1.2345, "1.23"), (0.00123, "0.00123"), (5.3e-5, "0.000053")],
+    [
+        (0, "0"),
+        (12_345.6, "12,300"),
+        (1.2345, "1.23"),
+        (0.00123, "0.00123"),
+        (5.3e-5, "0.000053"),
+        (-1.5, "-1.5"),
+    ],
 )
 def test_numbers_have_no_exponent(value, text):
-    """Numbers have three digits, or grouped digits, or are written out if small."""
+    """Numbers have three digits, grouped or written out."""
     assert formatting.number(value) == text
 
 
@@ -41,13 +48,14 @@ def test_numbers_have_no_exponent(value, text):
         (0.76012, "76 %"),
         (0.123, "12.3 %"),
         (0.999, "99.9 %"),
-        (0.99999, "99.999 %"),
-        (0.9999999, "99.99999 %"),
+        (0.99999, "> 99.99 %"),
+        (0.0000196, "< 0.01 %"),
+        (0.00123, "0.12 %"),
         (None, "\N{EN DASH}"),
     ],
 )
 def test_nearly_all_is_not_all(share, text):
-    """Shares get more digits near 0 and 100 percent."""
+    """Near 0 and 100 percent a share says on which side it is."""
     assert formatting.share(share) == text
 
 

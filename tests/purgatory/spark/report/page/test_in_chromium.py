@@ -3,11 +3,13 @@
 import csv
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from purgatory.spark.report.page.page_maker import make_page
+from tests.testing.job_journals import job_report_of, mixed_jobs
 from tests.testing.purgatory_harness import HANG
 from tests.testing.reports import HOSTILE, report
 
@@ -17,6 +19,7 @@ if CHROMIUM is None and "CI" not in os.environ:
     pytest.skip("there is no chromium here", allow_module_level=True)
 
 LONG = "a_name_without_any_place_to_break_it_" * 3
+PHONE = {"width": 390, "height": 844}
 KINDS = ("payment", HOSTILE, LONG, "parcel", "reply", "lease")
 
 
@@ -76,9 +79,28 @@ def test_nothing_is_cut_off(visit, width, media):
     assert scroll <= client
 
 
+def test_a_phone_does_not_scroll_for_ever(visit, tmp_path, browser):
+    """What stands out and the figures come first; sections open with a tap."""
+    page = visit(390)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 4000
+    jobs = job_report_of(mixed_jobs(2000))
+    file = tmp_path / "jobs.html"
+    full = replace(report(*KINDS), jobs=jobs)
+    file.write_text(make_page(full, "journal"), encoding="utf-8")
+    phone = browser.new_page(viewport=PHONE)
+    phone.goto(file.as_uri())
+    assert phone.evaluate("document.documentElement.scrollHeight") <= 4000
+    assert not phone.locator("table").first.is_visible()
+    phone.locator("details.section > summary").first.click()
+    assert phone.locator("table").first.is_visible()
+    phone.close()
+
+
 def test_one_drawing_for_each_width(visit):
     """A phone gets the narrow drawings, a desk the wide ones, and each cell of a table its head."""
     phone, desk = visit(390), visit(1280)
+    for head in phone.locator("details.section > summary").all():
+        head.click()
     for page, shown, hidden in ((phone, "narrow", "wide"), (desk, "wide", "narrow")):
         assert page.locator(f"svg.{shown}").first.is_visible()
         assert not page.locator(f"svg.{hidden}").first.is_visible()
@@ -115,5 +137,5 @@ def test_data_of_a_figure_is_saved(visit):
 def test_paper_has_what_clicks_open(visit):
     """In print, details are open, and what only a screen can use is left out."""
     page = visit(720, "print")
-    assert page.locator("details table").bounding_box()["height"] > 100
+    assert page.locator("details details table").bounding_box()["height"] > 100
     assert not page.locator("a.csv").first.is_visible()

@@ -6,7 +6,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from purgatory.spark.report.content import Bin, CurvePoint, Kind, KindSummary, Report, Suggestion
+from purgatory.spark.report.content import Bin, CurvePoint, KindSummary, Report, Suggestion
+from purgatory.spark.report.kind import Kind
 from purgatory.spark.report.page.page_maker import make_page
 from purgatory.spark.report.terminal import print_report
 from tests.testing.pages import Reader
@@ -29,8 +30,8 @@ def test_page_needs_nothing_else(page):
 def test_the_page_begins_with_what_to_do(page):
     """The first section is what to do; the first figures follow it."""
     first = page.index("<section")
-    assert page.index("What to do") < page.index("<dl") < page.index("<figure")
-    assert page[first:].startswith('<section class="todo"><h2>What to do</h2>')
+    assert page.index("What stands out") < page.index("<dl") < page.index("<figure")
+    assert page[first:].startswith('<section class="todo"><h2>What stands out</h2>')
     assert "Change the timeouts of 2 of 2 kinds." in page
     # An average of all waits would count the timeouts of those that expired.
     assert "average wait with the timeouts now" in page

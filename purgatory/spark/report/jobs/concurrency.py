@@ -1,0 +1,60 @@
+"""How many jobs ran at once, and what a limit of that would have done.
+
+Intervals are the last attempts of jobs, from begun to ended, by their beginning. Earlier attempts
+are not in a journal, so more may have run. Pure functions; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from purgatory.spark.report.jobs.job_content import LimitEffect
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.kind import Kind
+
+Interval = tuple[int, int]
+
+# Limits that are tried, the largest of them below the peak.
+_ROUND: Final = tuple(n * 10**power for power in range(5) for n in (1, 2, 5))
+_TRIED: Final = 3
+_P99: Final = 0.99
+
+
+def peak_of(intervals: Iterable[Interval]) -> int:
+    """Return how many intervals overlap at most; one that ends as another begins does not."""
+    running: list[int] = []
+    peak = 0
+    for began, ended in intervals:
+        while running and running[0] <= began:
+            heappop(running)
+        heappush(running, max(began, ended))
+        peak = max(peak, len(running))
+    return peak
+
+
+def limits_to_try(peak: int) -> list[int]:
+    """Return round limits below a peak, ascending."""
+    return [limit for limit in _ROUND if limit < peak][-_TRIED:]
+
+
+def effect_of_limit(kind: Kind, intervals: Sequence[Interval], running: int) -> LimitEffect:
+    """Tell what a limit would have done: jobs begin in the same order and take as long.
+
+    `held`: the share of the jobs that would have begun later. `p99_ms`, `most_ms`: by how much
+    later, for 99 percent of all jobs at most, and for the job that is held longest.
+    """
+    ends: list[int] = []
+    delays = []
+    for began, ended in intervals:
+        while ends and ends[0] <= began:
+            heappop(ends)
+        start = began if len(ends) < running else heappop(ends)
+        heappush(ends, start + max(0, ended - began))
+        delays.append(start - began)
+    delays.sort()
+    held = sum(delay > 0 for delay in delays) / len(delays)
+    return LimitEffect(kind, running, held, delays[ceil(_P99 * len(delays)) - 1], delays[-1])

@@ -1,0 +1,120 @@
+"""Counts of the jobs of a journal that Spark makes: few queries, whose results fit into memory.
+
+Each function takes the good rows of the table `jobs` and returns a DataFrame: no session, no
+action. Any thread that may use the DataFrame may call.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from purgatory.spark.report.aggregates import hours_of_week, rounded_up
+from purgatory.trace.validation import CANCELLED, DEAD, DONE
+
+#: Measures of `count_ends`.
+QUEUE, RUN, ATTEMPTS, HOUR, LATE_HOUR, MINUTE = range(6)
+#: The states of ends, in the order of the fields of `EndCount`.
+STATES: Final = (DONE, DEAD, CANCELLED)
+
+_MINUTE_MS: Final = 60_000
+_MINUTES: Final = 60
+# Characters of an error by which errors are told apart.
+_ERROR_LENGTH: Final = 120
+
+
+def describe_kinds(jobs: DataFrame, max_kinds: int) -> DataFrame:
+    """Describe all kinds together, then the `max_kinds` largest ones, in one query."""
+    of_kinds = jobs.groupBy("kind").agg(
+        F.count("*").alias("ended"),
+        F.min("submitted_ms").alias("first_ms"),
+        F.max("ended_ms").alias("last_ms"),
+    )
+    columns = (
+        F.coalesce(F.sum("ended"), F.lit(0)).alias("ended"),
+        F.count("*").alias("kinds"),
+        F.min("first_ms").alias("first_ms"),
+        F.max("last_ms").alias("last_ms"),
+    )
+    return (
+        of_kinds.rollup("kind")
+        .agg(F.grouping("kind").cast("boolean").alias("total"), *columns)
+        .orderBy(F.desc("total"), F.desc("ended"), "kind")
+        .limit(max_kinds + 1)
+    )
+
+
+def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
+    """Count the values of all measures by kind, in one query.
+
+    Columns: `kind`, `measure`, and those of `EndCount`. `QUEUE`, `RUN`: in ms, rounded up to
+    `aggregates.DIGITS` digits unless `exact`, of jobs that have begun. `HOUR`: of the week in which
+    jobs were due; `LATE_HOUR`: only of those that began more than `late_ms` later. `MINUTE`: of the
+    hour in which they were due.
+    """
+    measures = F.array(*(F.struct(*pair) for pair in _measures(late_ms, exact=exact)))
+    rows = jobs.select("kind", "state", F.explode(measures).alias("of"))
+    counts = (F.count(F.when(F.col("state") == state, 1)).alias(state) for state in STATES)
+    return (
+        rows.select("kind", "state", "of.*")
+        .where(F.col("value").isNotNull())
+        .groupBy("kind", "measure", "value")
+        .agg(*counts)
+    )
+
+
+def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
+    """Return pairs of the number of a measure and its value."""
+    queue, run, due = F.greatest("queue_ms", F.lit(0)), F.greatest("run_ms", F.lit(0)), "due_ms"
+    hour = hours_of_week(F.col(due))
+    values = {
+        QUEUE: F.when(F.col("queue_ms").isNotNull(), queue if exact else rounded_up(queue)),
+        RUN: F.when(F.col("run_ms").isNotNull(), run if exact else rounded_up(run)),
+        ATTEMPTS: F.col("attempts"),
+        HOUR: hour,
+        LATE_HOUR: F.when(F.col("queue_ms") > late_ms, hour),
+        MINUTE: F.pmod(F.floor(F.col(due) / _MINUTE_MS), F.lit(_MINUTES)),
+    }
+    return [
+        (F.lit(number).alias("measure"), value.cast("long").alias("value"))
+        for number, value in values.items()
+    ]
+
+
+def count_errors(jobs: DataFrame, most: int) -> DataFrame:
+    """Count the most frequent errors of each kind: `kind, error, dead, cancelled`.
+
+    Of an error the first line counts, with "#" for each row of digits: those of one cause differ in
+    numbers and ids.
+    """
+    line = F.substring(F.substring_index(F.col("error"), "\n", 1), 1, _ERROR_LENGTH)
+    errors = jobs.where((F.col("error") != "") & (F.col("state") != DONE)).select(
+        "kind", "state", F.regexp_replace(line, r"\d+", "#").alias("error")
+    )
+    counted = errors.groupBy("kind", "error").agg(
+        *(F.count(F.when(F.col("state") == state, 1)).alias(state) for state in (DEAD, CANCELLED))
+    )
+    order = [F.desc(DEAD), F.desc(CANCELLED), F.col("error")]
+    rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
+    return counted.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
+
+
+def count_workers(jobs: DataFrame, most: int) -> DataFrame:
+    """Count what the busiest workers did of each kind: `kind, worker, done, dead, run_ms`."""
+    of_workers = jobs.where((F.col("worker") != "") & F.col("run_ms").isNotNull())
+    counted = of_workers.groupBy("kind", "worker").agg(
+        *(F.count(F.when(F.col("state") == state, 1)).alias(state) for state in (DONE, DEAD)),
+        F.sum(F.greatest("run_ms", F.lit(0))).alias("run_ms"),
+        F.count("*").alias("ended"),
+    )
+    order = [F.desc("ended"), F.col("worker")]
+    rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
+    return counted.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
+
+
+def attempts_in_order(jobs: DataFrame) -> DataFrame:
+    """Return `kind, began_ms, ended_ms` of the last attempts, by their beginning."""
+    begun = jobs.where(F.col("began_ms").isNotNull())
+    return begun.select("kind", "began_ms", "ended_ms").orderBy("began_ms")

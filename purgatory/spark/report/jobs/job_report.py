@@ -1,0 +1,194 @@
+"""Computes the report of the jobs of a journal, as rows that fit into memory.
+
+`make_job_report` runs a few Spark jobs, which reduce the table to counts, and computes the rest
+from these. Any thread may call, but a session makes one report at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from purgatory.spark.report.aggregates import fold_kinds
+from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, quantiles
+from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
+from purgatory.spark.report.jobs.job_content import (
+    EndCount,
+    EndCounts,
+    JobError,
+    JobHour,
+    JobsReport,
+    JobSummary,
+    LimitEffect,
+    TimeLimitEffect,
+    WorkerJobs,
+)
+from purgatory.spark.report.kind import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from purgatory.spark.report.jobs.concurrency import Interval
+
+#: A job that begins later than that after it was due counts as late.
+LATE_MS: Final = 1000
+#: Errors and workers of a kind that have rows of their own.
+MAX_ERRORS: Final = 5
+MAX_WORKERS: Final = 20
+# The columns that a report needs.
+_COLUMNS: Final = (
+    *("kind", "state", "submitted_ms", "due_ms", "began_ms", "ended_ms"),
+    *("attempts", "queue_ms", "run_ms", "worker", "error"),
+)
+
+_Counts = Mapping[int, Mapping[Kind, EndCounts]]
+"""By measure of `job_counts`, then by kind, all kinds together first."""
+
+
+def make_job_report(
+    jobs: DataFrame,
+    exact_rows: int,
+    max_kinds: int,
+    progress: Callable[[str], object] = lambda _: None,
+) -> JobsReport | None:
+    """Compute the report of the good rows of a table of jobs; None if there are none.
+
+    Of more than `exact_rows` jobs, durations are rounded up, and it is not computed what limits
+    would have done.
+    """
+    jobs = jobs.select(*_COLUMNS).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        progress("jobs")
+        return _compute(jobs, exact_rows, max_kinds)
+    finally:
+        jobs.unpersist()
+
+
+def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | None:
+    described = job_counts.describe_kinds(jobs, max_kinds).collect()
+    if not described or not described[0]["ended"]:
+        return None
+    total, *kinds = described
+    jobs = fold_kinds(jobs, [row.kind for row in kinds])
+    exact = total.ended <= exact_rows
+    counts = _collect(job_counts.count_ends(jobs, LATE_MS, exact=exact))
+    intervals = _intervals(jobs) if exact else {}
+    report = JobsReport(
+        ended=total.ended,
+        kinds=total.kinds,
+        first_ms=total.first_ms,
+        last_ms=total.last_ms,
+        exact=exact,
+        summaries=tuple(_summary(counts, kind, intervals) for kind in counts[job_counts.HOUR]),
+        errors=tuple(_errors(job_counts.count_errors(jobs, MAX_ERRORS).collect())),
+        workers=tuple(_workers(job_counts.count_workers(jobs, MAX_WORKERS).collect())),
+        hours=tuple(_hours(counts)),
+        minutes=counts[job_counts.MINUTE],
+        runs=counts.get(job_counts.RUN, {}),
+        attempts=counts[job_counts.ATTEMPTS],
+    )
+    return replace(
+        report, limits=tuple(_limits(intervals)), time_limits=tuple(_time_limits(report.runs))
+    )
+
+
+def _collect(counts: DataFrame) -> _Counts:
+    """Collect counts; of each measure the total first, then the kinds by size."""
+    columns = counts.select("measure", "kind", *EndCount._fields).toArrow().to_pydict()
+    found: dict[int, dict[Kind, list[EndCount]]] = {}
+    for measure, kind, *row in zip(*columns.values(), strict=True):
+        found.setdefault(measure, {}).setdefault(Kind(False, kind), []).append(EndCount(*row))
+    ends = found.get(job_counts.HOUR, {})
+    order = sorted(ends, key=lambda kind: (_size(ends[kind]), kind.name or ""))
+    return {
+        measure: {ALL_KINDS: _together(of.values()), **{k: sorted(of[k]) for k in order if k in of}}
+        for measure, of in found.items()
+    }
+
+
+def _size(rows: EndCounts) -> int:
+    return -sum(row.ended for row in rows)
+
+
+def _together(histograms: Iterable[EndCounts]) -> list[EndCount]:
+    sums: dict[int, EndCount] = {}
+    for rows in histograms:
+        for row in rows:
+            before = sums.get(row.value)
+            sums[row.value] = (
+                row
+                if before is None
+                else EndCount(row.value, *map(int.__add__, before[1:], row[1:]))
+            )
+    return [sums[value] for value in sorted(sums)]
+
+
+def _summary(counts: _Counts, kind: Kind, intervals: Mapping[Kind, list[Interval]]) -> JobSummary:
+    ends = counts[job_counts.HOUR][kind]
+    attempts = counts[job_counts.ATTEMPTS][kind]
+    queue, run = (counts.get(of, {}).get(kind, ()) for of in (job_counts.QUEUE, job_counts.RUN))
+    return JobSummary(
+        kind,
+        done=sum(row.done for row in ends),
+        dead=sum(row.dead for row in ends),
+        cancelled=sum(row.cancelled for row in ends),
+        begun=sum(row.ended for row in run),
+        attempts=sum(row.value * row.ended for row in attempts),
+        most_attempts=max(row.value for row in attempts),
+        queue_ms=quantiles(queue, _ended),
+        run_ms=time_limits.quantiles_of_done(run, QUANTILES),
+        peak=concurrency.peak_of(intervals[kind]) if kind in intervals else None,
+    )
+
+
+def _ended(row: EndCount) -> int:
+    return row.ended
+
+
+def _errors(rows: Sequence[Row]) -> Iterator[JobError]:
+    for row in rows:
+        yield JobError(Kind(False, row.kind), row.error, row.dead, row.cancelled)
+
+
+def _workers(rows: Sequence[Row]) -> Iterator[WorkerJobs]:
+    for row in rows:
+        yield WorkerJobs(Kind(False, row.kind), row.worker, row.done, row.dead, row.run_ms)
+
+
+def _hours(counts: _Counts) -> Iterator[JobHour]:
+    late_hours = counts.get(job_counts.LATE_HOUR, {}).get(ALL_KINDS, ())
+    late = {row.value: row.ended for row in late_hours}
+    for row in counts[job_counts.HOUR][ALL_KINDS]:
+        yield JobHour(*divmod(row.value, 24), row.ended, row.dead, late.get(row.value, 0))
+
+
+def _intervals(jobs: DataFrame) -> dict[Kind, list[Interval]]:
+    """Collect the last attempts, by kind and of all kinds, by their beginning."""
+    rows = job_counts.attempts_in_order(jobs).select(
+        "kind", "began_ms", F.greatest("began_ms", "ended_ms").alias("ended_ms")
+    )
+    found: dict[Kind, list[Interval]] = {}
+    everything = found[ALL_KINDS] = []
+    columns = rows.toArrow().to_pydict()
+    for kind, began, ended in zip(*columns.values(), strict=True):
+        everything.append((began, ended))
+        found.setdefault(Kind(False, kind), []).append((began, ended))
+    return found if everything else {}
+
+
+def _limits(intervals: Mapping[Kind, list[Interval]]) -> Iterator[LimitEffect]:
+    for kind, of_kind in intervals.items():
+        if not kind.total and kind.name is not None:
+            for running in concurrency.limits_to_try(concurrency.peak_of(of_kind)):
+                yield concurrency.effect_of_limit(kind, of_kind, running)
+
+
+def _time_limits(runs: Mapping[Kind, EndCounts]) -> Iterator[TimeLimitEffect]:
+    for kind, of_kind in runs.items():
+        if not kind.total and kind.name is not None:
+            for limit_ms in time_limits.limits_to_try(of_kind):
+                yield time_limits.effect_of_time_limit(kind, of_kind, limit_ms)

@@ -1,0 +1,135 @@
+"""The tables of a report about jobs: heads and cells for page and terminal, data for files.
+
+Pure functions; any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from purgatory.spark.report.formatting import NOTHING, count, duration, name, share
+from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.jobs.job_content import (
+    JobError,
+    JobHour,
+    JobSummary,
+    LimitEffect,
+    TimeLimitEffect,
+    WorkerJobs,
+)
+from purgatory.spark.report.tables import Figure, labelled, without_empty_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from purgatory.spark.report.jobs.job_content import JobsReport
+
+TableCells = tuple[Sequence[str], "Iterable[Sequence[str]]"]
+
+_WORKER_LETTERS = 12
+_QUANTILES = tuple(f"p{100 * q:g}" for q in QUANTILES)
+
+
+def summary_table(report: JobsReport) -> TableCells:
+    """Return heads and cells: ends, attempts, queue times and durations of each kind."""
+    heads = [
+        *("kind", "ended", "done", "dead", "cancelled", "attempts", "most", "at once"),
+        *("queue p50", "queue p99", "run p50", "run p99"),
+    ]
+    return without_empty_columns(heads, [_summary_cells(row) for row in shown_summaries(report)])
+
+
+def shown_summaries(report: JobsReport) -> tuple[JobSummary, ...]:
+    """Return the rows to show: with one kind, all kinds together would say the same."""
+    return report.summaries[1:] if len(report.summaries) == 2 else report.summaries
+
+
+def _summary_cells(row: JobSummary) -> list[str]:
+    queue, run = (values or (None,) * len(QUANTILES) for values in (row.queue_ms, row.run_ms))
+    return [
+        str(row.kind),
+        count(row.ended),
+        *(share(part / row.ended) for part in (row.done, row.dead, row.cancelled)),
+        *(count(row.attempts), count(row.most_attempts), count(row.peak)),
+        *map(duration, (queue[0], queue[2], run[0], run[2])),
+    ]
+
+
+def error_table(report: JobsReport) -> TableCells:
+    """Return heads and cells of the errors, those of most jobs first."""
+    rows = [
+        [f"{row.kind}: {name(row.error, 90)}", count(row.dead), count(row.cancelled)]
+        for row in report.errors
+    ]
+    return without_empty_columns(["error", "dead", "cancelled"], rows)
+
+
+def worker_table(report: JobsReport) -> TableCells:
+    """Return heads and cells of the workers."""
+    rows = [
+        [
+            f"{row.kind}: {name(row.worker, _WORKER_LETTERS)}",
+            *(count(row.done), count(row.dead)),
+            duration(row.run_ms / max(1, row.done + row.dead)),
+        ]
+        for row in report.workers
+    ]
+    return without_empty_columns(["worker", "done", "dead", "average run"], rows)
+
+
+def limit_table(report: JobsReport) -> TableCells:
+    """Return heads and cells of the limits that were tried."""
+    rows = [
+        [
+            f"{row.kind}: {count(row.running)} at once",
+            *(share(row.held), duration(row.p99_ms), duration(row.most_ms)),
+        ]
+        for row in report.limits
+    ]
+    return ["limit", "held", "later p99", "later, most"], rows
+
+
+def time_limit_table(report: JobsReport) -> TableCells:
+    """Return heads and cells of the time limits that were tried."""
+    rows = [
+        [
+            f"{row.kind}: {duration(row.limit_ms)}",
+            count(row.cut) if row.cut else "none",
+            duration(row.saved_ms) if row.saved_ms else NOTHING,
+        ]
+        for row in report.time_limits
+    ]
+    return ["time limit", "done jobs that it ends", "failed attempts end sooner, in all"], rows
+
+
+def all_figures(report: JobsReport) -> list[Figure]:
+    """Return the data of the tables that have rows."""
+    figures = [
+        _kinds(report),
+        labelled("job-errors", JobError._fields, report.errors),
+        labelled("job-workers", WorkerJobs._fields, report.workers),
+        labelled("job-limits", LimitEffect._fields, report.limits),
+        labelled("job-time-limits", TimeLimitEffect._fields, report.time_limits),
+        hours(report),
+    ]
+    return [figure for figure in figures if figure.rows]
+
+
+def hours(report: JobsReport) -> Figure:
+    """Return the jobs by hour of the week."""
+    return Figure("job-hours", JobHour._fields, report.hours)
+
+
+def _kinds(report: JobsReport) -> Figure:
+    heads = [
+        *JobSummary._fields[:7],
+        *(f"{what}_{p}_ms" for what in ("queue", "run") for p in _QUANTILES),
+        "peak",
+    ]
+    none = (None,) * len(QUANTILES)
+    rows = [
+        (*row[:7], *(row.queue_ms or none), *(row.run_ms or none), row.peak)
+        for row in report.summaries
+    ]
+    return labelled("job-kinds", heads, rows)

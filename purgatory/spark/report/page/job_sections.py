@@ -1,0 +1,111 @@
+"""The sections of a page about jobs. Pure; any thread may call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from purgatory.spark.report.formatting import count, duration, share
+from purgatory.spark.report.jobs import job_tables
+from purgatory.spark.report.jobs.job_report import LATE_MS
+from purgatory.spark.report.page.html import figure, paragraph, section, table
+from purgatory.spark.report.page.job_charts import by_hour_of_week
+
+if TYPE_CHECKING:
+    from purgatory.spark.report.jobs.job_content import JobsReport
+    from purgatory.spark.report.tables import Figure
+
+
+def job_cards(report: JobsReport) -> list[tuple[str, str]]:
+    """Return the most important figures, and their labels."""
+    total = report.summaries[0]
+    queue, run = (values[2] if values else None for values in (total.queue_ms, total.run_ms))
+    return [
+        (count(total.ended), "ends of jobs"),
+        (share(total.done / total.ended), "done"),
+        (count(total.dead), "dead"),
+        (duration(queue), "99 % began within"),
+        (duration(run), "99 % of the done took at most"),
+    ]
+
+
+def job_sections(report: JobsReport) -> list[str]:
+    """Make the sections that a journal has rows for."""
+    makers = (_kinds, _errors, _hours, _workers, _limits, _time_limits)
+    return [made for maker in makers if (made := maker(report))]
+
+
+def _kinds(report: JobsReport) -> str:
+    note = (
+        "Queue: from the time at which the last attempt was due until a worker began it. Run: the "
+        "attempts that did their jobs. At once: how many last attempts ran at the same time, at "
+        "most. A dead job that was tried again has ended more than once."
+    )
+    title = "Jobs by kind"
+    heads, rows = job_tables.summary_table(report)
+    return section("Jobs", [table(title, heads, rows, _data(report, "job-kinds")), _small(note)])
+
+
+def _errors(report: JobsReport) -> str:
+    if not report.errors:
+        return ""
+    note = (
+        "Of each kind the most frequent ones, and reasons of cancellations: the first line of the "
+        'last error, with "#" for digits. Failed attempts that another one made good have none.'
+    )
+    heads, rows = job_tables.error_table(report)
+    made = table("Errors", heads, rows, _data(report, "job-errors"))
+    return section("Errors of jobs", [made, _small(note)])
+
+
+def _hours(report: JobsReport) -> str:
+    shown = [by_hour_of_week(report, "Jobs due", lambda row: row.ended, count)]
+    if any(row.late for row in report.hours):
+        title = f"Share that began more than {duration(LATE_MS)} after they were due"
+        shown.append(by_hour_of_week(report, title, lambda row: row.late / row.ended, share))
+    if any(row.dead for row in report.hours):
+        title = "Share that ended dead"
+        shown.append(by_hour_of_week(report, title, lambda row: row.dead / row.ended, share))
+    return section("Jobs by hour of the week", map(figure, shown))
+
+
+def _workers(report: JobsReport) -> str:
+    if not report.workers:
+        return ""
+    note = "A worker is a connection: a process that connects again counts as another one."
+    heads, rows = job_tables.worker_table(report)
+    made = table("Workers", heads, rows, _data(report, "job-workers"))
+    return section("Workers", [made, _small(note)])
+
+
+def _limits(report: JobsReport) -> str:
+    if not report.limits:
+        return ""
+    note = (
+        "Had no more than so many of a kind run at once (purgatory jobs limit KIND --running N), "
+        "with attempts that begin in the same order and take as long: the share that would have "
+        "begun later, and by how much. Attempts before the last one are not in the journal."
+    )
+    heads, rows = job_tables.limit_table(report)
+    made = table("Limits", heads, rows, _data(report, "job-limits"))
+    return section("What a limit would have done", [made, _small(note)])
+
+
+def _time_limits(report: JobsReport) -> str:
+    if not report.time_limits:
+        return ""
+    note = (
+        "Had attempts been ended after so long (timeout= of a handler): how many jobs would not "
+        "have been done by the attempt that did them, and by how much sooner attempts that failed "
+        "would have ended."
+    )
+    heads, rows = job_tables.time_limit_table(report)
+    made = table("Time limits", heads, rows, _data(report, "job-time-limits"))
+    return section("What a time limit would have done", [made, _small(note)])
+
+
+def _small(text: str) -> str:
+    return paragraph(text, "small")
+
+
+def _data(report: JobsReport, name: str) -> Figure | None:
+    return next((one for one in job_tables.all_figures(report) if one.name == name), None)

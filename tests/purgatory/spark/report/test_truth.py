@@ -1,0 +1,202 @@
+"""No sentence of a report is false: a journal of 50,000 jobs and 50,000 waits, read again by hand.
+
+Each sentence of the advice has a pattern here, and each figure of it is counted in the rows.
+"""
+
+import random
+import re
+from collections import Counter
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from purgatory.spark.report.findings import all_advice, headlines
+from purgatory.spark.report.formatting import count, duration, share
+from purgatory.spark.report.job import OutputFile, ReportOptions, report_journal
+from purgatory.spark.report.kind import Kind
+from tests.testing.job_journals import (
+    MONDAY,
+    jobs_frame,
+    mixed_jobs,
+    most_at_once,
+    nearest_rank,
+)
+from tests.testing.journals import make_outcome, outcomes_frame
+
+COUNT = 50_000
+
+
+def waits():
+    """Make waits: of kind `pay` a tenth never completes, of kind `ship` all do, soon."""
+    rng = random.Random(3)
+    for n in range(COUNT):
+        start = MONDAY + rng.randrange(86_400_000)
+        if n % 2:
+            end = start + rng.randrange(5000) if rng.random() < 0.9 else None
+            yield make_outcome(n, start, 30_000, end, kind="pay", key=f"k{n}")
+        else:
+            yield make_outcome(n, start, 9000, start + rng.randrange(800), kind="ship", key=f"k{n}")
+
+
+JOBS = mixed_jobs(COUNT)
+WAITS = list(waits())
+
+
+@pytest.fixture(scope="module")
+def written(spark, tmp_path_factory):
+    """The journal, its report, its page and what the terminal shows."""
+    path = tmp_path_factory.mktemp("server") / "journal"
+    jobs_frame(spark, JOBS).write.parquet(str(path / "jobs"))
+    outcomes_frame(spark, WAITS).write.parquet(str(path / "outcomes"))
+    page, out = path.parent / "report.html", StringIO()
+    console = Console(file=out, width=100)
+    report = report_journal(spark, str(path), ReportOptions(), OutputFile(page), console=console)
+    return report, page.read_text(encoding="utf-8"), out.getvalue()
+
+
+def jobs_of(kind):
+    """Return the jobs of a kind."""
+    return [row for row in JOBS if row.kind == kind]
+
+
+def ends_of(kind):
+    """Count the jobs of a kind by state."""
+    return Counter(row.state for row in jobs_of(kind))
+
+
+def dead(kind, one, of, part, error):
+    ends = ends_of(kind)
+    shown = [re.sub(r"\d+", "#", row.error) for row in jobs_of(kind) if row.state == "dead"]
+    return (count(ends["dead"]), count(ends.total()), share(shown.count(error) / len(shown))) == (
+        *(one, of),
+        part,
+    )
+
+
+def late(kind, tenth, half, peak):
+    queues = [row.queue_ms for row in jobs_of(kind)]
+    found = (duration(nearest_rank(queues, 0.9)), duration(nearest_rank(queues, 0.5)))
+    return (*found, count(most_at_once(jobs_of(kind)))) == (tenth, half, peak)
+
+
+def burst(kind, part, minute, tenth):
+    minutes = Counter(row.due_ms // 60_000 % 60 for row in jobs_of(kind))
+    queues = [row.queue_ms for row in jobs_of(kind)]
+    found = share(minutes[int(minute)] / minutes.total()), duration(nearest_rank(queues, 0.9))
+    return found == (part, tenth)
+
+
+def limit(kind, _, failed, sooner, said_kind, seconds):
+    ms = int(float(seconds) * 1000)
+    longer = [row for row in jobs_of(kind) if row.run_ms > ms]
+    saved = sum(row.run_ms - ms for row in longer)
+    assert {row.state for row in longer} == {"dead"}
+    return (count(len(longer)), duration(saved), kind) == (failed, sooner, said_kind)
+
+
+def vain(kind, tried, done):
+    again = [row for row in jobs_of(kind) if row.attempts > 1 and row.state != "cancelled"]
+    return (count(len(again)), count(sum(row.state == "done" for row in again))) == (tried, done)
+
+
+def luck(kind, last, tried, again, part):
+    at_last = [row for row in jobs_of(kind) if row.attempts == int(last)]
+    done = sum(row.state == "done" for row in at_last)
+    assert max(row.attempts for row in jobs_of(kind)) == int(last) == int(again)
+    return (count(len(at_last)), share(done / len(at_last))) == (tried, part)
+
+
+def sick(kind, worker, part, others):
+    def dead_share(rows):
+        return share(sum(row.state == "dead" for row in rows) / len(rows))
+
+    its = [row for row in jobs_of(kind) if row.worker == worker]
+    rest = [row for row in jobs_of(kind) if row.worker != worker]
+    return (dead_share(its), dead_share(rest)) == (part, others)
+
+
+def stale(kind, found, of):
+    late_ones = [row for row in jobs_of(kind) if row.error == "not begun in time"]
+    return (count(len(late_ones)), count(len(jobs_of(kind)))) == (found, of)
+
+
+N, S, D = r"([\d,]+)", r"((?:[<>] )?[\d.]+ %)", r"([\d.]+ (?:ms|s|min|h|d))"
+PATTERNS = {
+    rf"(\w+): {N} of {N} ends were dead {S} of them with “(.*)”\. Once the cause is gone, those "
+    r"that are still dead can be tried again: purgatory jobs retry --kind \w+": dead,
+    rf"(\w+): {N} of {N} jobs were not begun in time They were cancelled for their start_within\. "
+    r"More workers, or a longer start_within, would have them run\.": stale,
+    rf"(\w+): a tenth of the jobs began about {D} late or later Half of them began within about "
+    rf"{D}\. At most {N} ran at once\. If the kind was neither paused nor limited \(purgatory jobs "
+    r"limit\), start more workers, or raise the concurrency of its handler\.": late,
+    rf"(\w+): {S} of the jobs were due in minute (\d+) of an hour A tenth of all began about {D} "
+    r"late or later\. The jitter of a repeat, or other times, would spread them\.": burst,
+    rf"(\w+): a time limit of {D} No job that was done took longer\. {N} attempts that failed did, "
+    rf"and would have ended {D} sooner in all: @worker\.on\('(\w+)', timeout=([\d.]+)\)": limit,
+    rf"(\w+): further attempts do hardly a job Of {N} jobs that had more than one attempt and were "
+    rf"not cancelled, {N} were done\. With fewer \(max_attempts\) they are dead sooner, and cost "
+    r"less\.": vain,
+    rf"(\w+): more than {N} attempts Of {N} jobs that came to attempt {N}, {S} were done by it, "
+    r"and the others are dead\. A larger max_attempts is worth a try\.": luck,
+    rf"(\w+): look at worker (\w+) {S} of its jobs are dead, of those of the other workers "
+    rf"{S}\.": sick,
+}
+
+
+def test_each_sentence_about_jobs_is_true(written):
+    """All of them have a pattern, and all patterns are found."""
+    report, _, _ = written
+    advice = [f"{what} {why}" for what, why in all_advice(report)]
+    used = set()
+    for sentence in advice:
+        found = [(p, m) for p in PATTERNS if (m := re.fullmatch(p, sentence))]
+        if not sentence.startswith("pay: "):
+            [(pattern, match)] = found
+            assert PATTERNS[pattern](*match.groups()), sentence
+            used.add(pattern)
+    assert used == set(PATTERNS)
+
+
+def test_the_sentence_about_waits_is_true(written):
+    """A shorter timeout for the kind of which a tenth never completes."""
+    report, _, _ = written
+    [pay] = [f"{what} {why}" for what, why in all_advice(report) if what.startswith("pay: ")]
+    match = re.match(rf"pay: 30 s → {D} What does not complete \({S}\) is known {D} sooner", pay)
+    rows = [row for row in WAITS if row.kind == "pay"]
+    limit_ms = float(match[1].split()[0]) * 1000
+    done = [row.waited_ms for row in rows if row.outcome == "completed"]
+    assert sum(wait > limit_ms for wait in done) < len(done) / 1000
+    expired = share(sum(row.outcome == "expired" for row in rows) / len(rows))
+    assert (match[2], match[3]) == (expired, duration(30_000 - limit_ms))
+    assert headlines(report) == [
+        "Jobs: 8 of 9 kinds need a look.",
+        "Change the timeouts of 1 of 2 kinds.",
+    ]
+
+
+def test_each_row_of_jobs_is_true(written):
+    """The summaries, by kind and in all."""
+    report, _, _ = written
+    for row in report.jobs.summaries:
+        rows = JOBS if row.kind.total else jobs_of(row.kind.name)
+        ends = Counter(job.state for job in rows)
+        assert (row.done, row.dead, row.cancelled) == (
+            ends["done"],
+            ends["dead"],
+            ends["cancelled"],
+        )
+        assert (row.attempts, row.peak) == (sum(j.attempts for j in rows), most_at_once(rows))
+    assert Kind(False, "mail") in {row.kind for row in report.jobs.summaries}
+
+
+def test_a_server_is_told_nothing_of_a_timer(written):
+    """Its wheel is no setting; and a job is never expired."""
+    report, page, text = written
+    assert report.is_server
+    for shown in (page, text):
+        assert "Timer(" not in shown
+        assert "Timing wheel" not in shown
+    jobs_part = page[page.index("<h2>Jobs</h2>") : page.index("<h2>Timeouts</h2>")]
+    assert "expired" not in jobs_part
+    assert "<title>Report: 50,000 jobs and 50,000 waits</title>" in page
