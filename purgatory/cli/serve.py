@@ -29,6 +29,7 @@ from purgatory.cli.process import configure_logging, notify, raise_descriptor_li
 from purgatory.service.config import Config
 
 if TYPE_CHECKING:
+    from purgatory.service.cluster.cluster_daemon import ClusterDaemon
     from purgatory.service.daemon import ServiceDaemon
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -52,11 +53,12 @@ examples:
   purgatory serve --data-dir /var/lib/purgatory
   purgatory serve --memory --bind tcp://127.0.0.1:7500
   PURGATORY_MAX_PENDING=100000 purgatory serve --config purgatory.toml
+  PURGATORY_STORE=postgresql://db/purgatory purgatory serve --advertise tcp://a:7411
 
 exit codes: 0 ended by a signal, 2 it could not start, or its disk failed"""
 
 # Settings whose default is in their help, or nothing.
-_NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory")
+_NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory", "store", "partition", "advertise")
 
 
 def add_parser(subparsers: SubParsers) -> None:
@@ -91,36 +93,52 @@ def run(arguments: argparse.Namespace) -> int:
     config = Config.load(vars(arguments), file=optional_path(arguments.config))
     configure_logging(config.log_format, verbose=arguments.verbose)
     raise_descriptor_limit()
-    service = import_extra("purgatory.service.daemon", "service").ServiceDaemon(config)
+    service = _daemon(config)
     gc.set_threshold(*GC_THRESHOLD)
     sys.setswitchinterval(SWITCH_SECONDS)
     return _serve(service)
 
 
-def _serve(service: ServiceDaemon) -> int:
-    server = service.server
+def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
+    """Make the daemon: of a server alone, or of one among several over one database."""
+    if config.store:
+        module = import_extra("purgatory.service.cluster.cluster_daemon", "service")
+        cluster: ClusterDaemon = module.ClusterDaemon(config, _announce)
+        return cluster
+    module = import_extra("purgatory.service.daemon", "service")
+    service: ServiceDaemon = module.ServiceDaemon(config, _announce)
+    return service
+
+
+def _announce(text: str) -> None:
+    """Print what the server does now; what it has loaded is left to the cycle collector no more."""
+    if text.startswith("serving"):
+        gc.collect()
+        gc.freeze()
+    else:
+        gc.unfreeze()
+    print(text, flush=True)
+    log.info(text)
+
+
+def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
     with _SignalPipe() as signals:
-        server.on_end(signals.post_end)
+        service.on_end(signals.post_end)
         try:
             service.start()
-            gc.collect()
-            gc.freeze()
-            pending = server.stats().pending
-            print(f"serving at {server.address}, {pending:,} waiting", flush=True)
-            log.info("serving", extra={"address": server.address, "pending": pending})
             if service.url:
                 print(f"page and metrics at {service.url}", flush=True)
             notify("READY=1")
             while (number := signals.wait()) == signal.SIGHUP:
-                server.reload()
+                service.reload()
             if number != _ENDED:
                 print(f"{signal.Signals(number).name}: ending", flush=True)
                 log.info("ending", extra={"signal": signal.Signals(number).name})
             notify("STOPPING=1")
         finally:
             service.close()
-    if server.failure is not None:
-        raise server.failure
+    if service.failure is not None:
+        raise service.failure
     return 0
 
 

@@ -7,6 +7,7 @@ Immutable, so any thread may read it.
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -21,6 +22,10 @@ PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
 _LOG_FORMATS: Final = ("text", "json")
+_STORES: Final = ("postgresql", "postgres")
+_PARTITION: Final = re.compile("[a-z0-9_]{0,40}")
+#: The shortest `takeover_after`: a beat has to come through within a quarter of it.
+LEAST_TAKEOVER_S: Final = 0.5
 _FALSE: Final = ("0", "false", "no", "off", "")
 
 
@@ -41,6 +46,24 @@ class Config:
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009
     memory: bool = _setting(False, "keep nothing on disk")
+    store: str = field(
+        default="",
+        repr=False,  # it may have a password
+        metadata={
+            "help": "URL of a PostgreSQL database that keeps the data, instead of the directory",
+            "metavar": "URL",
+        },
+    )
+    partition: str = _setting("", "name of a part of that database, with data of its own", "NAME")
+    advertise: str = _setting(
+        "", "address by which clients and other servers reach this one (default: bind)", "ADDRESS"
+    )
+    takeover_after: float = _setting(
+        5.0, "seconds without a sign of life after which a standby takes over"
+    )
+    require_replicated: bool = _setting(
+        False, "refuse writes while that database has no synchronous standby"
+    )
     bind: str = _setting("tcp://127.0.0.1:7411", "address of the protocol", "ADDRESS")
     http_bind: str = _setting(
         "127.0.0.1:7412", "host:port of the page and the metrics; empty for none", "ADDRESS"
@@ -87,15 +110,43 @@ class Config:
             raise ConfigError(
                 f"max_memory is {self.max_memory}; expected 0, or at least {MIN_BYTES}"
             )
+        self._check_store()
         if self.log_format not in _LOG_FORMATS:
             raise ConfigError(f"log_format is {self.log_format!r}; expected text or json")
         if self.keys_dir == Path():
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
 
+    def _check_store(self) -> None:
+        """Check what concerns a database that several servers share."""
+        if not self.store:
+            for name in ("partition", "require_replicated"):
+                if getattr(self, name):
+                    raise ConfigError(f"{name} is set; expected a store as well")
+            return
+        scheme, separator, _ = self.store.partition("://")
+        if not separator or scheme not in _STORES:
+            shown = scheme if separator else "no URL"  # the rest may have a password
+            raise ConfigError(f"store is {shown}; expected postgresql://host/database")
+        if self.memory:
+            raise ConfigError("store and memory are set; expected one of them")
+        if not _PARTITION.fullmatch(self.partition):
+            raise ConfigError(
+                f"partition is {self.partition!r}; expected at most 40 of a-z, 0-9 and _"
+            )
+        if self.takeover_after < LEAST_TAKEOVER_S:
+            raise ConfigError(
+                f"takeover_after is {self.takeover_after:g}; expected at least {LEAST_TAKEOVER_S:g}"
+            )
+        if not self.advertise and _is_wildcard(self.bind):
+            raise ConfigError(
+                f"bind is {self.bind!r}, at which no client can reach this server; "
+                "expected advertise as well, such as tcp://a:7411"
+            )
+
     @property
     def database(self) -> Path | None:
-        """The file of the database; None if nothing is kept on disk."""
-        return None if self.memory else self.data_dir / "purgatory.db"
+        """The file of the database; None if there is none."""
+        return None if self.memory or self.store else self.data_dir / "purgatory.db"
 
     @property
     def journal_dir(self) -> Path:
@@ -125,6 +176,12 @@ class Config:
             if flags is not None and flags.get(name) is not None:
                 settings[name] = _parsed(f"--{name.replace('_', '-')}", flags[name], each)
         return cls(**settings)
+
+
+def _is_wildcard(bind: str) -> bool:
+    """Tell whether an address stands for all interfaces of the machine."""
+    host = bind.rpartition("://")[2].rpartition(":")[0]
+    return host in ("*", "0.0.0.0", "[::]")
 
 
 def split_names(text: str) -> list[str]:

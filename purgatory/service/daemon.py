@@ -5,105 +5,79 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from prometheus_client import CollectorRegistry
-
-from purgatory.service.auth.authenticator import authenticator_for, is_local
+from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.config import split_names
-from purgatory.service.errors import ConfigError
-from purgatory.service.http.metrics import (
-    JournalCollector,
-    ServerCollector,
-    register_process_metrics,
-)
+from purgatory.service.http.metrics import register_process_metrics
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import StatusReader, read_jobs, read_operations
-from purgatory.service.server.journal.parquet_sink import ParquetSink
-from purgatory.service.server.server import Server
+from purgatory.service.server_assembly import ServerAssembly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from purgatory.service.config import Config
+    from purgatory.service.server.server import Server
 
 
 class ServiceDaemon:
     """The service that `config` describes; also a context manager. `server` is its `Server`.
 
-    Raises ConfigError for a bind that needs keys if there are none, KeysError for unusable keys.
+    `announce` is told, in a line, that the server serves. Raises ConfigError for a bind that needs
+    keys if there are none, KeysError for unusable keys.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, announce: Callable[[str], None] = lambda _: None) -> None:
         self._config = config
+        self._announce = announce
         self._closing = False
         self._http: WebServer | None = None
-        self._authenticator = authenticator_for(config)
-        self._sink = _journal(config)
-        self.server: Server = Server(
-            config,
-            registry=CollectorRegistry(),
-            sink=self._sink,
-            secure=self._authenticator,
-            owns_process=True,
-        )
-        if self._authenticator is not None:
-            self.server.on_reload(self._authenticator.reload)
+        authenticator = authenticator_for(config)
+        self._assembly = ServerAssembly(config, authenticator)
+        self.server: Server = self._assembly.server
+        if authenticator is not None:
+            self.server.on_reload(authenticator.reload)
 
     @property
     def url(self) -> str:
         """The URL of the live page; empty if there is none."""
         return "" if self._http is None else self._http.url
 
+    @property
+    def failure(self) -> Exception | None:
+        """Why the server has ended by itself; None if it has not."""
+        return self.server.failure
+
     def start(self) -> None:
         """Start the server, then HTTP. Raises what `Server.start` raises, and JournalError."""
-        server = self.server
-        server.start()
-        if not self._config.http_bind:
-            return
-        try:
-            self._register_metrics()
-            self._http = WebServer(
-                self._config.http_bind,
-                status=StatusReader(
-                    server.state.purgatory,
-                    server.stats,
-                    server.now_ms,
-                    health=server.health,
-                    operations=self._shown_operations(),
-                    jobs=partial(read_jobs, server),
-                    address=server.address,
-                ),
-                registry=server.registry,
-                health=self._health_error,
-                ready=self._readiness_error,
-                hosts=split_names(self._config.http_hosts),
-            )
-        except BaseException:
-            server.close()
-            raise
+        self._assembly.start()
+        if self._config.http_bind:
+            try:
+                self._start_http()
+            except BaseException:
+                self.server.close()
+                raise
+        pending = self.server.stats().pending
+        self._announce(f"serving at {self.server.address}, {pending:,} waiting")
 
-    def _shown_operations(self) -> Callable[[], dict[str, Any]] | None:
-        """Return what reads operations for the page; None: it must not show any.
+    def _start_http(self) -> None:
+        register_process_metrics(self.server.registry)
+        self._http = WebServer(
+            self._config.http_bind,
+            status=self._assembly.status(),
+            registry=self.server.registry,
+            health=self._health_error,
+            ready=self._readiness_error,
+            hosts=split_names(self._config.http_hosts),
+        )
 
-        The page asks for no key. So it shows them only where each process that can ask for it can
-        list them as well, and by no other name of the machine: that would be a proxy's.
-        """
-        config = self._config
-        if self._authenticator is not None or config.http_hosts or not is_local(config.http_bind):
-            return None
-        return partial(read_operations, self.server)
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Call `call`, in a thread of the server, when the server ends."""
+        self.server.on_end(call)
 
-    def _register_metrics(self) -> None:
-        server = self.server
-        server.registry.register(ServerCollector(server, self._refused_handshakes))
-        register_process_metrics(server.registry)
-        if self._sink is not None:
-            server.registry.register(JournalCollector(self._sink.stats))
-
-    def _refused_handshakes(self) -> int:
-        return 0 if self._authenticator is None else self._authenticator.refused_handshakes
+    def reload(self) -> None:
+        """Read the allow list again."""
+        self.server.reload()
 
     def _health_error(self) -> str:
         if self._closing and self.server.failure is None:  # its threads end, as they should
@@ -128,11 +102,3 @@ class ServiceDaemon:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _journal(config: Config) -> ParquetSink | None:
-    if config.memory or not config.journal:
-        return None
-    if not config.journal_seconds:
-        raise ConfigError("journal_seconds is 0; expected more than 0")
-    return ParquetSink(config.journal_dir, seconds=config.journal_seconds)

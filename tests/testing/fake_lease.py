@@ -2,8 +2,9 @@
 
 import threading
 
-from purgatory.errors import StoreError
+from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
+from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
 NS_PER_MS = 1_000_000
 
@@ -156,3 +157,33 @@ class FakeLeaseRow:
 
     def close(self):
         self.closed = True
+
+
+class FencedStore(SqliteStore):
+    """A store in a file whose commits go on only while the lease has their epoch."""
+
+    def __init__(self, path, table, lease):
+        super().__init__(path)
+        self._table = table
+        self._lease = lease
+        self.clock_offset_ns = lease.clock_offset_ns
+
+    def commit(self, changes):
+        """Commit, unless another server has taken over."""
+        if not self._table.commit(self._lease.epoch):
+            self._lease.lose("a commit has found another epoch")
+            raise StoreFenced("another epoch")
+        super().commit(changes)
+
+
+class FakeDatabase:
+    """What servers in this process share, see `SharedDatabase`: a lease in memory, and a file."""
+
+    def __init__(self, path, table):
+        self.path = path
+        self.open_row = table.open_row
+        self._table = table
+
+    def open_store(self, lease):
+        """Open the file; the server before has closed it, or writes to it no more."""
+        return FencedStore(self.path, self._table, lease)

@@ -20,8 +20,8 @@ RETURN_S: Final = 1.5
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `yields_s`: for so many seconds an empty row is left to others, for this server has just handed
-    over.
+    `yields_s`: for so many seconds a row without a holder is left to others, for this server has
+    just handed over.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class LeaseWatch:
         self.last = seen
         if not seen.holder:
             return now_ns >= self._yields_until_ns
+        self._yields_until_ns = 0  # another server has come, and may hand over in its turn
         if seen.holder == self._holder:  # the answer to this server's takeover was lost
             return True
         return (

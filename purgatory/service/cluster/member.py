@@ -40,7 +40,9 @@ _YIELD_S: Final = 5.0
 class ActiveServer(Protocol):
     """A server for the time of one lease."""
 
-    failure: Exception | None
+    @property
+    def failure(self) -> Exception | None:
+        """Why the server has ended by itself; None if it has not."""
 
     def start(self) -> None:
         """Load what the store has, and serve. Raises StoreError, ServerError."""

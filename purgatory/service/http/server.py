@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 import uvicorn
 from prometheus_client.exposition import choose_encoder
@@ -38,12 +38,26 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
-    from purgatory.service.http.snapshot import StatusReader
-
 log: logging.Logger = logging.getLogger(__name__)
 
 #: Returns what is wrong; empty if nothing is.
 Check = Callable[[], str]
+
+
+class StatusSource(Protocol):
+    """Reads what the page shows; `StatusReader` is one."""
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the figures began."""
+
+    def read(self) -> dict[str, Any]:
+        """Return the status, made of strings, numbers, lists and dicts."""
+
+    def sample(self) -> tuple[float, ...]:
+        """Return a row of the charts."""
+
+
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 # Connections that the system keeps until they are accepted.
@@ -82,7 +96,7 @@ class WebServer:
         self,
         bind: str,
         *,
-        status: StatusReader,
+        status: StatusSource,
         registry: CollectorRegistry,
         health: Check,
         ready: Check,
@@ -139,7 +153,7 @@ class WebServer:
 class _History:
     """Records a row a second for the charts, whether a browser looks or not."""
 
-    def __init__(self, status: StatusReader, on_start: Callable[[], None]) -> None:
+    def __init__(self, status: StatusSource, on_start: Callable[[], None]) -> None:
         self._status = status
         self._on_start = on_start
         self._rows: deque[tuple[float, ...]] = deque(maxlen=_HISTORY_S + 1)
@@ -168,7 +182,7 @@ class _History:
 
 def _application(
     history: _History,
-    status: StatusReader,
+    status: StatusSource,
     registry: CollectorRegistry,
     health: Check,
     ready: Check,

@@ -39,7 +39,8 @@ class StatusReader:
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
     `health` returns whether the server works and is ready, `operations` what `read_operations`
-    does, `jobs` a row for each kind; `address` is that of the server.
+    does, `jobs` a row for each kind, `cluster` what the server knows of others over the same
+    database; `address` is that of the server.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class StatusReader:
         health: Callable[[], HealthReport] | None = None,
         operations: Callable[[], dict[str, Any]] | None = None,
         jobs: Callable[[], list[dict[str, Any]]] | None = None,
+        cluster: Callable[[], dict[str, Any]] | None = None,
         address: str = "",
     ) -> None:
         self._purgatory = purgatory
@@ -59,6 +61,7 @@ class StatusReader:
         self._health = health
         self._operations = operations
         self._jobs = jobs
+        self._cluster = cluster
         self._address = address
         self._host = socket.gethostname()
         self._version = package_version()
@@ -70,7 +73,8 @@ class StatusReader:
         `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
         their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None;
         `health`: as `HealthReport`, or None; `operations`: see `read_operations`, or None; `jobs`:
-        see `read_jobs`, or None. Counts are since the start.
+        see `read_jobs`, or None; `cluster`: as `ClusterStatus`, or None. Counts are since the
+        start.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -97,6 +101,7 @@ class StatusReader:
             "health": None if self._health is None else asdict(self._health()),
             "operations": None if self._operations is None else self._operations(),
             "jobs": None if self._jobs is None else self._jobs(),
+            "cluster": None if self._cluster is None else self._cluster(),
         }
 
     @property

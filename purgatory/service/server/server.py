@@ -127,7 +127,7 @@ class Server:
             raise ServerError("the server was started before; make another one")
         self._started_at = time.monotonic()
         with contextlib.ExitStack() as roll_back:
-            if not self.config.memory:
+            if self.config.database is not None:
                 roll_back.enter_context(data_directory_lock(self.config.data_dir))
             store = self._store = self._open_store(self.config.database)
             roll_back.callback(store.close)

@@ -145,3 +145,39 @@ def test_a_home_directory(tmp_path, monkeypatch, place):
     assert load("~/data").keys_dir == tmp_path / "data" / "keys"
     with pytest.raises(ConfigError, match="expected a path"):
         load("~no-such-user/data")
+
+
+STORE = "postgresql://joe:secret@db1,db2/purgatory"
+
+
+def test_a_database_that_servers_share():
+    """Then there is no file; and a password is in no text of the settings."""
+    config = Config(store=STORE, advertise="tcp://a:7411", bind="tcp://0.0.0.0:7411")
+    assert config.database is None
+    assert (config.takeover_after, config.partition, config.require_replicated) == (5.0, "", False)
+    assert "secret" not in repr(config)
+    assert Config.load({"store": STORE, "takeover_after": "2s"}, environment={}).takeover_after == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"store": "mysql://joe:secret@db/x"}, "store is mysql; expected postgresql://"),
+        ({"store": "joe:secret"}, "store is no URL; expected postgresql://"),
+        ({"store": STORE, "memory": True}, "store and memory are set"),
+        ({"store": STORE, "partition": "Orders"}, "partition is 'Orders'; expected"),
+        ({"store": STORE, "partition": "o" * 41}, "expected at most 40"),
+        ({"store": STORE, "takeover_after": 0.4}, "takeover_after is 0.4; expected at least 0.5"),
+        ({"store": STORE, "bind": "tcp://0.0.0.0:7411"}, "expected advertise as well"),
+        ({"store": STORE, "bind": "tcp://*:7411"}, "expected advertise as well"),
+        ({"store": STORE, "bind": "tcp://[::]:7411"}, "expected advertise as well"),
+        ({"partition": "orders"}, "partition is set; expected a store as well"),
+        ({"require_replicated": True}, "require_replicated is set; expected a store as well"),
+    ],
+)
+def test_settings_that_do_not_fit(settings, words):
+    """Each says what is expected; a password is not shown."""
+    with pytest.raises(ConfigError) as refused:
+        Config(**settings)
+    assert words in str(refused.value)
+    assert "secret" not in str(refused.value)

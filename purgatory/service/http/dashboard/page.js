@@ -89,8 +89,12 @@ function show(state) {
   const perSecond = rates(seconds, state);
   showName(state);
   showHealth(state.health, showJobs(state.jobs));
+  showCluster(state.cluster);
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
   get("version").textContent = state.version;
+  // A server that stands by has no figures.
+  document.body.dataset.standby = Boolean(state.cluster && !state.service);
+  if (state.cluster && !state.service) return;
   figures.pending.count(state.pending, `${whole(state.watched_keys)} watched keys`);
   figures.held.count(state.held, "for later operations");
   showNext(state);
@@ -178,10 +182,26 @@ function fill(id, rows) {
   body.replaceChildren(...(rows.length ? rows.map((row) => element("tr", {}, ...cells(row))) : [none]));
 }
 
+// The other servers over the same database, if there may be any.
+function showCluster(cluster) {
+  const node = get("cluster");
+  node.hidden = !cluster;
+  if (!cluster) return;
+  const count = cluster.standbys.length;
+  const parts = [
+    cluster.role === "active" ? `Active, epoch ${cluster.epoch}` : `${cluster.role[0].toUpperCase()}${cluster.role.slice(1)}; active: ${cluster.active || "none"}`,
+    cluster.partition && `partition ${cluster.partition}`,
+    count ? `${count} ${count === 1 ? "standby" : "standbys"}: ${cluster.standbys.join(", ")}` : "no standby",
+    cluster.replicated ? "the database has a synchronous standby" : "the database has no synchronous standby: its loss loses what was acknowledged",
+  ];
+  node.dataset.state = count && cluster.replicated ? "good" : "warning";
+  tell(node, parts.filter(Boolean).join(" · "));
+}
+
 // Where this is: the machine, and the address of the protocol.
 function showName(state) {
   const host = state.host || location.hostname;
-  get("name").textContent = state.service ? `purgatory on ${host}` : state.name;
+  get("name").textContent = state.service || state.cluster ? `purgatory on ${host}` : state.name;
   get("where").textContent = state.address || location.host;
   const trouble = state.health?.not_ready ? "not ready · " : "";
   document.title = `${trouble}${compact(state.pending)} pending · ${get("name").textContent}`;

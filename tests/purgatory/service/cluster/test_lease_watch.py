@@ -76,3 +76,10 @@ def test_after_a_handover_others_come_first(boot):
     assert not watch.saw(SEEN._replace(holder=""))
     boot.pass_seconds(2)
     assert watch.saw(SEEN._replace(holder=""))
+
+
+def test_a_handover_back(boot):
+    """A server that has handed over takes the lease when the next one hands over, at once."""
+    watch = LeaseWatch("me", TAKEOVER_S, yields_s=2.0, boot_ns=boot)
+    assert not watch.saw(SEEN)
+    assert watch.saw(SEEN._replace(holder=""))

@@ -1,0 +1,286 @@
+"""ClusterDaemon: one server of several over one database, with its live page and metrics.
+
+`purgatory serve --store` runs one. HTTP is there from the start, whatever the server does: a
+standby is well, and not ready. One thread makes, starts, reloads and closes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from purgatory.service.auth.authenticator import authenticator_for
+from purgatory.service.cluster.cluster_metrics import ClusterCollector, JoinedRegistry
+from purgatory.service.cluster.cluster_status import ClusterStatus, Role
+from purgatory.service.cluster.member import Member
+from purgatory.service.cluster.standby_page import StandbyPage
+from purgatory.service.cluster.standby_socket import StandbySocket
+from purgatory.service.config import split_names
+from purgatory.service.http.metrics import register_process_metrics
+from purgatory.service.http.server import WebServer
+from purgatory.service.server.network.accept_gate import most_descriptors
+from purgatory.service.server_assembly import ServerAssembly
+from purgatory.service.store.data_directory import data_directory_lock
+from purgatory.service.store.opening import open_lease_row, open_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from purgatory.service.cluster.store_lease import StoreLease
+    from purgatory.service.config import Config
+    from purgatory.service.http.snapshot import StatusReader
+    from purgatory.service.store.contract import Store
+    from purgatory.service.store.lease import HeldLease, LeaseRow
+
+
+class SharedDatabase(Protocol):
+    """The database that several servers share."""
+
+    def open_row(self, holder: str, address: str) -> LeaseRow:
+        """Return the row of the lease, for a server that may become its holder."""
+
+    def open_store(self, lease: HeldLease) -> Store:
+        """Open the store for the holder. Raises StoreError."""
+
+
+class PostgresDatabase:
+    """The PostgreSQL database that `config` names; see `SharedDatabase`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def open_row(self, holder: str, address: str) -> LeaseRow:
+        """See `SharedDatabase`."""
+        return open_lease_row(self._config.store, self._config.partition, holder, address)
+
+    def open_store(self, lease: HeldLease) -> Store:
+        """See `SharedDatabase`."""
+        config = self._config
+        return open_postgres(config.store, config.partition, lease, config.require_replicated)
+
+
+class ClusterDaemon:
+    """The server that `config` describes; also a context manager.
+
+    `announce` is told, in a line, what the server does whenever that changes. `database` is
+    PostgreSQL, or what tests put in its place. Raises ConfigError and KeysError as `ServiceDaemon`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        announce: Callable[[str], None] = lambda _: None,
+        *,
+        database: SharedDatabase | None = None,
+    ) -> None:
+        self._config = config
+        self._announce = announce
+        self._database = PostgresDatabase(config) if database is None else database
+        self._authenticator = authenticator_for(config)
+        self._http: WebServer | None = None
+        self._page = StandbyPage(self.status)
+        self._registry = JoinedRegistry()
+        self._lock = contextlib.ExitStack()
+        self._closing = False
+        self._reader: StatusReader | None = None  # of the active server
+        self._end_callbacks: list[Callable[[], None]] = []
+        self.member: Member = Member(
+            open_row=self._database.open_row,
+            listen=self._listen,
+            make_active=self._make_active,
+            takeover_after=config.takeover_after,
+            address=config.advertise,
+            partition=config.partition,
+            on_change=self._on_change,
+            on_end=self._on_end,
+        )
+        self._bind = config.bind
+
+    @property
+    def url(self) -> str:
+        """The URL of the live page; empty if there is none."""
+        return "" if self._http is None else self._http.url
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the server has ended by itself; None if it has not."""
+        return self.member.failure
+
+    def status(self) -> ClusterStatus:
+        """Return what this server knows of itself and of the others. Any thread."""
+        return self.member.status()
+
+    def start(self) -> None:
+        """Start HTTP, then stand by. Raises ServerError, StoreError, ConfigError."""
+        try:
+            if self._config.journal:
+                self._lock.enter_context(data_directory_lock(self._config.data_dir))
+            if self._config.http_bind:
+                self._start_http()
+            self.member.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_http(self) -> None:
+        register_process_metrics(self._registry)
+        self._registry.register(ClusterCollector(self.status))
+        self._http = WebServer(
+            self._config.http_bind,
+            status=self,
+            registry=self._registry,
+            health=self._health_error,
+            ready=self._readiness_error,
+            hosts=split_names(self._config.http_hosts),
+        )
+
+    def _listen(self, active: Callable[[], str]) -> StandbySocket:
+        config = self._config
+        socket = StandbySocket(
+            self._bind,
+            active,
+            secure=self._authenticator,
+            most_descriptors=most_descriptors(config.max_clients, config.max_memory),
+        )
+        self._bind = socket.address  # a port that the system chose is kept
+        return socket
+
+    def _make_active(self, lease: StoreLease) -> ClusterServer:
+        active = ClusterServer(
+            replace(self._config, bind=self._bind),
+            lease,
+            self._database.open_store,
+            authenticator=self._authenticator,
+            cluster=lambda: asdict(self.status()),
+        )
+        self._registry.joined = active.assembly.server.registry
+        return active
+
+    def _on_change(self) -> None:
+        status, active = self.status(), self.member.active
+        if status.role is Role.ACTIVE and isinstance(active, ClusterServer):
+            self._reader = active.assembly.status()
+            pending = active.assembly.server.stats().pending
+            self._announce(f"serving at {self.member.address}, {pending:,} waiting")
+        elif status.role is Role.STANDBY:
+            self._announce(f"{status.trouble}, at {self.member.address}")
+        if status.role is not Role.ACTIVE:
+            self._reader = None
+        if status.role in (Role.STANDBY, Role.CLOSING):
+            self._registry.joined = None
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Call `call`, in the member's thread, when the member ends."""
+        self._end_callbacks.append(call)
+
+    def _on_end(self) -> None:
+        for call in self._end_callbacks:
+            call()
+
+    def reload(self) -> None:
+        """Read the allow list again."""
+        if self._authenticator is not None:
+            self._authenticator.reload()
+        if isinstance(active := self.member.active, ClusterServer):
+            active.assembly.server.reload()
+
+    # What the page shows, see `StatusReader`.
+
+    def read(self) -> dict[str, Any]:
+        """Return the status for the page: of the server, or of the standby."""
+        return (self._reader or self._page).read()
+
+    def sample(self) -> tuple[float, ...]:
+        """Return a row of the charts."""
+        return (self._reader or self._page).sample()
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the server serves, or since the process began."""
+        return (self._reader or self._page).uptime_s
+
+    def _health_error(self) -> str:
+        status, active = self.status(), self.member.active
+        if self._closing or status.role is not Role.ACTIVE or not isinstance(active, ClusterServer):
+            return "" if self.member.failure is None else str(self.member.failure)
+        return "" if active.lease.lost else active.assembly.server.health().broken
+
+    def _readiness_error(self) -> str:
+        status, active = self.status(), self.member.active
+        if self._closing:
+            return "closing"
+        if status.trouble or not isinstance(active, ClusterServer):
+            return status.trouble
+        if self._config.require_replicated and not status.replicated:
+            return "the database has no synchronous standby, and the server requires one"
+        return active.assembly.server.health().not_ready
+
+    def close(self) -> None:
+        """Hand over, and end; HTTP is closed last. Idempotent."""
+        self._closing = True
+        try:
+            self.member.stop()
+        finally:
+            if self._http is not None:
+                self._http.close()
+            self._lock.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ClusterServer:
+    """A server for the time of one lease; see `ActiveServer`."""
+
+    def __init__(
+        self,
+        config: Config,
+        lease: StoreLease,
+        open_store: Callable[[HeldLease], Store],
+        *,
+        authenticator: Any,
+        cluster: Callable[[], dict[str, Any]],
+    ) -> None:
+        self.lease = lease
+        self._open_store = open_store
+        self._store: Store | None = None
+        self.assembly: ServerAssembly = ServerAssembly(
+            config,
+            authenticator,
+            cluster=cluster,
+            open_store=self._open,
+            guard=lease.is_valid,
+        )
+
+    def _open(self, _: Path | None) -> Store:
+        self._store = self._open_store(self.lease)
+        return self._store
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the server has ended by itself; None if it has not."""
+        return self.assembly.server.failure
+
+    def start(self) -> None:
+        """See `ActiveServer`."""
+        self.assembly.start()
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """See `ActiveServer`."""
+        self.assembly.server.on_end(call)
+
+    def abort(self, why: Exception) -> None:
+        """See `ActiveServer`."""
+        if self._store is not None:
+            self._store.stop()
+        self.assembly.server.fail(why)
+
+    def close(self) -> None:
+        """See `ActiveServer`."""
+        self.assembly.server.close()

@@ -1,0 +1,56 @@
+"""StandbyPage: what the live page shows of a server that stands by. Any thread; it only reads."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatory.version import package_version
+
+if TYPE_CHECKING:
+    from purgatory.service.cluster.cluster_status import ClusterStatus
+
+# A row of the charts, without its first figure: nothing happens here.
+_NOTHING: Final = (0, 0, 0, 0, 0, 0, 0)
+
+
+class StandbyPage:
+    """Reads the state of a server among others, in the shape of `StatusReader.read`."""
+
+    def __init__(self, status: Callable[[], ClusterStatus]) -> None:
+        self._status = status
+        self._host = socket.gethostname()
+        self._version = package_version()
+        self._started = time.monotonic()
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since the process began."""
+        return time.monotonic() - self._started
+
+    def read(self) -> dict[str, Any]:
+        """Return the status, made of strings, numbers, lists and dicts; the figures are 0."""
+        status = self._status()
+        outcomes = dict.fromkeys(("completed", "failed", "expired", "cancelled"), 0)
+        return {
+            "name": "service",
+            "host": self._host,
+            "address": status.address,
+            "version": self._version,
+            "uptime_s": self.uptime_s,
+            "pending": 0,
+            "outcomes": outcomes,
+            "levels": [],
+            "service": None,
+            "health": {"broken": "", "not_ready": status.trouble},
+            "operations": None,
+            "jobs": None,
+            "cluster": asdict(status),
+        }
+
+    def sample(self) -> tuple[float, ...]:
+        """Return a row of the charts."""
+        return (self.uptime_s, *_NOTHING)

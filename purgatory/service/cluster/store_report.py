@@ -1,0 +1,80 @@
+"""What a look from outside shows of the servers over one database, and the request to hand over.
+
+For the commands of an operator, which hold no lease. One thread.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from purgatory.errors import PurgatoryError
+from purgatory.service.cluster.heartbeat import live_standbys
+from purgatory.service.store.lease import LeaseRow, SeenLease
+
+# Seconds between two looks.
+_LOOK_S: Final = 0.1
+
+
+class HandoverRefused(PurgatoryError):
+    """Raised if no server could take the lease over, or none did in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """The servers over one database at a moment.
+
+    `is_alive`: the active server has written something while the caller looked. `standbys`: the
+    addresses of those that look at the lease.
+    """
+
+    seen: SeenLease
+    is_alive: bool
+    standbys: list[str]
+
+
+def look_at_store(
+    row: LeaseRow,
+    patience_s: float,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> StoreReport:
+    """Look until the active server writes something, for `patience_s` at most.
+
+    Raises StoreError.
+    """
+    first = seen = row.look()
+    end = monotonic() + patience_s
+    while seen.holder and seen.is_same(first) and monotonic() < end:
+        wait(_LOOK_S)
+        seen = row.look()
+    is_alive = bool(seen.holder) and not seen.is_same(first)
+    return StoreReport(seen, is_alive, live_standbys(row))
+
+
+def hand_over(
+    row: LeaseRow,
+    patience_s: float,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> SeenLease:
+    """Have the active server hand over, and wait for the next one; returns what is seen then.
+
+    Raises HandoverRefused, StoreError.
+    """
+    before = row.look()
+    if not before.holder:
+        raise HandoverRefused("no server is active: there is nothing to hand over")
+    if not live_standbys(row):
+        raise HandoverRefused(f"no server stands by: {before.address} stays active")
+    if not row.request_handover(before):
+        raise HandoverRefused(f"{before.address} is not active any more")
+    end = monotonic() + patience_s
+    while monotonic() < end:
+        seen = row.look()
+        if seen.holder not in ("", before.holder):
+            return seen
+        wait(_LOOK_S / 2)
+    raise HandoverRefused(f"no other server has become active within {patience_s:g} s")
