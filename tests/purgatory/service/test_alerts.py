@@ -18,6 +18,8 @@ import pytest
 
 from purgatory.cli import entry_point as cli
 from purgatory.service import Client, Config
+from purgatory.service.cluster.cluster_metrics import ClusterCollector
+from purgatory.service.cluster.cluster_status import ClusterStatus, Role
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.worker.worker import Worker
 from tests.purgatory.service.test_operations import DASHBOARD, DEPLOY, METRIC, expressions
@@ -137,6 +139,9 @@ def prometheus(tmp_path_factory):
     directory = tmp_path_factory.mktemp("prometheus")
     config = Config(data_dir=directory / "data", bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
     with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        # Those of a server among others, beside those of one by itself.
+        status = ClusterStatus(role=Role.ACTIVE, address=service.server.address)
+        service.server.registry.register(ClusterCollector(lambda: status))
         worker = Worker(service.server.address, name="shop")
         worker.on("mail")(print)
         with worker:

@@ -1,0 +1,308 @@
+"""Two servers over one PostgreSQL, in processes of their own: each way in which one may end."""
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from purgatory.service import Client
+from purgatory.service.encoding import decode_answer
+from purgatory.service.protocol import (
+    Jobs,
+    Ping,
+    Query,
+    Stats,
+    Submission,
+    SubmissionOptions,
+    Submit,
+    Work,
+)
+from tests.testing.cluster_processes import ClusterProcess
+from tests.testing.eventually import eventually
+from tests.testing.purgatory_harness import HANG
+from tests.testing.servers import peer
+
+__all__ = ["peer"]
+
+psycopg = pytest.importorskip("psycopg")
+
+TAKEOVER_S = 2.0
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Make servers over a database, killed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def make(url, *flags, **others):
+            server = ClusterProcess(tmp_path / "none", url, *flags, **others)
+            return stack.enter_context(server)
+
+        yield make
+
+
+@pytest.fixture
+def pair(serve, postgres):
+    """An active server and a standby."""
+    a = serve(postgres.url)
+    a.wait_until_active()
+    b = serve(postgres.url)
+    eventually(lambda: b.cluster().get("active") == a.address)
+    return a, b
+
+
+def submit(server, count=1, timeout=600.0):
+    """Submit operations, acknowledged; they wait for the keys `k0`, `k1` and so on."""
+    with Client(server.address, timeout=HANG, name="shop") as client:
+        for n in range(count):
+            client.defer(f"k{n}", timeout=timeout, op_id=f"op{n}")
+        client.flush()
+
+
+def pending(server):
+    """Return how many operations wait."""
+    with Client(server.address, timeout=HANG, name="shop") as client:
+        return client.stats()["pending"]
+
+
+def store(command, postgres):
+    """Run `purgatory store`; returns exit code and output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "purgatory", "store", command, "--store", postgres.url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_active_server_is_killed(pair):
+    """The standby takes over within `takeover_after` and a moment; nothing is lost."""
+    a, b = pair
+    submit(a, 100)
+    a.kill()
+    b.wait_until_active()
+    assert pending(b) == 100
+    with Client(b.address, timeout=HANG, name="shop") as client:
+        assert client.complete("k7") == 1
+    a.start()
+    eventually(lambda: a.cluster().get("active") == b.address)
+    assert a.get("readyz") == (503, f"standby of {b.address}\n")
+    assert a.get("healthz") == (200, "ok\n")
+
+
+def test_a_clean_end(pair):
+    """SIGTERM hands over at once: the standby does not wait for `takeover_after`."""
+    a, b = pair
+    submit(a)
+    assert a.end() == (0, "") or a.process.returncode == 0
+    assert b.wait_until_active() < HANG
+    assert pending(b) == 1
+    assert b.cluster()["epoch"] == 2
+    assert b.end()[0] == 0
+
+
+def test_a_handover(pair, postgres):
+    """And back; then without a standby it is refused."""
+    a, b = pair
+    submit(a)
+    for old, new in ((a, b), (b, a)):
+        code, text = store("handover", postgres)
+        assert code == 0
+        assert text.startswith(f"{new.address} is active")
+        new.wait_until_active()
+        assert pending(new) == 1
+        eventually(lambda old=old, new=new: old.cluster().get("active") == new.address)
+    code, text = store("status", postgres)
+    assert code == 0
+    assert a.address in text
+    assert b.address in text
+    b.kill()
+    eventually(lambda: store("handover", postgres)[0] == 1)
+    assert a.is_active()
+
+
+class QuietPeer:
+    """A client that has asked before its server is frozen, and gives it nothing to commit."""
+
+    def __init__(self, peer, server):
+        self.client = peer(server)
+        self.client.hello("quiet")
+
+    def ask_while_frozen(self):
+        """Send reads and ask for work: the server finds these when it wakes up."""
+        self.client.send(Stats(50))
+        self.client.send(Query(51, ["op0"]))
+        self.client.send(Work(52, {"mail": 3}, 10, 60_000))
+
+    def answers(self, seconds=1.0):
+        """Return the messages of the next seconds."""
+        found = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.client.socket.poll(50):
+                message = decode_answer(self.client.socket.recv())
+                if not isinstance(message, Ping):
+                    found.append(message)
+        return found
+
+
+def frozen_and_woken(pair, peer):
+    """Freeze the active server until the other one serves; returns what it says on waking up."""
+    a, b = pair
+    quiet = QuietPeer(peer, a)
+    options = SubmissionOptions(due_ms=int(time.time() * 1000) - 1)
+    quiet.client.ask(Submit(1, [Submission("job", ("none",), 0, 0, "mail", options=options)]))
+    quiet.client.ask(Submit(2, [Submission("op0", ("k0",), 600_000)]))
+    a.freeze()
+    quiet.ask_while_frozen()
+    b.wait_until_active()
+    a.thaw()
+    return quiet.answers()
+
+
+def test_an_active_server_that_was_frozen(pair, peer):
+    """It says nothing of what it has in memory, leases no job, and stands by in its turn."""
+    a, b = pair
+    assert [one for one in frozen_and_woken(pair, peer) if not is_standby(one)] == []
+    eventually(lambda: a.cluster().get("active") == b.address)
+    assert a.process.poll() is None
+
+
+def is_standby(message):
+    """Whether a message is the answer of a standby."""
+    return getattr(message, "code", "") == "standby"
+
+
+def test_without_the_guard_it_would_speak(serve, postgres, peer, monkeypatch):
+    """So the test before finds a missing guard: nothing else keeps the server silent."""
+    program = (
+        "import sys\n"
+        "from purgatory.service.cluster.store_lease import StoreLease\n"
+        "StoreLease.is_valid = lambda lease: True\n"
+        "from purgatory.cli.entry_point import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    a = ClusterProcess.__new__(ClusterProcess)
+    a.__init__(postgres.cluster.directory / "none", postgres.url)
+    a._command[1:3] = ["-c", program]
+    with a:
+        a.wait_until_active()
+        b = serve(postgres.url)
+        eventually(lambda: b.cluster().get("active") == a.address)
+        said = frozen_and_woken((a, b), peer)
+        assert any(isinstance(one, Jobs) or one.seq in (50, 51) for one in said)
+
+
+def test_a_server_that_was_frozen_for_a_moment(pair):
+    """Shorter than `takeover_after`: it goes on, and no other one has taken over."""
+    a, b = pair
+    a.freeze()
+    threading.Event().wait(TAKEOVER_S / 4)
+    a.thaw()
+    submit(a)
+    assert pending(a) == 1
+    assert b.cluster()["role"] == "standby"
+    assert a.cluster()["epoch"] == 1
+
+
+def test_both_servers_and_the_database_are_killed(serve, postgres_cluster):
+    """When all are back, nothing is lost, and the deadlines are the same."""
+    url = postgres_cluster.url
+    a, b = serve(url), serve(url)
+    active = a if a.cluster()["role"] == "active" else b
+    eventually(lambda: a.is_active() or b.is_active())
+    active = a if a.is_active() else b
+    submit(active, 50)
+    with Client(active.address, timeout=HANG, name="shop") as client:
+        deadline_ms = client.query("op0").deadline_ms
+    a.kill()
+    b.kill()
+    postgres_cluster.kill()
+    postgres_cluster.start()
+    a.start()
+    b.start()
+    eventually(lambda: a.is_active() or b.is_active())
+    active = a if a.is_active() else b
+    assert pending(active) == 50
+    with Client(active.address, timeout=HANG, name="shop") as client:
+        assert client.query("op0").deadline_ms == deadline_ms
+
+
+def test_the_database_restarts(serve, postgres_cluster):
+    """The same server goes on soon after, and no takeover was needed."""
+    url = postgres_cluster.url
+    a = serve(url)
+    a.wait_until_active()
+    b = serve(url)
+    eventually(lambda: b.cluster().get("active") == a.address)
+    submit(a, 10)
+    postgres_cluster.stop("immediate")
+    eventually(lambda: not a.is_active())
+    assert a.get("healthz")[0] == 200
+    postgres_cluster.start()
+    eventually(lambda: a.is_active() or b.is_active())
+    assert a.is_active()
+    assert a.cluster()["epoch"] <= 2  # a commit in doubt may have raised it
+    assert pending(a) == 10
+    assert b.cluster()["role"] == "standby"
+
+
+def test_a_group_that_was_half_sent_holds_the_lease(pair, postgres):
+    """Of a host that went away: the standby ends its session, and takes over."""
+    a, b = pair
+    submit(a)
+    rows = postgres.execute("SELECT epoch, holder FROM purgatory.lease")
+    epoch, holder = rows[0]
+    a.freeze()
+    name = f"purgatory:purgatory:{epoch}:{holder}"
+    with psycopg.connect(postgres.url, application_name=name) as held:
+        held.execute("UPDATE purgatory.lease SET commits = commits + 1")
+        b.wait_until_active()
+        assert b.cluster()["epoch"] == epoch + 1
+        assert pending(b) == 1
+        with pytest.raises(psycopg.OperationalError):
+            held.commit()
+
+
+def test_two_partitions(serve, postgres):
+    """Each has an active server and data of its own."""
+    orders = serve(postgres.url, "--partition", "orders")
+    mails = serve(postgres.url, "--partition", "mails")
+    orders.wait_until_active()
+    mails.wait_until_active()
+    submit(orders, 3)
+    assert (pending(orders), pending(mails)) == (3, 0)
+    with Client(mails.address, timeout=HANG, name="shop") as client:
+        assert client.complete("k0") == 0
+    assert orders.cluster()["partition"] == "orders"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://postgres@127.0.0.1:1/none", "127.0.0.1"),
+        ("postgresql://postgres@{host}/no_such_database", "no_such_database"),
+    ],
+)
+def test_a_start_without_a_database(serve, postgres, url, words, tmp_path):
+    """One line, and exit code 2."""
+    host = postgres.url.partition("@")[2].partition("/")[0]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "purgatory", "serve", "--store", url.format(host=host)),
+            *("--bind", "tcp://127.0.0.1:*", "--http-bind", "", "--no-journal"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
