@@ -149,9 +149,17 @@ class Config:
         return None if self.memory or self.store else self.data_dir / "purgatory.db"
 
     @property
+    def own_dir(self) -> Path:
+        """The directory that this server has alone: with a store, one for each address."""
+        if not self.store:
+            return self.data_dir
+        address = (self.advertise or self.bind).rpartition("://")[2]
+        return self.data_dir / re.sub(r"[^A-Za-z0-9.-]", "_", address)
+
+    @property
     def journal_dir(self) -> Path:
         """The directory of the journal's Parquet files."""
-        return self.data_dir / "journal"
+        return self.own_dir / "journal"
 
     @classmethod
     def load(

@@ -12,9 +12,12 @@ from tests.testing.server_processes import ServerProcess
 
 
 class ClusterProcess(ServerProcess):
-    """`purgatory serve --store`; `start` returns when it stands by or serves."""
+    """`purgatory serve --store`; `start` returns when it stands by or serves.
 
-    def __init__(self, directory, url, *flags, takeover_after=2.0, **others):
+    `patch`: Python that runs in the process before the command.
+    """
+
+    def __init__(self, directory, url, *flags, takeover_after=2.0, patch="", **others):
         self.http = f"127.0.0.1:{free_port()}"
         super().__init__(
             directory,
@@ -23,6 +26,9 @@ class ClusterProcess(ServerProcess):
             *flags,
             **others,
         )
+        if patch:
+            command = "from purgatory.cli.entry_point import main; import sys; sys.exit(main())"
+            self._command[1:3] = ["-c", f"{patch}\n{command}"]
 
     def get(self, path):
         """Return status and text of an answer by HTTP; (0, "") if there is none in time."""

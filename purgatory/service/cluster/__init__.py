@@ -1,1 +1,1 @@
-"""Several servers over one store: one is active, the others stand by and take over."""
+"""Several servers over one store: one server is active, the others stand by."""

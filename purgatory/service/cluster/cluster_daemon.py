@@ -1,7 +1,7 @@
-"""ClusterDaemon: one server of several over one database, with its live page and metrics.
+"""ClusterDaemon: a server among others over one database, with its live page and metrics.
 
-`purgatory serve --store` runs one. HTTP is there from the start, whatever the server does: a
-standby is well, and not ready. One thread makes, starts, reloads and closes it.
+`purgatory serve --store` runs a ClusterDaemon. HTTP answers from the start, in each role: a standby
+is well, and not ready. The main thread makes, starts, reloads and closes the daemon.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ClusterDaemon:
     """The server that `config` describes; also a context manager.
 
     `announce` is told, in a line, what the server does whenever that changes. `database` is
-    PostgreSQL, or what tests put in its place. Raises ConfigError and KeysError as `ServiceDaemon`.
+    PostgreSQL by default, or a fake of the tests. Raises ConfigError, KeysError.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class ClusterDaemon:
         return self.member.failure
 
     def status(self) -> ClusterStatus:
-        """Return what this server knows of itself and of the others. Any thread."""
+        """Return the state of this server. Any thread."""
         return self.member.status()
 
     def start(self) -> None:
         """Start HTTP, then stand by. Raises ServerError, StoreError, ConfigError."""
         try:
             if self._config.journal:
-                self._lock.enter_context(data_directory_lock(self._config.data_dir))
+                self._lock.enter_context(data_directory_lock(self._config.own_dir))
             if self._config.http_bind:
                 self._start_http()
             self.member.start()

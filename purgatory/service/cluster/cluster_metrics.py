@@ -48,7 +48,7 @@ def _metrics(status: ClusterStatus) -> Iterator[Metric]:
 
 
 class JoinedRegistry(CollectorRegistry):
-    """A registry that also shows what another one has, while there is one."""
+    """A registry that shows the metrics of a second registry, too."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ClusterStatus: what a server knows of itself and of the others, at one moment. Immutable."""
+"""ClusterStatus: the state of a server among others, at one moment. Immutable."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 from purgatory.service.errors import STANDBY_OF
 
-#: What a standby answers while it knows no active server.
+#: The answer of a standby without an active server.
 NO_ACTIVE: Final = "standby: no server is active"
 
 
@@ -18,12 +18,12 @@ def standby_message(active: str) -> str:
 class Role(StrEnum):
     """What a server does."""
 
-    #: It waits for its turn.
+    #: The server waits for its turn.
     STANDBY = "standby"
-    #: It has taken over, and reads what the store has.
+    #: The server has taken over, and reads the store.
     LOADING = "loading"
     ACTIVE = "active"
-    #: It answers what is in flight, and serves no more.
+    #: The server answers the requests in flight, and takes no others.
     CLOSING = "closing"
 
 

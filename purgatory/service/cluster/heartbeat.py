@@ -55,7 +55,7 @@ class Heartbeat:
         self._next_count_ns = 0
         #: The last look; None before the first.
         self.last: SeenLease | None = None
-        #: The addresses of the standbys that were there at the last count.
+        #: The addresses of the standbys at the last count.
         self.standbys: list[str] = []
         #: Why the database could not be asked the last time; empty if it could.
         self.trouble: str = ""

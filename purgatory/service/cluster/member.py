@@ -128,7 +128,7 @@ class Member:
         self._thread.start()
 
     def stop(self) -> None:
-        """End: hand the lease over if this server has it. Idempotent; waits for the end."""
+        """End, and hand a lease over to the standbys. Idempotent; waits for the end."""
         self._stopping.set()
         self._wake.set()
         if self.active is not None and self._role is Role.LOADING:
@@ -148,7 +148,7 @@ class Member:
             self._on_end()
 
     def _live(self) -> None:
-        """Stand by until it is this server's turn, then be active until that ends."""
+        """Stand by, take over, and serve until the lease ends."""
         row = self._begin_standby()
         seen = self._stand_by(row)
         if seen is None:
@@ -304,7 +304,7 @@ class Member:
             self._row.close()
 
     def status(self) -> ClusterStatus:
-        """Return what this server knows at this moment."""
+        """Return the state of this server at this moment."""
         lease, heartbeat, watch = self._lease, self._heartbeat, self._watch
         seen = watch.last if heartbeat is None else heartbeat.last or watch.last
         is_mine = lease is not None and heartbeat is not None

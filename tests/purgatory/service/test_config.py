@@ -154,6 +154,7 @@ def test_a_database_that_servers_share():
     """Then there is no file; and a password is in no text of the settings."""
     config = Config(store=STORE, advertise="tcp://a:7411", bind="tcp://0.0.0.0:7411")
     assert config.database is None
+    assert config.journal_dir == config.data_dir / "a_7411" / "journal"
     assert (config.takeover_after, config.partition, config.require_replicated) == (5.0, "", False)
     assert "secret" not in repr(config)
     assert Config.load({"store": STORE, "takeover_after": "2s"}, environment={}).takeover_after == 2

@@ -14,7 +14,7 @@ from purgatory.service.platform import boot_ns
 from purgatory.service.protocol import VERSION, Failure, Hello, Ping, Submission, Submit
 from tests.testing.eventually import eventually
 from tests.testing.fake_lease import FakeDatabase, FakeLeaseTable
-from tests.testing.purgatory_harness import HANG
+from tests.testing.purgatory_harness import HANG, free_port
 from tests.testing.servers import no_thread_is_left, peer
 
 __all__ = ["no_thread_is_left", "peer"]
@@ -203,10 +203,14 @@ def test_an_address_in_use(pair, serve):
 
 
 def test_the_journal_has_its_directory_alone(serve, tmp_path):
-    """Two servers on one machine cannot write one journal."""
-    serve(journal=True, data_dir=tmp_path / "a")
+    """Servers with one data directory write their journals beside each other, by address."""
+    port = free_port()
+    settings = {"journal": True, "data_dir": tmp_path / "a"}
+    serve(bind=f"tcp://127.0.0.1:{port}", **settings)
+    serve(advertise="tcp://b:7411", **settings)
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {f"127.0.0.1_{port}", "b_7411"}
     with pytest.raises(ServerError, match="another server has its data there"):
-        serve(journal=True, data_dir=tmp_path / "a")
+        serve(advertise="tcp://b:7411", **settings)
 
 
 def test_reload(pair):

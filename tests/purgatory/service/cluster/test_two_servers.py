@@ -1,6 +1,7 @@
 """Two servers over one PostgreSQL, in processes of their own: each way in which one may end."""
 
 import contextlib
+import json
 import subprocess
 import sys
 import threading
@@ -178,24 +179,65 @@ def is_standby(message):
     return getattr(message, "code", "") == "standby"
 
 
-def test_without_the_guard_it_would_speak(serve, postgres, peer, monkeypatch):
+NO_GUARD = """
+from purgatory.service.cluster.store_lease import StoreLease
+StoreLease.is_valid = lambda lease: True
+"""
+
+
+def test_without_the_guard_it_would_speak(serve, postgres, peer):
     """So the test before finds a missing guard: nothing else keeps the server silent."""
-    program = (
-        "import sys\n"
-        "from purgatory.service.cluster.store_lease import StoreLease\n"
-        "StoreLease.is_valid = lambda lease: True\n"
-        "from purgatory.cli.entry_point import main\n"
-        "sys.exit(main(sys.argv[1:]))\n"
-    )
-    a = ClusterProcess.__new__(ClusterProcess)
-    a.__init__(postgres.cluster.directory / "none", postgres.url)
-    a._command[1:3] = ["-c", program]
-    with a:
-        a.wait_until_active()
-        b = serve(postgres.url)
-        eventually(lambda: b.cluster().get("active") == a.address)
-        said = frozen_and_woken((a, b), peer)
-        assert any(isinstance(one, Jobs) or one.seq in (50, 51) for one in said)
+    a = serve(postgres.url, patch=NO_GUARD)
+    a.wait_until_active()
+    b = serve(postgres.url)
+    eventually(lambda: b.cluster().get("active") == a.address)
+    said = frozen_and_woken((a, b), peer)
+    assert any(isinstance(one, Jobs) or one.seq in (50, 51) for one in said)
+
+
+def shifted(seconds):
+    """Return a patch that sets the wall clock of a process."""
+    return f"""
+import time
+real_ns, real = time.time_ns, time.time
+time.time_ns = lambda: real_ns() + {seconds} * 10**9
+time.time = lambda: real() + {seconds}
+"""
+
+
+@pytest.mark.parametrize("seconds", [600, -600])
+def test_hosts_whose_clocks_differ(serve, postgres, seconds):
+    """Nothing is early, and no time goes back: over a takeover, and while no server ran."""
+    a = serve(postgres.url)
+    a.wait_until_active()
+    submit(a, timeout=300.0)
+    deadline_ms, before_ms = deadline_of(a), now_ms(a)
+    b = serve(postgres.url, patch=shifted(seconds))
+    eventually(lambda: b.cluster().get("active") == a.address)
+    a.kill()
+    b.wait_until_active()
+    assert deadline_of(b) == deadline_ms
+    between_ms = now_ms(b)
+    assert before_ms <= between_ms < deadline_ms
+    b.kill()
+    a.start()
+    a.wait_until_active()
+    assert deadline_of(a) == deadline_ms
+    assert between_ms <= now_ms(a) < deadline_ms
+    assert abs(a.cluster()["drift_ms"]) < 1000
+
+
+def deadline_of(server):
+    """Return the deadline of the operation."""
+    with Client(server.address, timeout=HANG, name="shop") as client:
+        found = client.query("op0")
+    assert found.state == "pending"
+    return found.deadline_ms
+
+
+def now_ms(server):
+    """Return the service time."""
+    return json.loads(server.get("state.json")[1])["now_ms"]
 
 
 def test_a_server_that_was_frozen_for_a_moment(pair):
