@@ -17,7 +17,7 @@ from rich.progress import Progress
 from tests.simulation.fault_phases import PHASES, empty_cells
 from tests.simulation.page.page_maker import make_page
 from tests.simulation.simulation import Verdict
-from tests.simulation.worlds import ServiceWorlds, ThreadWorlds, Worlds
+from tests.simulation.worlds import ServiceWorlds, SteeredWorlds, ThreadWorlds, Worlds
 
 _OUT = Console(highlight=False, markup=False, soft_wrap=True)
 # Lines of the history that are shown before a violation.
@@ -34,12 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fresh", action="store_true", help="begin with the seed of the commit")
     parser.add_argument("--history", action="store_true", help="tell the history of one seed")
     parser.add_argument("--inprocess", action="store_true", help="the threads of one process")
+    parser.add_argument("--steered", action="store_true", help="a program that steers its jobs")
     parser.add_argument("--digests", action="store_true", help="only print what histories hash to")
     parser.add_argument("--page", type=Path, help="draw the history of one seed: an HTML file")
     options = parser.parse_args(arguments)
     if options.fresh:
         options.first = seed_of_commit()
     worlds: Worlds = ThreadWorlds() if options.inprocess else ServiceWorlds(options.seconds)
+    worlds = SteeredWorlds(options.seconds) if options.steered else worlds
     if options.history or options.page:
         return _tell(worlds.run(options.first, with_history=True), options)
     if options.minutes is not None:

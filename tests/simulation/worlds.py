@@ -1,4 +1,4 @@
-"""Worlds: the kinds that the command runs: of the service, and of the threads of one process."""
+"""Worlds: the kinds that the command runs: services, steered jobs, threads of one process."""
 
 from typing import Protocol
 
@@ -7,6 +7,8 @@ from tests.simulation.inprocess.simulation import ThreadSettings
 from tests.simulation.inprocess.simulation import simulate as simulate_threads
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Settings, Verdict, simulate
+from tests.simulation.steering.simulation import SteeredSettings
+from tests.simulation.steering.simulation import simulate as simulate_steered
 
 
 class Worlds(Protocol):
@@ -36,6 +38,28 @@ class ServiceWorlds:
             smallest,
             f"{found.seconds:g} seconds, faults: {', '.join(found.kinds or ()) or 'none'}",
         )
+
+
+class SteeredWorlds:
+    """A server, workers, and a program that steers its jobs."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def run(self, seed: int, *, with_history: bool = False) -> Verdict:
+        """See `Worlds`."""
+        return simulate_steered(seed, SteeredSettings(self._seconds), with_history=with_history)
+
+    def shrink(self, verdict: Verdict) -> tuple[Verdict, str]:
+        """See `Worlds`: each fault that the failure can do without goes."""
+        kinds = verdict.kinds
+        for kind in verdict.kinds:
+            fewer = tuple(one for one in kinds if one != kind)
+            settings = SteeredSettings(self._seconds, fewer)
+            kinds = fewer if simulate_steered(verdict.seed, settings).violation else kinds
+        settings = SteeredSettings(self._seconds, kinds)
+        smallest = simulate_steered(verdict.seed, settings, with_history=True)
+        return smallest, f"faults: {', '.join(kinds) or 'none'}"
 
 
 class ThreadWorlds:

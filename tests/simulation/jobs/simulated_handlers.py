@@ -53,6 +53,7 @@ class SimulatedHandlers:
     def lose(self, held: HeldJob) -> None:
         """See `HandlerRunner`: it goes on, beside another one."""
         self._free += 1
+        self._later(_LATENCY_NS, self._begin)
 
     def stop(self, seconds: float) -> None:
         """See `HandlerRunner`: what is in the queue is not begun, as the loop does not let it."""

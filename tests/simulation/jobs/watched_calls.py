@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture
@@ -11,14 +11,28 @@ from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import Unavailable
 from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
 from purgatory.testing.world.process import Process
-from tests.simulation.jobs.job_oracle import JobOracle
+
+
+class LeaseWatcher(Protocol):
+    """What is told of leases: the oracle of a world."""
+
+    def leased(self, worker: str, job_id: str, token: int, attempt: int, lease_ns: int) -> None:
+        """Note a lease that comes to a worker."""
+
+    def keeps(self, job_id: str, token: int) -> Callable[[bool | None], None]:
+        """Note that a worker asks for a lease to be kept; returns what notes the answer."""
+
+    def ends(
+        self, worker: str, job_id: str, token: int, how: How, delay_ms: int
+    ) -> Callable[[bool | None], None]:
+        """Note that a worker ends a lease; returns what notes the answer."""
 
 
 class WatchedCalls(JobCalls):
     """The `calls` of `worker`, a process with leases of `lease_ns`."""
 
     def __init__(
-        self, calls: JobCalls, process: Process, worker: str, lease_ns: int, oracle: JobOracle
+        self, calls: JobCalls, process: Process, worker: str, lease_ns: int, oracle: LeaseWatcher
     ) -> None:
         self._calls = calls
         self._process = process

@@ -65,7 +65,7 @@ class WorkerProgram:
         self._loop = runner.loop = WorkerLoop(
             settings, self._handlers(), calls, runner, WorkerCounts(), process
         )
-        thread = process.thread(_WorkerThread(self, self._loop), "worker")
+        thread = process.thread(WorkerThread(self, self._loop), "worker")
         self._loop.wake = thread.wake
         self._loop.start()
         thread.start()
@@ -73,7 +73,7 @@ class WorkerProgram:
     def _handlers(self) -> dict[str, Handler]:
         """Return handlers that `SimulatedHandlers` runs in place of their functions."""
         retry = Retry(self._workload.max_attempts, *self._workload.retry_delays)
-        return {kind: make_handler(_is_simulated, retry) for kind in JOB_KINDS}
+        return {kind: make_handler(is_simulated, retry) for kind in JOB_KINDS}
 
     def stop(self, seconds: float) -> None:
         """Stop it as SIGTERM does; it is started again when it has ended."""
@@ -109,7 +109,7 @@ class WorkerProgram:
         self.machine.world.note(f"{self.machine.name}: {what}")
 
 
-class _WorkerThread:
+class WorkerThread:
     """The thread of a worker, as a `Loop`."""
 
     def __init__(self, program: WorkerProgram, loop: WorkerLoop) -> None:
@@ -119,6 +119,6 @@ class _WorkerThread:
         self.shut_down = program.on_stopped
 
 
-def _is_simulated(job: object) -> None:
+def is_simulated(job: object) -> None:
     """Run no handler: `SimulatedHandlers` does."""
     raise NotImplementedError(job)

@@ -323,7 +323,8 @@ class SqliteStore(Store):
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
             self._batches.shift_times(by_ms, [number for (number,) in ended])
             self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
-            for table in (self._held, self._jobs, self._replies, self._spreads, self._named_leases):
+            self._jobs.shift_times(by_ms, "WHERE at_ms > 0")  # 0: a job is ready at once
+            for table in (self._held, self._replies, self._spreads, self._named_leases):
                 table.shift_times(by_ms)
             self.remembered.shift_times(by_ms)
             # A time of the calendar is what the clock shows then, however it was set.

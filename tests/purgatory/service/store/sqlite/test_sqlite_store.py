@@ -114,6 +114,14 @@ def test_times_of_what_waits_can_be_moved(store):
     assert store.metadata().items() >= {"fact": 1}.items()
 
 
+def test_times_of_jobs_are_moved(store):
+    """When they are tried again; not of one that is ready at once, which has no time."""
+    store.commit(changes_of(jobs=[1, 1, 2, 500, "E"]))
+    store.commit(changes_of(jobs=[2, 1, 2, 0, "E"]))
+    store.shift_times(-50, {})
+    assert [job.at_ms for job in store.jobs()] == [450, 0]
+
+
 def test_times_of_replies_are_moved(store):
     """They are kept for a while after they were sent."""
     store.commit(changes_of(replies=["session", 7, 100, b"reply"]))

@@ -1,0 +1,170 @@
+"""Mutants of how jobs are steered: control, uniqueness, limits, priorities, results, time limits.
+
+The worlds of `tests.simulation.steering` have to find each.
+"""
+
+from tests.mutants.mutants import LEASES, SERVER, WORKER, Mutant
+
+_LIMITS = SERVER + "limits/kind_limits.py"
+_CONTROL = SERVER + "jobs/control_requests.py"
+_RECORDS = SERVER + "records/"
+
+STEERING_MUTANTS = [
+    Mutant(
+        "a cancel that a retry forgets",
+        LEASES + "lease_ends.py",
+        "        if is_cancelled:\n"
+        "            self._end_cancelled(job, attempts, self._reason(job))\n"
+        "            return\n",
+        "",
+    ),
+    Mutant(
+        "a cancelled job that is given back waits again",
+        LEASES + "lease_ends.py",
+        "        elif job.record.seq in self._cancelled or job.is_cancelled:\n",
+        "        elif False:\n",
+    ),
+    Mutant(
+        "a cancel of a running job that a restart forgets",
+        LEASES + "lease_ends.py",
+        "        self._write(job, JobState.CANCELLING, job.attempts, self._now_ms, reason)\n",
+        "",
+    ),
+    Mutant(
+        "a cancel of a job that waits is not written",
+        LEASES + "lease_ends.py",
+        "        self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)\n"
+        "        self._effects.append(partial(self._withdraw, job))\n",
+        "        self._effects.append(partial(self._withdraw, job))\n",
+    ),
+    Mutant(
+        "an id forgotten a second early",
+        _RECORDS + "clients.py",
+        "            self.until_ms = ended_ms + unique_ms\n",
+        "            self.until_ms = ended_ms + max(1, unique_ms - 1000)\n",
+    ),
+    Mutant(
+        "an id remembered a minute too long",
+        _RECORDS + "clients.py",
+        "            self.until_ms = ended_ms + unique_ms\n",
+        "            self.until_ms = ended_ms + unique_ms + 60_000\n",
+    ),
+    Mutant(
+        "a limit that counts jobs which have ended",
+        LEASES + "job_leases.py",
+        "            if not job.holder.has_lapsed:\n",
+        "            if job.holder.has_lapsed:\n",
+    ),
+    Mutant(
+        "a limit that counts a dead worker",
+        LEASES + "job_leases.py",
+        "        group = self._staffed.get(client)\n"
+        "        worker = None if group is None else group.workers.pop(route, None)\n",
+        "        group = self._staffed.get(client)\n"
+        "        worker = None if group is None else group.workers.pop(route, None)\n"
+        "        for kind in worker.held.values() if worker else ():\n"
+        "            self.limits.count(kind, 1)\n",
+    ),
+    Mutant(
+        "a limit of running jobs that is one too high",
+        _LIMITS,
+        "self.leased.get(kind, 0) >= limit.running",
+        "self.leased.get(kind, 0) > limit.running",
+    ),
+    Mutant(
+        "a rate that is twice as high",
+        _LIMITS,
+        "self._rate * (now_ms - self._at_ms) / 1000\n",
+        "self._rate * (now_ms - self._at_ms) / 500\n",
+    ),
+    Mutant(
+        "a pause that a restart forgets",
+        _LIMITS,
+        "        self.put(limit, now_ms, tokens=0.0)\n",
+        "        self.put(limit._replace(paused=0), now_ms, tokens=0.0)\n",
+    ),
+    Mutant(
+        "limits that a restart forgets",
+        _LIMITS,
+        "        self.put(limit, now_ms, tokens=0.0)\n",
+        "        self.put(limit._replace(running=0, per_second=0.0), now_ms, tokens=0.0)\n",
+    ),
+    Mutant(
+        "a pause that stops nothing",
+        _LIMITS,
+        "        if limit.paused:\n            return PAUSED\n",
+        "",
+    ),
+    Mutant(
+        "a low priority that comes first",
+        LEASES + "ready_jobs.py",
+        "sorted(self._levels.items(), reverse=True)",
+        "sorted(self._levels.items())",
+    ),
+    Mutant(
+        "a result of another attempt",
+        LEASES + "job_leases.py",
+        "        if job is None or job.holder is None or job.token != token:\n",
+        "        if job is None or job.holder is None:\n",
+    ),
+    Mutant(
+        "a result that is not kept",
+        LEASES + "lease_ends.py",
+        "                self._changes.results += (job.record.seq, bytearray(end.result))\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a time limit that leaves the lease",
+        WORKER + "worker_loop.py",
+        "            self._ends.send(held, end)\n        self._check_lost(",
+        "            pass\n        self._check_lost(",
+    ),
+    Mutant(
+        "a time limit that does not count",
+        WORKER + "worker_loop.py",
+        "            if held.ends_at is not None and held.ends_at <= now:\n",
+        "            if held.ends_at is not None and held.ends_at <= now - 500:\n",
+    ),
+    Mutant(
+        "a job that is begun long after its time to begin",
+        LEASES + "lease_ends.py",
+        "        self._not_begun = self._leases.times.take_not_begun(self._now_ms)\n",
+        "        self._not_begun = []\n",
+    ),
+    Mutant(
+        "a retry is concerned by the time to begin",
+        LEASES + "job_leases.py",
+        "        job.start_within_ms = ANY_TIME\n        job.is_recalled = False\n",
+        "        job.is_recalled = False\n",
+    ),
+    Mutant(
+        "a job that is moved to a later time begins at once",
+        LEASES + "job_leases.py",
+        "        if at_ms > now_ms:\n            self._wait_until(job, at_ms)\n",
+        "        if at_ms > now_ms + 10**9:\n            self._wait_until(job, at_ms)\n",
+    ),
+    Mutant(
+        "a move that is counted from nothing",
+        _CONTROL,
+        "        return now_ms + delay_ms\n",
+        "        return now_ms + delay_ms // 2\n",
+    ),
+    Mutant(
+        "a cancellation of many that leaves out some",
+        _CONTROL,
+        "            if entry is not None and entry.job is job:\n",
+        "            if entry is not None and entry.job is job and job.priority <= 0:\n",
+    ),
+    Mutant(
+        "a cancellation of many that counts wrong",
+        SERVER + "jobs/mass_cancels.py",
+        "            first.count += self._progress[1]\n",
+        "            first.count += 2 * self._progress[1]\n",
+    ),
+    Mutant(
+        "a dead job that is tried again no more",
+        LEASES + "lease_ends.py",
+        '            self._write(job, JobState.WAITING, 0, 0, "")\n',
+        "",
+    ),
+]

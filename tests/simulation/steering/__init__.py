@@ -1,0 +1,1 @@
+"""Worlds in which a program steers jobs: cancels, moves, limits and repeats them."""

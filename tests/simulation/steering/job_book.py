@@ -1,0 +1,153 @@
+"""JobBook: what a world's program and workers know of its jobs, and what must hold of them.
+
+It knows nothing of the server's inside. What the program was told comes in one order, because the
+program asks for one thing at a time.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from purgatory.service.protocol import How
+from purgatory.testing.world.world import NS_PER_MS, NS_PER_S, World
+from tests.simulation.records import NEVER
+from tests.simulation.steering.kind_rules import KindRules
+from tests.simulation.steering.steered_job import FOREVER_NS, AttemptRecord, SteeredJob
+
+#: Nanoseconds for the rounding of times to milliseconds, and of moved clocks.
+ROUNDING_NS: Final = 2 * NS_PER_MS
+# A message may be under way for so long, where nothing holds it up.
+_UNDER_WAY_NS: Final = NS_PER_S
+
+
+class JobBook:
+    """The jobs of one world by id: the last life of each; `report` is told of violations."""
+
+    def __init__(self, world: World, report: Callable[[str], None], kinds: KindRules) -> None:
+        self._world = world
+        self._report = report
+        self.kinds = kinds
+        self.jobs: dict[str, SteeredJob] = {}
+        #: Next lives of ids whose scheduling was not answered yet.
+        self.next_lives: dict[str, SteeredJob] = {}
+        #: Jobs of repeats, which the server has scheduled: how often each has begun.
+        self.runs: dict[str, int] = {}
+
+    def fail(self, job: SteeredJob, what: str) -> None:
+        """Report a broken promise."""
+        self._report(f"{what}: {job}")
+
+    def _life(self, job_id: str, token: int) -> SteeredJob | None:
+        """Return the life of an id that has a lease: the next one if the last is over."""
+        job, following = self.jobs.get(job_id), self.next_lives.get(job_id)
+        if job is None or following is None or job.earliest_end_ns > self._world.now_ns:
+            return job
+        is_later = all(attempt.token < token for attempt in job.attempts)
+        return following if is_later and token > job.first_token else job
+
+    # What workers are told, and do: see `WatchedCalls`
+
+    def leased(self, worker: str, job_id: str, token: int, attempt: int, lease_ns: int) -> None:
+        """Note that a worker was given a job, and check that it may have it."""
+        del lease_ns
+        self._world.note(f"{worker}: leases {job_id} attempt={attempt} token={token}")
+        job = self._life(job_id, token)
+        if job is None:
+            return
+        now_ns = self._world.now_ns
+        done = job.done
+        is_known = job.is_answered and not job.is_unsure
+        if done is not None and token > done.token and is_known:
+            self.fail(job, f"leased under token {token}, though it is done")
+        if self.kinds.is_quick:
+            self._check_given(job, now_ns)
+        if job.first_token == NEVER:
+            job.first_token = token
+            if self.kinds.is_quick and not job.is_unsure:
+                others = self._waiting_before(job, now_ns - 2 * _UNDER_WAY_NS)
+                self._world.after(_UNDER_WAY_NS, lambda: self._check_priority(job, others))
+
+    def _check_given(self, job: SteeredJob, now_ns: int) -> None:
+        """Check a lease that came at once."""
+        self.kinds.check_pause(job, now_ns)
+        if job.is_unsure:
+            return
+        if now_ns < job.due_ns - ROUNDING_NS and now_ns > job.moved_ns + _UNDER_WAY_NS:
+            self.fail(job, f"leased at {now_ns}, {(job.due_ns - now_ns) / 1e6:g} ms early")
+        if 0 <= job.cancelled_ns < now_ns - _UNDER_WAY_NS:
+            self.fail(job, f"leased at {now_ns}, though it was cancelled")
+        within_ns = job.due_ns + job.within_ns + _UNDER_WAY_NS
+        if job.within_ns != NEVER and not job.attempts and now_ns > within_ns:
+            self.fail(job, f"leased at {now_ns}, too late for it")
+
+    def _waiting_before(self, job: SteeredJob, before_ns: int) -> list[SteeredJob]:
+        """Return jobs of higher priority that have been ready since before a time."""
+        return [
+            other
+            for other in self.jobs.values()
+            if other.priority > job.priority
+            and other.kind == job.kind
+            and 0 <= other.ready_ns < before_ns
+            and other.first_token == NEVER
+            and other.waits
+        ]
+
+    def _check_priority(self, job: SteeredJob, others: list[SteeredJob]) -> None:
+        """Check, when messages have come, that no job with a higher priority was passed over."""
+        for other in others:
+            is_free = other.may_be_cancelled_ns == FOREVER_NS and not other.is_unsure
+            is_later = other.first_token == NEVER or other.first_token > job.first_token
+            if is_free and is_later and other.moved_ns < self._world.now_ns - 9 * NS_PER_S:
+                self.fail(job, f"leased before {other}")
+
+    def keeps(self, job_id: str, token: int) -> Callable[[bool | None], None]:
+        """See `WatchedCalls`."""
+        del job_id, token
+        return lambda _: None
+
+    def ends(
+        self, worker: str, job_id: str, token: int, how: How, delay_ms: int
+    ) -> Callable[[bool | None], None]:
+        """Note that a worker says how an attempt has ended; returns what notes the answer."""
+        del delay_ms
+        job = self._life(job_id, token)
+        attempt = None if job is None else _attempt_of(job, token, worker)
+
+        def note(taken: bool | None) -> None:
+            if attempt is not None and taken is not None and how is not How.RETURNED:
+                attempt.taken = taken
+                attempt.is_ok = attempt.is_ok and how is How.DONE
+
+        return note
+
+    def begun(self, worker: str, job_id: str, token: int, number: int) -> SteeredJob | None:
+        """Note that a handler begins, and check that it may."""
+        self._world.note(f"{worker}: begins {job_id} token={token}")
+        job = self._life(job_id, token)
+        if job is None:
+            self.runs[job_id] = self.runs.get(job_id, 0) + 1
+            return None
+        now_ns = self._world.now_ns
+        attempt = AttemptRecord(token, number, worker, now_ns)
+        job.attempts.append(attempt)
+        self.kinds.begun(job, self.jobs.values(), now_ns)
+        return job
+
+    def returned(self, job: SteeredJob, token: int, *, is_ok: bool) -> None:
+        """Note that a handler has returned or raised."""
+        attempt = _attempt_of(job, token)
+        if attempt is not None:
+            attempt.ended_ns, attempt.is_ok = self._world.now_ns, is_ok
+
+    def lose(self, worker: str, token: int = NEVER) -> None:
+        """Note that handlers of a worker run no more, or were given up: one of them, or all."""
+        for job in self.jobs.values():
+            for attempt in job.attempts:
+                if attempt.worker == worker and token in (NEVER, attempt.token):
+                    attempt.is_lost = True
+
+
+def _attempt_of(job: SteeredJob, token: int, worker: str = "") -> AttemptRecord | None:
+    """Return the attempt with a token; it may have a newer lease by now, in the same worker."""
+    found = [one for one in job.attempts if one.token == token]
+    found = found or [one for one in job.attempts if one.worker == worker]
+    return found[-1] if found else None

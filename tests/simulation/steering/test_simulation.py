@@ -1,0 +1,38 @@
+"""Worlds of steered jobs: every promise is kept, and a broken one is seen."""
+
+import os
+
+import pytest
+
+from purgatory.service.server.limits.kind_limits import KindLimits
+from tests.simulation import __main__ as command
+from tests.simulation.steering.simulation import SteeredSettings, simulate
+from timingwheel import COMPILED
+
+#: How many seeds are run; more for a longer look.
+SEEDS = int(os.environ.get("PURGATORY_SEEDS", "12"))
+
+
+def test_every_promise_is_kept():
+    """Whatever is asked for, and whatever goes wrong."""
+    verdicts = [simulate(seed) for seed in range(SEEDS)]
+    assert [verdict.violation for verdict in verdicts if verdict.violation] == []
+    assert sum(verdict.jobs for verdict in verdicts) > 20 * SEEDS
+    assert sum(sum(verdict.faults.values()) for verdict in verdicts) > SEEDS
+
+
+def test_one_seed_one_history():
+    """The same calls, answers, faults and attempts."""
+    first, second = (simulate(3, SteeredSettings(20.0), with_history=True) for _ in range(2))
+    assert first.history == second.history
+    assert len(first.history) > 100
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled classes cannot be changed")
+def test_a_failure_is_made_smaller(monkeypatch, capsys):
+    """It is told with the faults that it needs: here, none."""
+    monkeypatch.setattr(KindLimits, "blocked", lambda *_: "")
+    assert command.main(["--steered", "--seeds", "12"]) == 1
+    told = capsys.readouterr().out
+    assert "made smaller" in told
+    assert "faults: none" in told
