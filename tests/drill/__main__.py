@@ -54,6 +54,8 @@ def report(drill: Drill, faults: Faults, count: int) -> int:
     say(f"load: {drill.books.summary()}")
     say(f"faults: {dict(faults.happened)}, sessions: {dict(drill.hits)}")
     say(f"in doubt: {drill.doubts}, answers to observers: {dict(drill.observers.answers)}")
+    if drill.aborts:
+        say(f"servers ended by libzmq: {dict(drill.aborts)}")
     for what, times in drill.times.items():
         median, longest = statistics.median(times), max(times)
         say(f"{what}: median {median:.2f} s, longest {longest:.2f} s, of {len(times)}")

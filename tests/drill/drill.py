@@ -18,6 +18,10 @@ from tests.drill.load import Load
 from tests.drill.observers import Observers
 from tests.postgres.cluster import PostgresCluster
 
+#: Where the servers' logs are left.
+LOGS = Path("build/drill")
+#: libzmq ends a server whose client goes away at a bad moment (its issue 4841): counted, and shown.
+KNOWN_ABORT = "Assertion failed: !_io_error"
 #: Seconds within which the servers have to serve again after any fault.
 HANG = 60.0
 
@@ -45,6 +49,8 @@ class Drill:
         self._takeover_after, self._handicap = takeover_after, handicap
         self.hosts: list[Host] = []
         self.books = Books()
+        #: How often each server was ended by a fault of libzmq, see KNOWN_ABORT.
+        self.aborts: Counter[str] = Counter()
         self.hits: Counter[str] = Counter()
         #: Seconds from a moment to the first answer to what was asked after it, by kind.
         self.times: defaultdict[str, list[float]] = defaultdict(list)
@@ -61,7 +67,7 @@ class Drill:
             )
             self.hosts.append(host)
             host.start()
-            self.wait_until(self._has_holder)
+            self.wait_until(lambda host=host: host.is_up)
         self.front = Front(self.hosts)
         self.load = Load(self.front.address, self.books, self.seed)
         self.observers = Observers(self.books, [host.address for host in self.hosts], self.seed)
@@ -72,6 +78,9 @@ class Drill:
         for host in self.hosts:
             host.close()
         self.cluster.close()
+        for host in self.hosts:
+            LOGS.mkdir(parents=True, exist_ok=True)
+            shutil.copy(host.log_path, LOGS / host.log_path.name)
         shutil.rmtree(self.directory)
 
     def run(self, count: int, faults: Faults) -> None:
@@ -85,7 +94,7 @@ class Drill:
                 began_at = now()
                 name = faults.one(self)
                 self.wait_until_served(now())
-                self._restart_ended()
+                self._check_hosts()
                 self.say(f"{number:4} {name:20} {now() - began_at:6.2f} s")
                 assert not self.load.failures, self.load.failures
             self.load.stop()
@@ -94,9 +103,14 @@ class Drill:
             self.load.close()
         self.books.check()
 
-    def _restart_ended(self) -> None:
-        """No fault ends a server that is not told to end."""
+    def _check_hosts(self) -> None:
+        """No fault ends a server that is not told to end; one that starts is waited for."""
         for host in self.hosts:
+            self.wait_until(lambda host=host: host.is_up or not host.is_running)
+            if not host.is_running and host.count_in_log(KNOWN_ABORT) > self.aborts[host.name]:
+                self.aborts[host.name] += 1
+                host.start()
+                self.wait_until(lambda host=host: host.is_up)
             assert host.is_running, f"{host.name} has ended:\n{host.log()}"
 
     def _has_holder(self) -> bool:

@@ -45,6 +45,7 @@ class Host:
             *("--bind", self.address, "--advertise", self.address, "--http-bind", ""),
             *("--data-dir", str(directory / name), "--no-journal"),
         ]
+        self._log_before = 0
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -60,6 +61,7 @@ class Host:
     def start(self) -> None:
         """Start the process; it stands by or takes over on its own."""
         assert not self.is_running, f"{self.name} runs"
+        self._log_before = len(self.log_path.read_bytes()) if self.log_path.exists() else 0
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 self._command,
@@ -68,6 +70,12 @@ class Host:
                 stderr=log,
                 env=os.environ | {"PYTHONFAULTHANDLER": "1"},
             )
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has said, since its start, that it serves or stands by."""
+        said = self.log_path.read_bytes()[self._log_before :]
+        return self.is_running and (b"serving at" in said or b"standby" in said)
 
     def signal(self, number: int) -> None:
         """Send a signal."""
