@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PURGATORY_BUILD_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/timer-purgatory
 
 .PHONY: test test-interpreted test-spark test-compiled test-tools test-quick wheels demo check lint types imports core docs \
-	test-all simulate simulate-mutants mutants bench release-check clean
+	test-all simulate simulate-mutants mutants drill drill-controls bench release-check clean
 
 # The wheel is built while the tests of the plain source wait for their threads.
 test:                          ## set everything up and run the tests, in both modes
@@ -82,6 +82,17 @@ SAMPLE ?= 60
 SEED ?= 0
 mutants: $(VENV)/.test         ## SAMPLE random faults, each of which tests or worlds have to find
 	$(BIN)/python -m tests.mutants.generated --sample $(SAMPLE) --seed $(SEED) $(ARGS)
+
+# Two servers over a PostgreSQL under FAULTS random faults; STANDBY=synchronous: its standby is promoted, too.
+FAULTS ?= 20
+drill: $(VENV)/.test           ## FAULTS real faults, by SEED, and books that must balance
+	$(BIN)/python -m tests.drill --seed $(SEED) --faults $(FAULTS) --standby $(or $(STANDBY),none)
+
+drill-controls: $(VENV)/.test  ## the same without one defence each: harm has to show
+	$(BIN)/python -m tests.drill --control guard
+	$(BIN)/python -m tests.drill --control fence
+	$(BIN)/python -m tests.drill --control synchronous
+	$(BIN)/python -m tests.drill.doubts
 
 wheels:                        ## a wheel for each supported Python, in dist/
 	scripts/wheels

@@ -11,7 +11,7 @@ import psycopg
 
 from tests.drill.books import Books
 from tests.drill.clock import now
-from tests.drill.faults import Faults, pause
+from tests.drill.faults import FAULTS, Faults, pause
 from tests.drill.front import Front
 from tests.drill.hosts import Host
 from tests.drill.load import Load
@@ -158,6 +158,12 @@ class Drill:
     def logs(self) -> str:
         """Return the ends of the servers' logs."""
         return "\n".join(f"--- {host.name}\n{host.log()}" for host in self.hosts)
+
+    @property
+    def possible_faults(self) -> set[str]:
+        """The names of the faults that can happen here."""
+        names = {fault.__name__ for fault in FAULTS}
+        return names if self.cluster.standby is not None else names - {"fail_over_database"}
 
     @property
     def doubts(self) -> int:
