@@ -141,15 +141,17 @@ class Groups:
             return
         if error.is_read_only:
             self._database.drop()
-        if error.code == REFUSED_BY_GROUP:
-            if error.index == fence:
-                raise self._lose(one_row(self._database.rows(self._look())))
-            if self._require_replicated and error.index == fence - 1:
-                self.is_replicated = False
-                raise NotReplicated(
-                    f"{self._database.where}: it has no synchronous standby, or does not wait for "
-                    "it; expected synchronous_standby_names and synchronous_commit = on"
-                ) from error
+        is_required = self._require_replicated and error.index == fence - 1
+        if is_required and error.code == REFUSED_BY_GROUP:
+            self.is_replicated = False
+            raise NotReplicated(
+                f"{self._database.where}: it has no synchronous standby, or does not wait for it; "
+                "expected synchronous_standby_names and synchronous_commit = on"
+            ) from error
+        # A number that another server has given meanwhile is refused before the fence is.
+        row = one_row(self._database.rows(self._look()))
+        if row != (self._lease.holder, self._lease.epoch, self._commits):
+            raise self._lose(row)
         raise StoreError(f"{self._database.where}: cannot write: {error}") from error
 
     def _lose(self, row: "tuple[object, ...] | None") -> StoreFenced:

@@ -70,6 +70,15 @@ class TestFence:
         assert lease_row(postgres) == (2, other.holder, 1)
         assert len(store.lease.lost) == 1
 
+    def test_a_number_that_was_given_again(self, postgres, store):
+        """It is a fence, too, though the database refuses the row first."""
+        other = open_store(postgres.url)
+        other.commit(submit(2))
+        with pytest.raises(StoreFenced, match="epoch 2 has the data"):
+            store.commit(submit(2))
+        other.commit(submit(3))
+        other.close()
+
     def test_late_metadata(self, postgres, store):
         """It is a group as well."""
         take_over(postgres.url)
