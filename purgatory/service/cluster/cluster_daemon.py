@@ -84,7 +84,6 @@ class ClusterDaemon:
         self._registry = JoinedRegistry()
         self._lock = contextlib.ExitStack()
         self._closing = False
-        self._reader: StatusReader | None = None  # of the active server
         self._end_callbacks: list[Callable[[], None]] = []
         self.member: Member = Member(
             open_row=self._database.open_row,
@@ -161,13 +160,10 @@ class ClusterDaemon:
     def _on_change(self) -> None:
         status, active = self.status(), self.member.active
         if status.role is Role.ACTIVE and isinstance(active, ClusterServer):
-            self._reader = active.assembly.status()
             pending = active.assembly.server.stats().pending
             self._announce(f"serving at {self.member.address}, {pending:,} waiting")
         elif status.role is Role.STANDBY:
             self._announce(f"{status.trouble}, at {self.member.address}")
-        if status.role is not Role.ACTIVE:
-            self._reader = None
         if status.role in (Role.STANDBY, Role.CLOSING):
             self._registry.joined = None
 
@@ -188,18 +184,24 @@ class ClusterDaemon:
 
     # What the page shows, see `StatusReader`.
 
+    def _shown(self) -> StatusReader | StandbyPage:
+        active = self.member.active
+        if isinstance(active, ClusterServer) and self.status().role is Role.ACTIVE:
+            return active.reader or self._page
+        return self._page
+
     def read(self) -> dict[str, Any]:
         """Return the status for the page: of the server, or of the standby."""
-        return (self._reader or self._page).read()
+        return self._shown().read() | {"uptime_s": self.uptime_s}
 
     def sample(self) -> tuple[float, ...]:
         """Return a row of the charts."""
-        return (self._reader or self._page).sample()
+        return (self.uptime_s, *self._shown().sample()[1:])
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since the server serves, or since the process began."""
-        return (self._reader or self._page).uptime_s
+        """Seconds since the process began, in whatever role."""
+        return self._page.uptime_s
 
     def _health_error(self) -> str:
         status, active = self.status(), self.member.active
@@ -250,6 +252,8 @@ class ClusterServer:
         self.lease = lease
         self._open_store = open_store
         self._store: Store | None = None
+        #: Reads the figures of the server for the page; None before the start.
+        self.reader: StatusReader | None = None
         self.assembly: ServerAssembly = ServerAssembly(
             config,
             authenticator,
@@ -270,6 +274,7 @@ class ClusterServer:
     def start(self) -> None:
         """See `ActiveServer`."""
         self.assembly.start()
+        self.reader = self.assembly.status()
 
     def on_end(self, call: Callable[[], None]) -> None:
         """See `ActiveServer`."""

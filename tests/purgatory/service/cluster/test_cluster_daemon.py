@@ -82,8 +82,8 @@ def test_an_active_server_and_a_standby(pair, peer):
     assert peer(b.member).ask(Hello(1, VERSION, "c")) == Failure(
         1, "standby", f"standby of {where}"
     )
-    assert a.said == [f"serving at {where}, 0 waiting"]
-    assert b.said == [f"standby of {where}, at {b.member.address}"]
+    eventually(lambda: a.said == [f"serving at {where}, 0 waiting"])
+    eventually(lambda: b.said == [f"standby of {where}, at {b.member.address}"])
     with Client(where, timeout=HANG) as client:
         client.defer("k", timeout=60)
         client.flush()
@@ -99,6 +99,7 @@ def test_the_page(pair):
         assert state["cluster"]["active"] == a.member.address
         assert state["cluster"]["epoch"] == 1
         assert bool(state["service"]) == (role == "active")
+        eventually(lambda daemon=daemon: json.loads(read(daemon, "history.json")[1])["rows"])
         assert len(json.loads(read(daemon, "history.json")[1])["rows"][-1]) == 8
     assert json.loads(read(b, "state.json")[1])["health"]["not_ready"].startswith("standby of")
 
