@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.cluster.cluster_metrics import ClusterCollector, JoinedRegistry
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from purgatory.service.http.snapshot import StatusReader
     from purgatory.service.store.contract import Store
     from purgatory.service.store.lease import HeldLease, LeaseRow
+
+
+#: Seconds, at most, for what is in flight when a server hands over.
+CLOSE_S: Final = 1.0
 
 
 class SharedDatabase(Protocol):
@@ -287,5 +291,9 @@ class ClusterServer:
         self.assembly.server.fail(why)
 
     def close(self) -> None:
-        """See `ActiveServer`."""
-        self.assembly.server.close()
+        """See `ActiveServer`. A client that does not read keeps no standby waiting."""
+        server = self.assembly.server
+        server.close(min(CLOSE_S, server.config.close_timeout))
+        if not server.is_closed and self._store is not None:
+            self._store.stop()  # a commit that hangs gives up
+            server.close()

@@ -290,6 +290,11 @@ class Server:
         if self._parts is not None:
             _send(self._parts.network, ReloadAllowList())
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the server runs no threads, and has released its store and its address."""
+        return self._cleanup is None
+
     def close(self, timeout: float | None = None) -> None:
         """Accept nothing more, answer and commit what is in flight, end the threads. Idempotent.
 

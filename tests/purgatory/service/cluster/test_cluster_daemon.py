@@ -2,16 +2,18 @@
 
 import contextlib
 import json
+import threading
 import urllib.error
 import urllib.request
 
 import pytest
 
+from purgatory.errors import StoreError
 from purgatory.service import Client, Config, ServerError
 from purgatory.service.cluster.cluster_daemon import ClusterDaemon, PostgresDatabase
 from purgatory.service.cluster.cluster_status import Role
 from purgatory.service.platform import boot_ns
-from purgatory.service.protocol import VERSION, Failure, Hello, Ping, Submission, Submit
+from purgatory.service.protocol import VERSION, Failure, Hello, Ping, Query, Submission, Submit
 from tests.testing.eventually import eventually
 from tests.testing.fake_lease import FakeDatabase, FakeLeaseTable
 from tests.testing.purgatory_harness import HANG, free_port
@@ -224,3 +226,38 @@ def test_the_database_is_postgresql_by_default(tmp_path):
     """The settings name it."""
     daemon = ClusterDaemon(Config(store=URL, data_dir=tmp_path, bind="tcp://127.0.0.1:*"))
     assert isinstance(daemon._database, PostgresDatabase)
+
+
+def test_a_client_that_does_not_read(pair, shared, peer, monkeypatch):
+    """The handover does not wait for it longer than a moment."""
+    a, b = pair
+    client = peer(a.member, RCVHWM=1, RCVBUF=4096)
+    client.hello()
+    for n in range(2000):  # answers of about 1 KB each
+        client.send(Query(n + 2, ["x" * 1000]))
+    eventually(lambda: a.member.active.assembly.server.stats().messages > 1000)
+    shared.write(handover=True)
+    eventually(lambda: is_(b, Role.ACTIVE))
+    assert is_(a, Role.STANDBY)
+
+
+def test_a_commit_that_hangs_while_the_server_hands_over(pair, shared, peer, monkeypatch):
+    """It is told to give up, and the server stands by."""
+    a, b = pair
+    hangs, store = threading.Event(), a.member.active._store
+    monkeypatch.setattr(store, "stop", hangs.set)
+
+    def commit(changes):
+        assert hangs.wait(HANG)
+        raise StoreError("the store was stopped", fatal=True)
+
+    monkeypatch.setattr(store, "commit", commit)
+    client = peer(a.member)
+    client.hello()
+    client.send(Submit(2, [Submission("id", ("k",), 60_000)]))
+    eventually(lambda: a.member.active.assembly.server.activity.commit_since_ns)
+    shared.write(handover=True)
+    eventually(lambda: is_(b, Role.ACTIVE))
+    assert hangs.is_set()
+    eventually(lambda: is_(a, Role.STANDBY))
+    assert a.failure is None

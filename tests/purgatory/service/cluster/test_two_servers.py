@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from purgatory.service import Client
+from purgatory.service import Client, StoreFailed
 from purgatory.service.encoding import decode_answer
 from purgatory.service.protocol import (
     Jobs,
@@ -348,3 +348,15 @@ def test_a_start_without_a_database(serve, postgres, url, words, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_required_replica(serve, postgres, synchronous_cluster):
+    """Without one nothing is accepted, and the server is not ready; with one it works."""
+    a = serve(postgres.url, "--require-replicated")
+    eventually(lambda: "no synchronous standby" in a.get("readyz")[1])
+    with Client(a.address, timeout=HANG) as client, pytest.raises(StoreFailed):
+        client.defer("k", timeout=60).result(HANG)
+    b = serve(synchronous_cluster.url, "--require-replicated")
+    b.wait_until_active()
+    submit(b)
+    assert b.cluster()["replicated"]
