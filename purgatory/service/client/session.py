@@ -61,8 +61,10 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # From so many unanswered messages on, only full messages are sent.
 PIPELINE_DEPTH: Final = 2
-# Unanswered messages, at most.
-MAX_UNANSWERED: Final = 32
+#: Unanswered messages, at most: fewer than the server queues for a connection (`RECEIVED_FRAMES` of
+#: its network). A full queue stops libzmq's reading. If the connection then breaks, and a heartbeat
+#: is among the bytes behind the queue, an assertion of libzmq ends the server's process.
+MAX_UNANSWERED: Final = 12
 #: Errors that end the connection, not the calls: these are sent again on the next one.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 # Requests whose answer has room for fewer items than were asked for.

@@ -66,8 +66,9 @@ PATIENCE_S = 0.05
 # Bytes of messages that wait; with more, nothing is read.
 WAITING_BYTES = 32 << 20
 # Frames that the socket queues for one connection, received ones and those to send. A frame that it
-# received may have megabytes, which no estimate knows of: there is nothing but their number.
-RECEIVED_FRAMES = 16
+# received may have megabytes, which no estimate knows of: there is nothing but their number. Our
+# clients never fill this queue: see `MAX_UNANSWERED` of their sessions.
+RECEIVED_FRAMES = 24
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read, at most.
 RETRY_S = 0.1
