@@ -78,6 +78,7 @@ HOT = [
     "purgatory/service/server/jobs/due_order.py",
     "purgatory/service/server/jobs/job_changes.py",
     "purgatory/service/server/jobs/job_index.py",
+    "purgatory/service/server/jobs/job_timings.py",
     "purgatory/service/server/jobs/number_order.py",
     "purgatory/service/server/journal/journal_numbers.py",
     "purgatory/service/server/leases/job_frames.py",

@@ -43,6 +43,8 @@ def add_parser(subparsers: SubParsers) -> None:
     parser = add_command(subparsers, "worker", _run, summary, _DESCRIPTION, _EXAMPLES)
     parser.add_argument("worker", metavar="MODULE:NAME")
     text = "how long to wait for handlers at the end (30)"
+    text = "serve metrics for Prometheus at this port of 127.0.0.1, or at HOST:PORT"
+    parser.add_argument("--metrics-port", metavar="PORT", help=text)
     parser.add_argument("--drain", default=30.0, help=text, **DURATION)
 
 
@@ -50,6 +52,8 @@ def _run(arguments: argparse.Namespace) -> int:
     """Run the worker until a signal; raises what it raises."""
     configure_logging("text", verbose=False)
     worker = _load(arguments.worker)
+    if arguments.metrics_port is not None:
+        _set_metrics(worker, arguments.metrics_port)
     received: list[int] = []
     with signals_handled((signal.SIGTERM, signal.SIGINT), received.append, once=True):
         try:
@@ -60,6 +64,17 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"purgatory: {error}", file=sys.stderr, flush=True)
             return 1
     return 0
+
+
+def _set_metrics(worker: Worker, where: str) -> None:
+    """Have a worker serve metrics at a port, or at host:port. Raises ConfigError."""
+    host, _, port = where.rpartition(":")
+    if not port.isdecimal():
+        raise ConfigError(f"--metrics-port is {where!r}; expected PORT or HOST:PORT")
+    try:
+        worker.serve_metrics_at(int(port), host or "127.0.0.1")
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _run_until(received: list[int], worker: Worker, drain: float) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.config import split_names
-from purgatory.service.http.metrics import register_process_metrics
 from purgatory.service.http.server import WebServer
+from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server_assembly import ServerAssembly
 
 if TYPE_CHECKING:

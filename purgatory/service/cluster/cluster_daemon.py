@@ -17,8 +17,8 @@ from purgatory.service.cluster.member import Member
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.cluster.standby_socket import StandbySocket
 from purgatory.service.config import split_names
-from purgatory.service.http.metrics import register_process_metrics
 from purgatory.service.http.server import WebServer
+from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server_assembly import ServerAssembly
 from purgatory.service.store.data_directory import data_directory_lock

@@ -6,20 +6,18 @@ Needs no token, and tells nothing about operations. Used by the gateway's event 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    generate_latest,
-)
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.responses import PlainTextResponse, Response
 
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import Refused, ServiceError
 from purgatory.service.gateway.callers import Connector
+from purgatory.service.process_metrics import register_process_metrics
 
 #: Seconds that the server has to answer.
 PATIENCE_S: Final = 2.0
@@ -28,7 +26,7 @@ _NAME: Final = "gateway"
 _METHODS: Final = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS")
 
 
-class Health:
+class Health(Collector):
     """Of one gateway: its own connection is made at the first question."""
 
     def __init__(self, connector: Connector) -> None:
@@ -36,29 +34,35 @@ class Health:
         self._client: AsyncClient | None = None
         self._asked: asyncio.Task[str] | None = None  # shared by all that ask meanwhile
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "purgatory_gateway_requests",
-            "Requests that were answered, streams when they begin",
-            ("method", "status"),
-            registry=self._registry,
-        )
-        self._open = Gauge(
-            "purgatory_gateway_open_requests",
-            "Requests and streams that are open",
-            registry=self._registry,
-        )
+        self._registry.register(self)
+        register_process_metrics(self._registry)
+        # By method and status.
+        self._requests: dict[tuple[str, str], int] = {}
+        self._open = 0
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metrics of this moment."""
+        text = "Requests that were answered, streams when they begin"
+        labels = ["method", "status"]
+        requests = CounterMetricFamily("purgatory_gateway_requests", text, labels=labels)
+        for key, count in self._requests.items():
+            requests.add_metric(key, count)
+        yield requests
+        text = "Requests and streams that are open"
+        yield GaugeMetricFamily("purgatory_gateway_open_requests", text, self._open)
 
     def begin(self) -> None:
         """Count a request as open."""
-        self._open.inc()
+        self._open += 1
 
     def answered(self, method: str, status: int) -> None:
         """Count an answer."""
-        self._requests.labels(method if method in _METHODS else "other", status).inc()
+        key = (method if method in _METHODS else "other", str(status))
+        self._requests[key] = self._requests.get(key, 0) + 1
 
     def end(self) -> None:
         """Count a request as no longer open."""
-        self._open.dec()
+        self._open -= 1
 
     async def readiness(self) -> Response:
         """Answer whether the server answers: 200, or 503 and why not."""

@@ -1,16 +1,14 @@
-"""The figures of a server, its journal and its process for Prometheus, read at each scrape."""
+"""The figures of a server and its journal for Prometheus, read at each scrape."""
 
 from __future__ import annotations
 
-import platform
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, Info, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -20,11 +18,10 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from purgatory.service.job_messages import JOB_STATES
-from purgatory.service.protocol import VERSION
+from purgatory.service.server.jobs.job_timings import END_STATES, TIMING_BOUNDS_MS, JobTimings
 from purgatory.service.server.jobs.kind_figures import kind_figures
 from purgatory.service.server.stats import COUNTER, GAUGE, OUTCOME, PURGATORY
 from purgatory.service.server.store_activity import COMMIT_BOUNDS_S
-from purgatory.version import package_version
 
 if TYPE_CHECKING:
     from purgatory.service.server.journal.journal_sink import JournalStats
@@ -95,6 +92,7 @@ class ServerCollector(Collector):
             oldest.add_metric((each.kind,), each.oldest_ready_s)
             workers.add_metric((each.kind,), each.workers)
         yield from (jobs, oldest, workers)
+        yield from job_timing_metrics(self._server.state.jobs.timings)
 
     def _disk(self) -> Iterable[Metric]:
         database = self._server.config.database
@@ -106,6 +104,34 @@ class ServerCollector(Collector):
             yield GaugeMetricFamily("purgatory_server_disk_bytes", text, usage.total)
             text = "Bytes that are free there for the server's user"
             yield GaugeMetricFamily("purgatory_server_disk_free_bytes", text, usage.free)
+
+
+_BOUNDS: Final = [*(f"{bound / 1000:g}" for bound in TIMING_BOUNDS_MS), "+Inf"]
+
+
+def job_timing_metrics(timings: JobTimings) -> Iterable[Metric]:
+    """Return the histograms and counters of attempts at jobs, and of their ends."""
+    text = "Seconds from ready to begun, of attempts that have ended"
+    queue = HistogramMetricFamily("purgatory_job_queue_seconds", text, labels=["kind"])
+    text = "Seconds that attempts took, as the server heard of them"
+    duration = HistogramMetricFamily("purgatory_job_duration_seconds", text, labels=["kind"])
+    text = "Attempts that have ended"
+    attempts = CounterMetricFamily("purgatory_job_attempts", text, labels=["kind", "outcome"])
+    text = "Jobs that have ended"
+    ended = CounterMetricFamily("purgatory_jobs_ended", text, labels=["kind", "state"])
+    for kind, each in list(timings.by_kind.items()):
+        queue.add_metric([kind], _buckets(each.queued), each.queued_ms / 1000)
+        duration.add_metric([kind], _buckets(each.ran), each.ran_ms / 1000)
+        failed = each.failed_attempts
+        attempts.add_metric((kind, "done"), each.attempts - failed)
+        attempts.add_metric((kind, "failed"), failed)
+        for state, count in zip(END_STATES, each.ended, strict=True):
+            ended.add_metric((kind, JOB_STATES[state]), count)
+    return queue, duration, attempts, ended
+
+
+def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
+    return [*zip(_BOUNDS, accumulate(counts), strict=True)]
 
 
 class JournalCollector(Collector):
@@ -125,15 +151,3 @@ class JournalCollector(Collector):
         yield GaugeMetricFamily("purgatory_journal_behind", text, int(stats.is_behind))
         text = "Attempts to write that failed"
         yield CounterMetricFamily("purgatory_journal_failures", text, stats.failures)
-
-
-def register_process_metrics(registry: CollectorRegistry) -> None:
-    """Have a registry show `purgatory_build_info`, `process_...` and `python_info`."""
-    build = {
-        "version": package_version(),
-        "protocol": str(VERSION),
-        "python": platform.python_version(),
-    }
-    Info("purgatory_build", "The version of this program", registry=registry).info(build)
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)

@@ -7,9 +7,10 @@ runs, and ends it when that has returned; if the worker dies, the job goes to an
 functions in an event loop of its own.
 """
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -28,6 +29,11 @@ from purgatory.service.worker.handlers import (
 )
 from purgatory.service.worker.lease_returns import WorkerCounts
 from purgatory.service.worker.worker_loop import JOIN_S, WorkerLoop
+from purgatory.service.worker.worker_metrics import (
+    WorkerCollector,
+    checked_port,
+    serve_worker_metrics,
+)
 from timingwheel.lowlevel import to_ms
 
 if TYPE_CHECKING:
@@ -49,8 +55,9 @@ class Worker:
     At most `concurrency` plain handlers run at a time, in threads, and as many coroutine functions.
     `lease`, seconds: for so long a job is this worker's if nothing is heard of it; the lease of a
     handler that runs is kept. `max_attempts`, `retry_delay` and `max_retry_delay` are for handlers
-    that do not say otherwise. Other arguments are those of `Client`; its `tracer` makes a span for
-    each attempt at a job that was scheduled within a trace.
+    that do not say otherwise. `metrics_port`: serve metrics for Prometheus at `metrics_addr` while
+    it runs; 0 takes a free port, which the attribute has then. Other arguments are those of
+    `Client`; its `tracer` makes a span for each attempt at a job that was scheduled within a trace.
 
     Raises TypeError and ValueError for bad arguments.
     """
@@ -65,9 +72,13 @@ class Worker:
         max_attempts: int = 5,
         retry_delay: float = 1.0,
         max_retry_delay: float = 600.0,
+        metrics_port: int | None = None,
+        metrics_addr: str = "127.0.0.1",
         **client_options: Any,
     ) -> None:
         self.address = address
+        self.metrics_port: int | None = checked_port(metrics_port)
+        self._metrics_addr = metrics_addr
         check_name(name)
         self.name = name
         self._concurrency = check_concurrency(concurrency)
@@ -90,6 +101,11 @@ class Worker:
         self._wake = threading.Event()
         self._stop_seconds: float | None = None  # set when it is to stop
         self._failure: Exception | None = None  # what has ended the thread
+
+    def serve_metrics_at(self, port: int, addr: str = "127.0.0.1") -> None:
+        """Serve metrics there from the next run on; see `metrics_port`. Raises ValueError."""
+        self.metrics_port = checked_port(port)
+        self._metrics_addr = addr
 
     @property
     def running(self) -> int:
@@ -158,10 +174,22 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            self._run_jobs()
+            with self._metrics():
+                self._run_jobs()
         finally:
             self._has_run = True
             self._run_lock.release()
+
+    @contextlib.contextmanager
+    def _metrics(self) -> Iterator[None]:
+        """Serve metrics meanwhile, if there is a port."""
+        if self.metrics_port is None:
+            yield
+            return
+        collector = WorkerCollector(self.counts, lambda: self.running, self._concurrency)
+        with serve_worker_metrics(self.metrics_port, self._metrics_addr, collector) as served:
+            self.metrics_port = served.port
+            yield
 
     def _run_jobs(self) -> None:
         with Client(self.address, name=self.name, **self._client_options) as client:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from purgatory.cli.entry_point import main
 from purgatory.service import Client, Config, Worker
 from purgatory.service.daemon import ServiceDaemon
 from tests.testing.purgatory_harness import HANG
@@ -41,6 +42,16 @@ def server(monkeypatch):
 def client(server):
     with Client(server.address, name="jobs", timeout=HANG) as client:
         yield client
+
+
+@pytest.mark.parametrize("where", ["x", "127.0.0.1:", "70000", "-1"])
+def test_a_metrics_port_that_is_none(tmp_path, monkeypatch, capsys, where):
+    """One line says what is expected."""
+    (tmp_path / "metered.py").write_text(PROGRAM.format(address="tcp://127.0.0.1:1"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["worker", "metered:worker", f"--metrics-port={where}"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "expected" in line
 
 
 def test_a_worker(tmp_path, server, client):

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,9 +19,12 @@ import pytest
 
 from purgatory.cli import entry_point as cli
 from purgatory.service import Client, Config
+from purgatory.service.auth.token_store import TokenStore
 from purgatory.service.cluster.cluster_metrics import ClusterCollector
 from purgatory.service.cluster.cluster_status import ClusterStatus, Role
 from purgatory.service.daemon import ServiceDaemon
+from purgatory.service.gateway.callers import Connector
+from purgatory.service.gateway.server import Gateway, TLSFiles
 from purgatory.service.worker.worker import Worker
 from tests.purgatory.service.test_operations import DASHBOARD, DEPLOY, METRIC, expressions
 from tests.testing.eventually import eventually
@@ -186,13 +190,38 @@ class TestPrometheus:
     def test_promtool_likes_the_metrics(self, prometheus):
         """Names, types and texts follow the conventions."""
         [target] = prometheus.ask("targets")["activeTargets"]
-        with urllib.request.urlopen(target["scrapeUrl"], timeout=HANG) as answer:
-            text = answer.read()
-        done = subprocess.run(
-            [program("promtool"), "check", "metrics"],
-            input=text,
-            capture_output=True,
-            check=False,
-            timeout=HANG,
-        )
-        assert (done.returncode, done.stderr.decode()) == (0, "")
+        assert complaints(target["scrapeUrl"]) == ""
+
+
+def complaints(url):
+    """Return what promtool has against the metrics at an URL; empty if nothing."""
+    with urllib.request.urlopen(url, timeout=HANG) as answer:
+        text = answer.read()
+    command = [program("promtool"), "check", "metrics"]
+    done = subprocess.run(command, input=text, capture_output=True, check=False, timeout=HANG)
+    return done.stderr.decode() + (str(done.returncode) if done.returncode else "")
+
+
+def test_promtool_likes_the_metrics_of_a_worker(serve):
+    """Those that it serves while it runs."""
+    worker = Worker(serve().address, name="shop", metrics_port=0)
+    worker.on("mail")(print)
+    with worker:
+        eventually(lambda: worker.metrics_port)
+        assert complaints(f"http://127.0.0.1:{worker.metrics_port}/metrics") == ""
+
+
+def test_promtool_likes_the_metrics_of_a_gateway(serve, tmp_path):
+    """Those that it has after a first answer."""
+    tokens = TokenStore(tmp_path / "tokens")
+    connector = Connector(serve().address, {"timeout": HANG})
+    files = TLSFiles(None, None)
+    gateway = Gateway("127.0.0.1:0", tokens=tokens, connector=connector, tls=files)
+    thread = threading.Thread(target=gateway.run)
+    thread.start()
+    try:
+        eventually(lambda: complaints(f"{gateway.url}/metrics") == "")
+        assert complaints(f"{gateway.url}/metrics") == ""
+    finally:
+        gateway.stop()
+        thread.join(HANG)

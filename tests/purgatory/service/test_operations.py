@@ -29,6 +29,7 @@ def shown(tmp_path_factory):
     config = Config(data_dir=directory, bind="tcp://127.0.0.1:0", http_bind="127.0.0.1:0")
     with ServiceDaemon(config) as service, Client(service.server.address) as client:
         client.schedule(60, kind="mail")
+        assert client.cancel_job(client.schedule(60, kind="mail").id)
         text = generate_latest(service.server.registry).decode()
     found = {}
     for family in text_string_to_metric_families(text):
@@ -62,7 +63,10 @@ class TestDashboard:
     def test_every_metric_has_a_panel(self, shown):
         """Every metric of a server is in a panel, but for those that say the same as others."""
         used = {name for _, text in expressions() for name, _ in METRIC.findall(text)}
-        histograms = ("timingwheel_lateness_seconds", "purgatory_server_commit_duration_seconds")
+        histograms = (
+            *("timingwheel_lateness_seconds", "purgatory_server_commit_duration_seconds"),
+            *("purgatory_job_queue_seconds", "purgatory_job_duration_seconds"),
+        )
         derived = {f"{name}_{end}" for name in histograms for end in ("sum", "count")}
         elsewhere = {
             "timingwheel_timers_pending",  # as many as operations

@@ -43,6 +43,7 @@ class JobChanges:
                 self._changes,
                 self._now_ms,
                 JobRows(state.journal_numbers, self._changes),
+                state.jobs.timings,
             )
         return ends
 

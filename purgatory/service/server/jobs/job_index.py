@@ -9,6 +9,7 @@ from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
 from purgatory.service.server.jobs.due_order import UNDIVIDED, DueOrder, place_of
+from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
 from purgatory.service.server.leases.due_job import DueJob, JobObserver
@@ -48,6 +49,7 @@ class JobIndex(JobObserver):
         "bytes",
         "counts",
         "length",
+        "timings",
         "watches",
     )
 
@@ -72,6 +74,8 @@ class JobIndex(JobObserver):
         self.bytes: int = 0
         #: The connections that hear of ends.
         self.watches: JobWatches = JobWatches()
+        #: How long jobs wait and run, and how they end.
+        self.timings: JobTimings = JobTimings()
 
     def add(self, job: JobRecord) -> None:
         """Add a job in its state."""
@@ -134,6 +138,8 @@ class JobIndex(JobObserver):
         if state >= DONE:
             if self.watches.count:
                 self.watches.note_end(job)
+            if before < DONE:
+                self.timings.end_job(job.kind, state)
             if job.has_unless and before < DONE:
                 self._forget_keys(job)
         elif before >= DONE and job.has_unless:

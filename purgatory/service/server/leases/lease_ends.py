@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.protocol import NOTHING, How, LeaseEnd
+from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.due_job import CANCELLED, DONE, DueJob
 from purgatory.service.server.leases.job_leases import JobLeases
@@ -25,6 +26,8 @@ NOT_BEGUN: Final = "not begun in time"
 class LeaseEnds:
     """What becomes of due jobs in a transaction at `now_ms` that writes `changes`; `rows` journals.
 
+    `timings` counts attempts.
+
     Each job ends once in a transaction, or its attempt does; an attempt that is to be followed by
     another one may be cancelled in the same transaction.
     """
@@ -37,8 +40,10 @@ class LeaseEnds:
         changes: Changes,
         now_ms: int,
         rows: JobRows,
+        timings: JobTimings,
     ) -> None:
         self._rows = rows
+        self._timings = timings
         self._leases = leases
         self._retention = retention
         self._failures = failures
@@ -101,7 +106,7 @@ class LeaseEnds:
             self._write(job, JobState.DONE, job.attempts + 1, self._now_ms, "")
             if len(end.result) != 1 or bytes(end.result) != NOTHING:
                 self._changes.results += (job.record.seq, bytearray(end.result))
-            self._effects.append(partial(self._forget, job))
+            self._effects.append(partial(self._note_done, job))
         else:
             self._fail(job, end.delay_ms, end.error)
         return True
@@ -193,7 +198,16 @@ class LeaseEnds:
         self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)
         self._effects.append(partial(self._forget, job, CANCELLED))
 
+    def _note_done(self, job: DueJob) -> None:
+        self._note_attempt(job, failed=False)
+        self._forget(job)
+
+    def _note_attempt(self, job: DueJob, *, failed: bool) -> None:
+        queued_ms, ran_ms = job.begun_ms - job.ready_ms, self._now_ms - job.begun_ms
+        self._timings.end_attempt(job.kind, queued_ms, ran_ms, failed=failed)
+
     def _note_failure(self, job: DueJob, error: str, attempt: int, *, is_dead: bool) -> None:
+        self._note_attempt(job, failed=True)
         record = job.record
         name = record.client.name
         failure = (self._now_ms, record.op_id, job.kind, name, error, attempt, is_dead)

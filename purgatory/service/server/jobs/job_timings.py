@@ -1,0 +1,78 @@
+"""JobTimings: how long jobs were ready and ran, how many attempts and ends there were, by kind.
+
+Plain integers since the start of the server: the store thread adds, any thread reads.
+"""
+
+from bisect import bisect_left
+from typing import Final
+
+from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE
+
+#: Kinds with figures of their own: the first ones that are heard of. The rest is OTHER: were it the
+#: busiest ones, a kind would change places, and its counters would go back.
+MOST_KINDS: Final = 100
+OTHER: Final = "other"
+#: Upper bounds in milliseconds of both histograms; a further bucket has the longer ones.
+TIMING_BOUNDS_MS: Final = (
+    5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000,
+    7_200_000,
+)  # fmt: skip
+#: The states in which jobs end, in the order of `KindTimings.ended`.
+END_STATES: Final = (DONE, DEAD, CANCELLED)
+
+
+class KindTimings:
+    """The figures of a kind.
+
+    `queued`, `ran`: attempts that have ended, by how long the job was ready before the attempt
+    began, and by how long the attempt took; a count for each of TIMING_BOUNDS_MS and one for those
+    beyond. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
+    """
+
+    __slots__ = ("ended", "failed_attempts", "queued", "queued_ms", "ran", "ran_ms")
+
+    def __init__(self) -> None:
+        self.queued: list[int] = [0] * (len(TIMING_BOUNDS_MS) + 1)
+        self.ran: list[int] = [0] * (len(TIMING_BOUNDS_MS) + 1)
+        self.queued_ms: int = 0
+        self.ran_ms: int = 0
+        self.failed_attempts: int = 0
+        self.ended: list[int] = [0] * len(END_STATES)
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts have ended."""
+        return sum(self.ran)
+
+
+class JobTimings:
+    """The figures of the first MOST_KINDS kinds, and of all others together."""
+
+    __slots__ = ("by_kind",)
+
+    def __init__(self) -> None:
+        #: By kind; OTHER is the last one, if there are so many.
+        self.by_kind: dict[str, KindTimings] = {}
+
+    def of(self, kind: str) -> KindTimings:
+        """Return the figures to which a kind adds."""
+        found = self.by_kind.get(kind)
+        if found is None:
+            if len(self.by_kind) >= MOST_KINDS:
+                kind = OTHER
+            found = self.by_kind.setdefault(kind, KindTimings())
+        return found
+
+    def end_attempt(self, kind: str, queued_ms: int, ran_ms: int, *, failed: bool) -> None:
+        """Add an attempt that has ended."""
+        timings = self.of(kind)
+        queued_ms, ran_ms = max(0, queued_ms), max(0, ran_ms)
+        timings.queued[bisect_left(TIMING_BOUNDS_MS, queued_ms)] += 1
+        timings.queued_ms += queued_ms
+        timings.ran[bisect_left(TIMING_BOUNDS_MS, ran_ms)] += 1
+        timings.ran_ms += ran_ms
+        timings.failed_attempts += failed
+
+    def end_job(self, kind: str, state: int) -> None:
+        """Add a job that has ended in a state."""
+        self.of(kind).ended[state - DONE] += 1

@@ -1,0 +1,65 @@
+"""WorkerCollector: the figures of a worker for Prometheus, read at each scrape. Any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from purgatory.metrics import MetricsServer
+from purgatory.service.process_metrics import register_process_metrics
+
+if TYPE_CHECKING:
+    from purgatory.service.worker.lease_returns import WorkerCounts
+
+
+_MOST_PORT: Final = 65_535
+
+
+class WorkerCollector(Collector):
+    """Shows `counts`, and how many handlers run, as `purgatory_worker_...`.
+
+    `running` returns that number.
+    """
+
+    def __init__(self, counts: WorkerCounts, running: Callable[[], int], concurrency: int) -> None:
+        self._counts = counts
+        self._running = running
+        self._concurrency = concurrency
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metrics of this moment."""
+        text = "Attempts at jobs that have ended; lost: the lease had ended before"
+        ended = CounterMetricFamily("purgatory_worker_attempts", text, labels=["outcome"])
+        for outcome in ("done", "failed", "lost"):
+            ended.add_metric([outcome], getattr(self._counts, outcome))
+        yield ended
+        text = "Handlers that run"
+        yield GaugeMetricFamily("purgatory_worker_running_handlers", text, self._running())
+        text = "Plain handlers that run at a time, at most, and as many coroutine functions"
+        yield GaugeMetricFamily("purgatory_worker_concurrency", text, self._concurrency)
+
+
+def checked_port(port: int | None) -> int | None:
+    """Return a port, or None. Raises TypeError, and ValueError beyond 0 to 65535."""
+    if port is None:
+        return None
+    if not isinstance(port, int) or isinstance(port, bool):
+        raise TypeError(f"metrics_port is {port!r}; expected an int")
+    if not 0 <= port <= _MOST_PORT:
+        raise ValueError(f"metrics_port is {port}; expected 0 to {_MOST_PORT}")
+    return port
+
+
+def serve_worker_metrics(port: int, addr: str, collector: WorkerCollector) -> MetricsServer:
+    """Serve the metrics of a worker and of its process over HTTP; port 0 takes a free one.
+
+    Raises MetricsError if it cannot listen.
+    """
+    registry = CollectorRegistry()
+    registry.register(collector)
+    register_process_metrics(registry)
+    return MetricsServer(port, addr, registry)
