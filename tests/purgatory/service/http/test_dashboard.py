@@ -7,13 +7,15 @@ import shutil
 import socket
 import threading
 import urllib.request
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory import Purgatory
+from purgatory.service.cluster.cluster_status import ClusterStatus, Role
+from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.server_health import HealthReport
@@ -520,3 +522,44 @@ class TestServerThatEnds:
         assert page.title().startswith("no answer")
         assert value(page, "pending") == bench.purgatory.delayed
         context.close()
+
+
+ALONE = ClusterStatus(role=Role.ACTIVE, address="tcp://a:7411", active="tcp://a:7411", epoch=7)
+
+
+def test_an_active_server_among_others(bench, visit):
+    """A line says which servers stand by, and whether the database is replicated."""
+    status = [ALONE]
+    with serve(bench.purgatory, cluster=lambda: asdict(status[0])) as web:
+        page = visit(web)
+        line = page.locator("#cluster")
+        assert "Active, epoch 7 · no standby · the database has no" in line.inner_text()
+        assert line.get_attribute("data-state") == "warning"
+        status[0] = replace(ALONE, standbys=["tcp://b:7411"], replicated=True, partition="orders")
+        page.wait_for_selector("#cluster[data-state=good]")
+        words = "partition orders · 1 standby: tcp://b:7411 · the database has a synchronous"
+        assert words in line.inner_text()
+        page.close()
+
+
+def test_a_standby(bench, visit):
+    """The page says where the active server is, and shows no figures."""
+    status = replace(ALONE, role=Role.STANDBY, address="tcp://b:7411")
+    with WebServer(
+        "127.0.0.1:0",
+        status=StandbyPage(lambda: status),
+        registry=CollectorRegistry(),
+        health=str,
+        ready=str,
+    ) as web:
+        page = visit(web)
+        assert "Standby; active: tcp://a:7411" in page.locator("#cluster").inner_text()
+        assert "standby of tcp://a:7411" in page.locator("#health").inner_text()
+        assert page.locator("#where").inner_text() == "tcp://b:7411"
+        assert not page.locator("#pending").is_visible()
+        page.close()
+
+
+def test_a_server_alone_has_no_line(still, visit):
+    """There are no others."""
+    assert not visit(still).locator("#cluster").is_visible()
