@@ -19,6 +19,7 @@ from rich.console import Console
 from tests.mutants.exact_mutants import EXACT_MUTANTS
 from tests.mutants.exact_mutants import WORLDS as EXACT_WORLDS
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.repeat_mutants import REPEAT_MUTANTS
 from tests.mutants.steering_mutants import STEERING_MUTANTS
 from tests.mutants.thread_mutants import THREAD_MUTANTS
 
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SEEDS = Path(__file__).with_name("seeds.json")
 #: In so many worlds a mutant has to be found.
 WORLDS = 200
-ALL = MUTANTS + EXACT_MUTANTS + THREAD_MUTANTS + STEERING_MUTANTS
+ALL = MUTANTS + EXACT_MUTANTS + THREAD_MUTANTS + STEERING_MUTANTS + REPEAT_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
 PACKAGES = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
 COPIED = (*PACKAGES, "tests/simulation", "tests/testing")
@@ -40,6 +41,7 @@ for seed in {}:
 """
 SERVICE = "tests.simulation.simulation"
 THREADS = "tests.simulation.inprocess.simulation"
+REPEATS = "tests.simulation.steering.repeat_world"
 STEERED = "tests.simulation.steering.simulation"
 
 
@@ -71,6 +73,7 @@ def find(mutant: Mutant, first: int) -> Finding:
     """Look for a mutant in its worlds, at the seed `first` first."""
     worlds = THREADS if mutant in THREAD_MUTANTS else SERVICE
     worlds = STEERED if mutant in STEERING_MUTANTS else worlds
+    worlds = REPEATS if mutant in REPEAT_MUTANTS else worlds
     most = EXACT_WORLDS if mutant in EXACT_MUTANTS else WORLDS
     seeds = [first, *(seed for seed in range(most) if seed != first)]
     with tempfile.TemporaryDirectory() as directory:

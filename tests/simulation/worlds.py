@@ -7,6 +7,7 @@ from tests.simulation.inprocess.simulation import ThreadSettings
 from tests.simulation.inprocess.simulation import simulate as simulate_threads
 from tests.simulation.shrink import shrink
 from tests.simulation.simulation import Settings, Verdict, simulate
+from tests.simulation.steering.repeat_world import simulate as simulate_repeats
 from tests.simulation.steering.simulation import SteeredSettings
 from tests.simulation.steering.simulation import simulate as simulate_steered
 
@@ -47,11 +48,15 @@ class SteeredWorlds:
         self._seconds = seconds
 
     def run(self, seed: int, *, with_history: bool = False) -> Verdict:
-        """See `Worlds`."""
+        """See `Worlds`: each fourth world has repeats instead, and no workers."""
+        if seed % 4 == 3:
+            return simulate_repeats(seed, with_history=with_history)
         return simulate_steered(seed, SteeredSettings(self._seconds), with_history=with_history)
 
     def shrink(self, verdict: Verdict) -> tuple[Verdict, str]:
         """See `Worlds`: each fault that the failure can do without goes."""
+        if verdict.seed % 4 == 3:
+            return simulate_repeats(verdict.seed, with_history=True), "repeats, and no workers"
         kinds = verdict.kinds
         for kind in verdict.kinds:
             fewer = tuple(one for one in kinds if one != kind)

@@ -29,6 +29,7 @@ _LATER_NS: Final = 40 * NS_PER_S
 _TAGS: Final = ("", "red", "blue")
 _ACTIONS: Final = {
     "schedule": 10.0,
+    "schedule_many": 1.0,
     "schedule_again": 2.0,
     "cancel": 1.5,
     "reschedule": 1.5,
@@ -95,8 +96,13 @@ class SteeringProgram:
 
     # Schedule
 
-    def _schedule(self) -> None:
-        job = self._draw_job(f"job-{len(self._recent) + 1}")
+    def _schedule_many(self) -> None:
+        """Schedule jobs that are due at once, so that some wait in a worker."""
+        for _ in range(self._world.random.randint(2, 10)):
+            self._schedule(0.001)
+
+    def _schedule(self, delay_s: float | None = None) -> None:
+        job = self._draw_job(f"job-{len(self._recent) + 1}", delay_s)
         self._recent.append(job.job_id)
         self._book.jobs[job.job_id] = job
         handle = self._send(job)
@@ -107,9 +113,10 @@ class SteeringProgram:
         if not handle.is_new:
             self._book.fail(job, "is not new, though its id is")
 
-    def _draw_job(self, job_id: str) -> SteeredJob:
+    def _draw_job(self, job_id: str, delay_s: float | None = None) -> SteeredJob:
         world, chance, workload = self._world, self._world.random, self._workload
-        delay_ns = int(world.spread(0.001, workload.longest_delay) * 1000) * (NS_PER_S // 1000)
+        delay_s = delay_s or world.spread(0.001, workload.longest_delay)
+        delay_ns = int(delay_s * 1000) * (NS_PER_S // 1000)
         within_ns = int(world.spread(0.5, 5.0) * NS_PER_S) if world.chance(0.15) else NEVER
         return SteeredJob(
             job_id,

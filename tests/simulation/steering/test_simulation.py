@@ -6,6 +6,7 @@ import pytest
 
 from purgatory.service.server.limits.kind_limits import KindLimits
 from tests.simulation import __main__ as command
+from tests.simulation.steering.repeat_world import simulate as simulate_repeats
 from tests.simulation.steering.simulation import SteeredSettings, simulate
 from timingwheel import COMPILED
 
@@ -19,6 +20,13 @@ def test_every_promise_is_kept():
     assert [verdict.violation for verdict in verdicts if verdict.violation] == []
     assert sum(verdict.jobs for verdict in verdicts) > 20 * SEEDS
     assert sum(sum(verdict.faults.values()) for verdict in verdicts) > SEEDS
+
+
+def test_repeats_run_when_they_are_due():
+    """Once each, at the changes of summer time and over restarts, too."""
+    verdicts = [simulate_repeats(seed) for seed in range(2 * SEEDS)]
+    assert [verdict.violation for verdict in verdicts if verdict.violation] == []
+    assert sum(verdict.faults["server_killed"] for verdict in verdicts) > SEEDS
 
 
 def test_one_seed_one_history():
