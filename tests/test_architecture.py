@@ -53,7 +53,7 @@ FLOORS = {
         ["purgatory.service"],
         ["purgatory.service.daemon"],
         ["purgatory.service.gateway.*", "purgatory.service.cluster.*"],
-        ["purgatory.service.server_assembly"],
+        ["purgatory.service.server_assembly", "purgatory.service.store_copy.*"],
         ["purgatory.service.http.*", "purgatory.service.worker.*"],
         [
             "purgatory.service.server.*",

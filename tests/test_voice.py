@@ -53,6 +53,7 @@ ROOMS = {
     "purgatory/service/http": 18,
     "purgatory/service/server": 18,
     "purgatory/service/store": 16,
+    "purgatory/service/store_copy": 16,
     "purgatory/service/worker": 22,
     "purgatory/spark": 12,
     "purgatory/testing": 22,

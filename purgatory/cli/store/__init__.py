@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_group
-from purgatory.cli.store import handover, status
+from purgatory.cli.store import copying, handover, status
 
 _DESCRIPTION: Final = """\
 Look at the servers that share a PostgreSQL database, and change which of them is active."""
@@ -17,3 +17,4 @@ def add_parser(subparsers: SubParsers) -> None:
     commands = add_group(subparsers, "store", summary, _DESCRIPTION)
     status.add_status(commands)
     handover.add_handover(commands)
+    copying.add_copy(commands)

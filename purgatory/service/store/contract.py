@@ -37,10 +37,20 @@ from purgatory.service.store.rows import (
     StoredSpread,
 )
 
-__all__ = ["DAMAGE", "DATABASE_ID", "RememberedRows", "Store", "StoreError", "StoreFenced"]
+__all__ = [
+    "DAMAGE",
+    "DATABASE_ID",
+    "UNFINISHED_COPY",
+    "RememberedRows",
+    "Store",
+    "StoreError",
+    "StoreFenced",
+]
 
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
+#: Key of the metadata of a store to which another one is being copied; 0: that is over.
+UNFINISHED_COPY: Final = "unfinished_copy"
 #: What is wrong when values cannot be what was written, and what helps.
 DAMAGE: Final = "the database is damaged, restore a backup"
 
@@ -133,6 +143,10 @@ class Store(ABC):
 
         Without their keys and results, which may be large.
         """
+
+    @abstractmethod
+    def outcomes(self) -> Iterator[StoredOutcome]:
+        """Yield all outcomes as they were written, in order: a result may refer to a spread."""
 
     @abstractmethod
     def progress(self) -> Iterator[tuple[int, str, bytes]]:

@@ -59,6 +59,18 @@ class PostgresOutcomes:
                     if one.seq > after and one.seq not in deleted:
                         yield one
 
+    def all(self) -> Iterator[StoredOutcome]:
+        """Yield all outcomes, in order."""
+        for rows in self._database.pages(0, self._page, key=LAST):
+            deleted = self._deleted(rows[0][0], rows[-1][LAST])
+            for row in rows:
+                for one in PackedOutcomes(*row).outcomes():
+                    if one.seq not in deleted:
+                        yield one
+
+    def _page(self, after: int, limit: int) -> Statement:
+        return self.table.rows_after(after, limit, f"{self.table.columns}, seqs")
+
     def _small_page(self, after: int, limit: int) -> Statement:
         return self.table.rows_after(after, limit, _SMALL)
 

@@ -12,10 +12,11 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
+from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.contract import Store
+from purgatory.service.store.contract import UNFINISHED_COPY, Store
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
 from purgatory.service.store.postgres.journal_queue_rows import PostgresJournalQueue
@@ -43,9 +44,6 @@ from purgatory.service.store.rows import (
     StoredSpread,
     spread_of,
 )
-
-if TYPE_CHECKING:
-    from purgatory.errors import StoreError
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -112,6 +110,11 @@ class PostgresStore(Store):
         self._small.note_use(database.read(*self._small.looks()))
         for packed in (self._operations.table, self._outcomes.table):
             packed.sparse.update(first for (first,) in database.rows(packed.find_sparse()))
+        if self.metadata().get(UNFINISHED_COPY):
+            raise StoreError(
+                f"{database.where}: a copy to the schema {namespace.schema} was not finished; "
+                "drop the schema, and copy again"
+            )
         self._look_at_size()
 
     @property
@@ -264,6 +267,11 @@ class PostgresStore(Store):
         """Yield all outcomes numbered above `after`, in order, without keys and results."""
         with damage_refused(self._database.where):
             yield from self._outcomes.small(after)
+
+    def outcomes(self) -> Iterator[StoredOutcome]:
+        """Yield all outcomes as they were written, in order: a result may refer to a spread."""
+        with damage_refused(self._database.where):
+            yield from self._outcomes.all()
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
         """Yield number, key and value of the keys completed of pending operations."""

@@ -376,6 +376,12 @@ class SqliteStore(Store):
         sql = f"SELECT {_SMALL_OUTCOME} FROM outcomes WHERE seq > ? ORDER BY seq"
         return map(StoredOutcome._make, self._iterate(sql, after))
 
+    def outcomes(self) -> Iterator[StoredOutcome]:
+        """Yield all outcomes as they were written, in order: a result may refer to a spread."""
+        return map(
+            StoredOutcome._make, self._iterate(f"SELECT {_OUTCOME} FROM outcomes ORDER BY seq")
+        )
+
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
         """Yield number, key and value of the keys completed of pending operations."""
         return self._iterate(f"SELECT number, key, value FROM {_PROGRESS}")

@@ -1,0 +1,64 @@
+"""`purgatory store copy`: move the data of servers from SQLite to PostgreSQL, or back."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from purgatory.cli.options import SubParsers, add_command, import_extra
+from purgatory.cli.output import counted, say
+from purgatory.cli.store.shared_database import without_password
+
+_DESCRIPTION: Final = """\
+Copy all that a store has to a new one: operations, outcomes, jobs, repeats, leases, remembered ids.
+Stop the servers of both first. The source stays as it is; start servers on one of the two only, for
+both would give the same numbers. Journal files and keys are not copied."""
+
+_EXAMPLES: Final = """\
+examples:
+  purgatory store copy --from purgatory-data --to postgresql://db1,db2/purgatory
+  purgatory store copy --from postgresql://db1,db2/purgatory --to new-data
+
+exit codes: 0 the copy is whole, 2 an error: a server runs, or the target is not empty"""
+
+
+def add_copy(commands: SubParsers) -> None:
+    """Add the command and its options."""
+    summary = "copy all data from SQLite to PostgreSQL, or back"
+    parser = add_command(commands, "copy", _copy, summary, _DESCRIPTION, _EXAMPLES)
+    place = "a data directory, or the URL of a database"
+    parser.add_argument("--from", dest="source", metavar="DIR|URL", required=True, help=place)
+    parser.add_argument(
+        "--to", dest="target", metavar="URL|DIR", required=True, help="likewise, new"
+    )
+    parser.add_argument("--partition", metavar="NAME", default="", help="a part of the database")
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    ends = import_extra("purgatory.service.store_copy.ends", "service")
+    with _progress() as note:
+        copied = ends.copy_store(arguments.source, arguments.target, arguments.partition, note)
+    say(
+        f"{without_password(arguments.target)}: {counted(copied.operations, 'operation')}, "
+        f"{counted(copied.outcomes, 'outcome')}, {counted(copied.remembered, 'remembered id')}"
+    )
+    return 0
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Show a line of progress if there is a terminal; yields the function that updates it."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+
+    def note(done: int) -> None:
+        print(f"\r{done:,} records", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield note
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

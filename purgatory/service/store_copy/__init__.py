@@ -1,0 +1,1 @@
+"""`purgatory store copy`: copies a whole store to another kind."""
