@@ -19,9 +19,11 @@ from purgatory.cli.options import (
     SubParsers,
     add_command,
     add_json_option,
+    add_wide_option,
     import_extra,
 )
 from purgatory.cli.output import (
+    age,
     counted,
     moment,
     optional_text,
@@ -30,6 +32,7 @@ from purgatory.cli.output import (
     print_records,
     result_text,
     say,
+    short,
     value_text,
 )
 from purgatory.errors import OperationCancelled, OperationExpired
@@ -51,6 +54,7 @@ _HEAD: Final = (
     "due, or ended",
     "payload, or result",
 )
+_SHORT_HEAD: Final = ("operation", "state", "kind", "keys", "due, or ended", "payload, or result")
 _LIST: Final = """\
 List operations of a server in order of submission: those that wait, and those that have ended for
 as long as the server knows them. A key that may not administer sees those of its client only."""
@@ -138,6 +142,7 @@ def _add_list(subparsers: SubParsers) -> None:
     parser.add_argument("--client", help="only those of this client")
     parser.add_argument("--state", choices=_STATES, help="only those in this state")
     parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
+    add_wide_option(parser)
     add_json_option(parser)
     add_connection_options(parser)
 
@@ -290,8 +295,22 @@ def _list(arguments: argparse.Namespace) -> int:
             state=arguments.state,
             limit=arguments.limit,
         )
-        print_records(found, _HEAD, _row, tail, as_json=arguments.json)
+        wide = arguments.wide
+        head, row = (_HEAD, _row) if wide else (_SHORT_HEAD, _short_row)
+        print_records(found, head, row, tail, as_json=arguments.json, is_wide=wide)
     return 0
+
+
+def _short_row(status: OperationStatus) -> tuple[str, ...]:
+    """Return what 80 columns have room for."""
+    has_ended = status.at_ms is not None
+    value = result_text(status.state, status.result) if has_ended else optional_text(status.payload)
+    return (
+        *(short(status.op_id), status.state, short(status.kind, 10)),
+        short(", ".join(status.keys), 14),
+        age(status.deadline_ms if status.at_ms is None else status.at_ms),
+        value,
+    )
 
 
 def _row(status: OperationStatus) -> tuple[str, ...]:

@@ -44,6 +44,12 @@ def add_group(
     return parser.add_subparsers(metavar="COMMAND", required=True)
 
 
+def add_wide_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--wide`."""
+    text = "whole ids, times and texts, on several lines where need be"
+    parser.add_argument("--wide", action="store_true", help=text)
+
+
 def add_json_option(*parsers: argparse.ArgumentParser) -> None:
     """Add the option to print JSON instead of a table."""
     for parser in parsers:

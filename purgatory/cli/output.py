@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from purgatory.cli.options import import_extra
 from purgatory.printable import printable
+
+#: Characters of an id in a table that is to fit 80 columns.
+SHORT_ID: Final = 16
+_SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
 def say(text: str, *, file: TextIO | None = None) -> None:
@@ -68,6 +73,28 @@ def moment(unix_ms: int) -> str:
     return local.isoformat(" ", "milliseconds")
 
 
+def age(unix_ms: int, now_ms: float | None = None) -> str:
+    """Return how long ago Unix milliseconds were, or in how long they are: "in 2 h"."""
+    seconds = (time.time() * 1000 if now_ms is None else now_ms) / 1000 - unix_ms / 1000
+    shown = _span(abs(seconds))
+    if shown == "0 s":
+        return "now"
+    return f"{shown} ago" if seconds > 0 else f"in {shown}"
+
+
+def _span(seconds: float) -> str:
+    """Return a duration in its largest unit, without fractions."""
+    for length, unit in _SPANS:
+        if seconds >= length:
+            return f"{int(seconds / length)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def short(name: str, most: int = SHORT_ID) -> str:
+    """Return a name, or the beginning of a long one."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def counted(count: int, thing: str) -> str:
     """Return a number of things: "1 operation", "2,000 operations"."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
@@ -86,21 +113,28 @@ def print_records(
     tail: Callable[[int], str],
     *,
     as_json: bool,
+    is_wide: bool = True,
 ) -> None:
-    """Print messages of the protocol, as JSON or as a table; `tail` says how many they are."""
+    """Print messages of the protocol, as JSON or as a table; `tail` says how many they are.
+
+    A table that is not wide has a line for each message, and leaves out what has no room.
+    """
     if as_json:
         print_json(records)
         return
     rows = [row(record) for record in records]
-    print_table(head, rows)
+    print_table(head, rows, is_wide=is_wide)
     print(tail(len(rows)))
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of texts below a head; nothing if there are none."""
+def print_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide: bool = True
+) -> None:
+    """Print rows of texts below a head; nothing if there are none. See `print_records`."""
     if rows:
         shown = [list(map(printable, row)) for row in rows]
-        import_extra("purgatory.cli.screen", "service").print_table(head, shown)
+        screen = import_extra("purgatory.cli.screen", "service")
+        screen.print_table(head, shown, folds=is_wide)
 
 
 def print_facts(groups: Iterable[Mapping[str, str]], *, right: bool = False) -> None:

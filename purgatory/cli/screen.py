@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from rich.box import SIMPLE
 from rich.columns import Columns
@@ -54,11 +54,17 @@ def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = Fa
     _console(_FACT_WIDTH).print(table)
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of texts below a head; texts are not read as markup."""
-    table = Table(box=SIMPLE)
+def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, folds: bool = True) -> None:
+    """Print rows of texts below a head; texts are not read as markup.
+
+    Without `folds` each row is one line, and the last column has what room is left.
+    """
+    table = Table(box=SIMPLE, expand=not folds, padding=(0, 1 if folds else 0, 0, 1))
     for title in head:
-        table.add_column(title, overflow="fold")
+        is_last = not folds and title == head[-1]
+        overflow: Literal["fold", "ellipsis"] = "fold" if folds else "ellipsis"
+        ratio = 1 if is_last else None
+        table.add_column(title, overflow=overflow, no_wrap=not folds, ratio=ratio)
     for row in rows:
         table.add_row(*map(Text, row))
     _console(_CELL_WIDTH * len(head)).print(table)

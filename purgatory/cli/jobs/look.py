@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.jobs.selection import add_filters, filters
-from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option
+from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option, add_wide_option
 from purgatory.cli.output import (
+    age,
     counted,
     moment,
     optional_text,
@@ -16,6 +17,7 @@ from purgatory.cli.output import (
     print_json,
     print_records,
     say,
+    short,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def add_list(commands: SubParsers) -> None:
     add_filters(parser)
     parser.add_argument("--order", choices=_ORDERS, default="due", help="which come first (due)")
     parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
+    add_wide_option(parser)
     add_json_option(parser)
     add_connection_options(parser)
 
@@ -62,14 +65,26 @@ def _list(arguments: argparse.Namespace) -> int:
 
     with connected(arguments) as client:
         found = client.jobs(**filters(arguments), order=arguments.order, limit=arguments.limit)
-        print_records(found, _HEAD, _row, tail, as_json=arguments.json)
+        wide = arguments.wide
+        row = _wide_row if wide else _row
+        print_records(found, _HEAD, row, tail, as_json=arguments.json, is_wide=wide)
     return 0
 
 
-def _row(job: JobStatus) -> tuple[str, ...]:
+def _wide_row(job: JobStatus) -> tuple[str, ...]:
     return (
         *(job.job_id, job.state, job.kind),
         moment(job.due_ms if job.ended_ms is None else job.ended_ms),
+        str(job.attempts),
+        job.why or job.error,
+    )
+
+
+def _row(job: JobStatus) -> tuple[str, ...]:
+    """Return short texts; a job that has ended also says when."""
+    return (
+        *(short(job.job_id), job.state, short(job.kind)),
+        age(job.due_ms if job.ended_ms is None else job.ended_ms),
         str(job.attempts),
         job.why or job.error,
     )

@@ -62,8 +62,10 @@ Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 # Connections that the system keeps until they are accepted.
 _LISTEN_BACKLOG: Final = 128
-# Seconds of history for the charts.
+# Seconds of history for the charts, a row a second; and for an hour a row each half minute.
 _HISTORY_S: Final = 120
+_COARSE_S: Final = 30
+_COARSE_ROWS: Final = 3600 // _COARSE_S
 
 _PAGE: Final = {
     "/": ("index.html", "text/html"),
@@ -109,7 +111,7 @@ class WebServer:
         # Set once requests are answered, or the thread has ended.
         self._up = threading.Event()
         self._error: Exception | None = None
-        history = _History(status, self._up.set)
+        history = History(status, self._up.set)
         names = [host_and_port(bind)[0], *hosts]
         config = server_config(
             _application(history, status, registry, health, ready, names),
@@ -150,23 +152,36 @@ class WebServer:
         self.close()
 
 
-class _History:
-    """Records a row a second for the charts, whether a browser looks or not."""
+class History:
+    """Records rows for the charts, whether a browser looks or not: of minutes, and of an hour."""
 
     def __init__(self, status: StatusSource, on_start: Callable[[], None]) -> None:
         self._status = status
         self._on_start = on_start
         self._rows: deque[tuple[float, ...]] = deque(maxlen=_HISTORY_S + 1)
+        self._hour: deque[tuple[float, ...]] = deque(maxlen=_COARSE_ROWS + 1)
 
     async def write(self) -> None:
         """Add rows until cancelled."""
         while True:
-            self._rows.append(self._status.sample())
+            self.add(self._status.sample())
             await asyncio.sleep(1)
 
+    def add(self, row: tuple[float, ...]) -> None:
+        """Add a row, of which the first value is the uptime in seconds."""
+        self._rows.append(row)
+        if not self._hour or row[0] >= self._hour[-1][0] + _COARSE_S:
+            self._hour.append(row)
+
     async def answer(self, _: Request) -> Response:
-        """Respond with the rows, oldest first."""
-        return _json({"uptime_s": self._status.uptime_s, "rows": list(self._rows)})
+        """Respond with the rows, oldest first: those of minutes, and the coarse ones of an hour."""
+        rows, hour = list(self._rows), self.coarse()
+        return _json({"uptime_s": self._status.uptime_s, "rows": rows, "hour": hour})
+
+    def coarse(self) -> list[tuple[float, ...]]:
+        """Return the rows of an hour, and the last one."""
+        hour = list(self._hour)
+        return hour if hour[-1:] == list(self._rows)[-1:] else [*hour, self._rows[-1]]
 
     @contextlib.asynccontextmanager
     async def recording(self, _: Starlette) -> AsyncIterator[None]:
@@ -181,7 +196,7 @@ class _History:
 
 
 def _application(
-    history: _History,
+    history: History,
     status: StatusSource,
     registry: CollectorRegistry,
     health: Check,

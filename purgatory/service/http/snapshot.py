@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.service.job_messages import JOB_STATES
+from purgatory.service.server.jobs.job_timings import TIMING_BOUNDS_MS, KindTimings
 from purgatory.service.server.jobs.kind_figures import kind_figures
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.version import package_version
@@ -162,11 +163,26 @@ def read_operations(server: Server) -> dict[str, Any]:
     }
 
 
+def _timings(timings: KindTimings) -> dict[str, Any]:
+    return {
+        "ended": list(timings.ended),
+        "failed_attempts": timings.failed_attempts,
+        "ran": list(timings.ran),
+        "ran_bounds_ms": TIMING_BOUNDS_MS,
+    }
+
+
 def read_jobs(server: Server) -> list[dict[str, Any]]:
-    """Return a row for each kind of jobs, see `kind_figures`, as values for JSON."""
+    """Return a row for each kind of jobs, see `kind_figures`, as values for JSON.
+
+    `ended`: jobs that are done, dead and cancelled since the start; `failed_attempts`; `ran`:
+    attempts by duration, for each of `ran_bounds_ms` and beyond. See `JobTimings`.
+    """
+    timings, none = server.state.jobs.timings.by_kind, KindTimings()
     return [
         {
             "kind": each.kind,
+            **_timings(timings.get(each.kind, none)),
             **dict(zip(JOB_STATES, each.counts, strict=True)),
             "oldest_ready_s": each.oldest_ready_s,
             "workers": each.workers,

@@ -138,7 +138,7 @@ def shop(monkeypatch, run):
 
 def test_list_prints_a_table(shop):
     """In order of submission: what waits with its payload, what has ended with its result."""
-    code, out, err = shop("list")
+    code, out, err = shop("list", "--wide")
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines()]
     assert [row[:4] for row in rows if row[3:4] == ["shop"]] == [

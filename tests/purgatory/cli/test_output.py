@@ -9,6 +9,14 @@ from purgatory.service import Client
 from tests.purgatory.test_printable import HOSTILE
 
 
+def test_ages():
+    """How long ago, or in how long; in one unit."""
+    shown = [output.age(at, 10_000_000) for at in (9_999_500, 9_940_000, 17_300_000, 10_000_400)]
+    assert shown == ["now", "1 min ago", "in 2 h", "now"]
+    assert output.short("a" * 17) == "a" * 15 + "…"
+    assert output.short("a" * 16) == "a" * 16
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

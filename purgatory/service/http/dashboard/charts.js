@@ -95,7 +95,7 @@ export class Lines extends Chart {
     for (const back of [this.seconds, this.seconds / 2, 0]) {
       const anchor = back === this.seconds ? "start" : back ? "middle" : "end";
       this.svg.append(shape("text", { x: this.x(end - back), y: this.height - 5, "text-anchor": anchor },
-        back ? `${back} s ago` : "now"));
+        back ? (back < 600 ? `${back} s ago` : `${back / 60} min ago`) : "now"));
     }
     const seen = this.samples.filter(([seconds]) => seconds >= end - this.seconds);
     this.series.forEach(({ name, tone, dashed }, n) => {

@@ -9,6 +9,11 @@ const OUTCOMES = ["completed", "expired", "failed", "cancelled"];
 // Seconds over which a rate is averaged, so that it does not jump with every state.
 const RATE_SECONDS = 2;
 const SECONDS = 120;
+const HOUR = 3600;
+// Seconds between two looks at the history of an hour.
+const COARSE_SECONDS = 30;
+// Seconds over which rates and durations of jobs are taken.
+const JOB_SECONDS = 60;
 const get = (id) => document.getElementById(id);
 
 // A line of a card: a name, a figure, and a note. It is there from the first `show` on.
@@ -70,6 +75,7 @@ const backlog = new Lines(get("backlog-chart"), get("backlog-legend"), [
 ], SECONDS, compact);
 const lateness = new Bars(get("lateness-chart"));
 
+let showsHour = false; // the charts: an hour, from the server's history, or the last minutes
 let recent = []; // states of the last seconds, oldest first: [seconds, state]
 let anchor = null; // the wheel's time, and the browser's at that moment
 
@@ -84,10 +90,43 @@ function rates(seconds, state) {
   });
 }
 
+// Jobs by kind, of the last minute: [seconds, kind -> row], oldest first.
+let jobsSeen = [];
+
+// What a kind has done within the last seconds: done/s, failed attempts/s, and durations.
+function paceOf(row) {
+  const [[then, before], [now]] = [jobsSeen[0], jobsSeen.at(-1)];
+  const old = before.get(row.kind);
+  const passed = now - then;
+  if (!row.ran || !old?.ran || passed <= 0) return { done: 0, failed: 0, half: "–", most: "–" };
+  const ran = row.ran.map((count, n) => count - old.ran[n]);
+  return {
+    done: (row.ended[0] - old.ended[0]) / passed,
+    failed: (row.failed_attempts - old.failed_attempts) / passed,
+    half: taken(row.ran_bounds_ms, ran, 0.5),
+    most: taken(row.ran_bounds_ms, ran, 0.99),
+  };
+}
+
+// How long a share of attempts took, at most; a dash without any.
+function taken(bounds, counts, share) {
+  let left = share * counts.reduce((a, b) => a + b, 0);
+  if (!left) return "–";
+  const n = counts.findIndex((count) => (left -= count) <= 0);
+  return n < bounds.length ? `≤ ${duration(bounds[n])}` : `> ${duration(bounds.at(-1))}`;
+}
+
+function noteJobs(seconds, state) {
+  if (jobsSeen.length && state.uptime_s < jobsSeen.at(-1)[2]) jobsSeen = []; // the server was restarted
+  jobsSeen.push([seconds, new Map((state.jobs ?? []).map((row) => [row.kind, row])), state.uptime_s]);
+  while (jobsSeen.length > 2 && jobsSeen[1][0] <= seconds - JOB_SECONDS) jobsSeen.shift();
+}
+
 function show(state) {
   const seconds = performance.now() / 1000;
   const perSecond = rates(seconds, state);
   showName(state);
+  noteJobs(seconds, state);
   showHealth(state.health, showJobs(state.jobs));
   showCluster(state.cluster);
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
@@ -108,9 +147,11 @@ function show(state) {
   get("idle").hidden = state.pending > 0;
   anchor = [state.now_ms, performance.now()];
   rings.turn(state.now_ms, true);
-  outcomes.add(seconds, perSecond);
-  pending.add(seconds, [state.pending]);
-  backlog.add(seconds, [state.mailbox.depth, state.executor_backlog]);
+  if (!showsHour) {
+    outcomes.add(seconds, perSecond);
+    pending.add(seconds, [state.pending]);
+    backlog.add(seconds, [state.mailbox.depth, state.executor_backlog]);
+  }
   showLateness(state.lateness);
   showOperations(state.operations);
 }
@@ -144,12 +185,14 @@ function troublesOf(row) {
 }
 
 function jobsRow(row) {
+  const pace = paceOf(row);
   const old = row.ready ? duration(Math.floor(row.oldest_ready_s) * 1000) : "–";
   const cell = (text, alarm = false) => element("td", { "data-alarm": alarm }, text);
   return element("tr", {}, element("th", { scope: "row" }, row.kind || "(no kind)"),
     cell(whole(row.ready), row.ready > 0 && !row.workers), cell(old, row.ready > 0 && row.oldest_ready_s > 300),
     cell(whole(row.running)), cell(whole(row.retrying)), cell(whole(row.dead), row.dead > 0),
-    cell(whole(row.scheduled)), cell(whole(row.done)), cell(whole(row.cancelled)),
+    cell(whole(row.scheduled)), cell(rate(pace.done)), cell(rate(pace.failed), pace.failed > 0),
+    cell(pace.half), cell(pace.most),
     cell(row.paused ? "paused" : whole(row.workers), row.ready > 0 && !row.workers));
 }
 
@@ -158,9 +201,19 @@ function showOperations(operations) {
   get("operations").hidden = !operations;
   if (!operations) return;
   const now = operations.now_ms;
-  fill("next-table", operations.next.map((row) => [row.op_id, row.kind, row.client, until(row.due_ms - now)]));
+  fill("next-table", nextRows(operations.next, now));
   fill("failures-table", operations.failures.map((row) => [row.op_id, row.kind, row.client,
     tried(row), `${duration(Math.max(0, now - row.at_ms))} ago`]));
+}
+
+// Those that are due now are one row: they end before a reader has found them.
+function nextRows(next, now) {
+  const due = next.filter((row) => row.due_ms - now < 1000);
+  const later = next.filter((row) => row.due_ms - now >= 1000);
+  const row = ({ op_id: id, kind, client, due_ms: at }) => [id, kind, client, until(at - now)];
+  if (due.length < 2) return next.map(row);
+  const more = later.length ? "" : " or more";
+  return [[`${due.length}${more} operations`, "", "", "now"], ...later.map(row)];
 }
 
 function until(ms) {
@@ -273,6 +326,7 @@ function recall(rows, uptime) {
   }));
   pending.start(rows.map((row) => [at(row), [row[4]]]));
   backlog.start(rows.map((row) => [at(row), [row[5], row[6]]]));
+  if (showsHour) return;
   recent = rows.slice(-RATE_SECONDS - 1).map((row) => [at(row), { uptime_s: row[0],
     outcomes: { completed: row[1], expired: row[2], failed: row[7], cancelled: row[3] } }]);
 }
@@ -325,17 +379,20 @@ let paused = false;
 let timer = 0;
 let asking = false;
 let recalled = false; // whether the charts have the server's history
+let recalledAt = 0;
 
 async function ask() {
   clearTimeout(timer);
   recalled &&= !paused && !document.hidden;
+  recalled &&= !showsHour || performance.now() - recalledAt < COARSE_SECONDS * 1000;
   if (paused || document.hidden || asking) return;
   asking = true;
   try {
     if (!recalled) {
       const history = await fetched("history.json");
-      recall(history.rows, history.uptime_s);
+      recall(showsHour ? history.hour : history.rows, history.uptime_s);
       recalled = true;
+      recalledAt = performance.now();
     }
     const state = await fetched("state.json");
     if (!paused) {
@@ -363,6 +420,14 @@ get("pause").addEventListener("click", () => {
   paused = !paused;
   get("pause").textContent = paused ? "Go on" : "Pause";
   if (paused) status("paused", "paused");
+  ask();
+});
+get("span").addEventListener("click", () => {
+  showsHour = !showsHour;
+  get("span").textContent = showsHour ? "Show two minutes" : "Show an hour";
+  get("span").setAttribute("aria-pressed", showsHour);
+  for (const chart of [outcomes, pending, backlog]) chart.seconds = showsHour ? HOUR : SECONDS;
+  recalled = false;
   ask();
 });
 document.addEventListener("visibilitychange", ask);

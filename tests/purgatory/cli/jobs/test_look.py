@@ -19,6 +19,22 @@ def test_list(run, rows, dead):
     assert "1 job; there may be more: --limit" in out
 
 
+def test_each_job_has_a_line(run, rows, dead):
+    """Ids are shortened, times are ages; `--wide` has all."""
+    dead.schedule(7200, kind="a kind with a long name", job_id="i" * 60)
+    code, out, _ = run("list", "--order", "newest")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    [found] = [line for line in lines if line[:1] == ["i" * 15 + "…"]]
+    assert "in 1 h" in " ".join(found)
+    assert len(lines) <= len(rows("list")) + 5
+    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in run("list", "--state", "dead")[1].split("\n")[3][:20]
+    wide = run("list", "--wide", "--state", "scheduled")[1]
+    assert "i" * 10 in wide
+    assert "…" not in wide
+
+
 def test_show(run, rows, dead):
     """All that is known is shown; a job that is not known is bad news."""
     code, out, err = run("show", "a")

@@ -255,6 +255,19 @@ class TestFirstScreen:
         assert abs(value(page, "next") - wait_ms) <= 20
         assert page.inner_text("#next-note").startswith("within ")
 
+    def test_an_hour(self, idle, visit):
+        """A button has the charts show an hour, and the last minutes again."""
+        page = visit(idle, viewport=LAPTOP)
+        page.click("#span")
+        page.wait_for_function(
+            "document.querySelector('#outcomes-chart').textContent.includes('60 min ago')"
+        )
+        assert page.get_attribute("#span", "aria-pressed") == "true"
+        page.click("#span")
+        page.wait_for_function(
+            "document.querySelector('#outcomes-chart').textContent.includes('120 s ago')"
+        )
+
     def test_charts_are_on_it(self, idle, visit):
         """Those of outcomes and pending operations, whole."""
         page = visit(idle, viewport=LAPTOP)
@@ -307,6 +320,8 @@ def kind(name, **counts):
     return row | {"oldest_ready_s": 0.0, "workers": 1, "paused": False} | counts
 
 
+NOTHING = "\N{EN DASH}"
+CHART_SAYS = "text => document.querySelector('#outcomes-chart').textContent.includes(text)"
 JOBS = [
     kind("report", scheduled=3, done=12),
     kind("mail", dead=110, done=5000, running=4),
@@ -345,8 +360,27 @@ class TestJobs:
         )
         assert [row[0] for row in rows] == ["mial", "mail", "sms", "report"]
         assert rows[0][1:3] == ["2,501", "2 hours"]
+        if folder := os.environ.get("PICTURES"):
+            name = f"page-{viewport['width']}-{color_scheme}.png"
+            page.screenshot(path=f"{folder}/{name}", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         assert page.evaluate(CONTRASTS) >= 4.5
+
+    def test_how_fast_they_are(self, shown, visit):
+        """Done and failed a second, and how long half and nearly all take, of the last minute."""
+        web, found = shown
+        timings = {"ended": [0, 0, 0], "failed_attempts": 0, "ran": [0, 0, 0]}
+        found.append(kind("mail", ran_bounds_ms=[10, 1000], **timings))
+        page = visit(web)
+        cells = "[...document.querySelectorAll('#jobs-table td')].map(cell => cell.textContent)"
+        assert page.evaluate(cells)[6:10] == ["0", "0", NOTHING, NOTHING]
+        found[0] |= {"ended": [98, 0, 0], "failed_attempts": 2, "ran": [60, 39, 1]}
+        page.wait_for_function(
+            "() => document.querySelectorAll('#jobs-table td')[8].textContent.includes('ms')"
+        )
+        done, failed, half, most = page.evaluate(cells)[6:10]
+        assert float(done) > float(failed) > 0
+        assert (half, most) == ("≤ 10 ms", "≤ 1 s")
 
     def test_without_jobs(self, shown, visit):
         """There is no table of them."""
@@ -386,6 +420,20 @@ class TestOperations:
         for scroll in page.query_selector_all("#operations .scroll"):
             assert scroll.evaluate("node => node.scrollWidth <= node.clientWidth")
         assert page.evaluate(CONTRASTS) >= 4.5
+
+    def test_many_that_are_due_now(self, shown, visit):
+        """They are one row; those that are due later follow."""
+        web, found = shown
+        now = {"due_ms": 1_000_000, "op_id": "o", "kind": "k", "client": "c"}
+        found["next"] = [now] * 8 + OPERATIONS["next"][1:]
+        page = visit(web)
+        rows = self.rows(page, "next-table")
+        assert [row[0] for row in rows] == ["8 operations", "x" * 200]
+        found["next"] = [now] * 10
+        page.wait_for_function(
+            "() => document.querySelectorAll('#next-table tbody tr').length === 1"
+        )
+        assert self.rows(page, "next-table") == [["10 or more operations", "", "", "now"]]
 
     def test_none(self, shown, still, visit):
         """Empty tables say so; where operations are not shown, there are no tables."""

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.service.errors import ServerError
-from purgatory.service.http.server import WebServer
+from purgatory.service.http.server import History, WebServer
 from purgatory.service.http.snapshot import StatusReader
 from purgatory.service.server.stats import ServerStats
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
@@ -118,6 +118,18 @@ class TestPaths:
         history = json.loads(ask(web, "/history.json")[2])
         assert len(history["rows"][0]) == 8
         assert history["rows"][0][0] <= history["uptime_s"]
+        assert history["hour"] == history["rows"][:1] + history["rows"][1:][-1:]
+
+    def test_history_of_an_hour(self):
+        """It has a row each half minute, and no more rows after a day."""
+        history = History(None, None)
+        for second in range(86_400):
+            history.add((float(second),))
+        answer = [row[0] for row in history.coarse()]
+        assert answer[-1] == 86_399
+        assert answer[0] == 86_370 - 3600
+        assert answer[1] - answer[0] == 30
+        assert len(answer) == 122
 
     def test_checks(self, web, trouble):
         """Health and readiness are reported apart, each with its reason."""
