@@ -6,14 +6,18 @@ Called from the main thread. Nothing of the extra is imported before a command r
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
 from purgatory.cli.output import counted
+from purgatory.cli.progress import bytes_below, progress_shown
 from purgatory.service.config import Config
 from purgatory.trace.path_conflicts import check_outputs
+
+_MIB: Final = 1 << 20
 
 _BACKUP: Final = """\
 Copy database and journal of a server to a new directory, while it runs or not. All that it has
@@ -40,15 +44,34 @@ def add_parser(subparsers: SubParsers) -> None:
 def _back_up(arguments: argparse.Namespace) -> int:
     config = Config.load({"data_dir": arguments.data_dir}, file=optional_path(arguments.config))
     check_outputs({"DIR": arguments.target}, [config.database, config.journal_dir])
-    _report(arguments.target, _implementation().back_up(config, Path(arguments.target)))
+    target, backup = Path(arguments.target), _implementation()
+    with _progress(target, config, backup):
+        copied = backup.back_up(config, target)
+    _report(arguments.target, copied)
     return 0
 
 
 def _restore(arguments: argparse.Namespace) -> int:
     target = Path(arguments.data_dir)
     check_outputs({"--data-dir": target}, [arguments.backup])
-    _report(str(target), _implementation().restore(Path(arguments.backup), target))
+    source, backup = Path(arguments.backup), _implementation()
+    with _progress(target, Config(data_dir=source), backup):
+        copied = backup.restore(source, target)
+    _report(str(target), copied)
     return 0
+
+
+def _progress(target: Path, source: Config, backup: ModuleType) -> AbstractContextManager[None]:
+    """Show how much is copied, in a terminal."""
+    unfinished = backup.unfinished_name(target)
+    sources = [path for path in (source.database, source.journal_dir) if path is not None]
+
+    def text() -> str:
+        of = max(1, bytes_below(*sources))
+        done = bytes_below(unfinished)
+        return f"{target}: {done / _MIB:,.0f} of {of / _MIB:,.0f} MiB copied"
+
+    return progress_shown(text)
 
 
 def _implementation() -> ModuleType:

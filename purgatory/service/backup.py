@@ -121,7 +121,7 @@ def new_directory(target: Path) -> Iterator[Path]:
     Only its owner may read it. Raises StoreError if `target` exists and is not an empty directory,
     or if it cannot be written.
     """
-    unfinished = target.with_name(f".{target.name}.unfinished-{os.getpid()}")
+    unfinished = unfinished_name(target)
     try:
         _check_free(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +135,11 @@ def new_directory(target: Path) -> Iterator[Path]:
         raise StoreError(f"{error.filename or target}: {reason}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def unfinished_name(target: Path) -> Path:
+    """Return where `target` is while it is being filled by this process."""
+    return target.with_name(f".{target.name}.unfinished-{os.getpid()}")
 
 
 def _check_free(target: Path) -> None:

@@ -1,6 +1,10 @@
 """`purgatory backup` and `purgatory restore`."""
 
+import contextlib
+
 import pytest
+
+from purgatory.cli import backup as backup_command
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
@@ -15,6 +19,26 @@ def test_a_copy_of_a_server_that_runs(run, at, service, tmp_path):
     code, out, err = run("restore", backup, "--data-dir", restored)
     assert (code, err) == (0, "")
     assert (restored / "purgatory.db").stat().st_size > 0
+
+
+def test_progress(run, at, service, tmp_path, monkeypatch):
+    """It says how much of the data is copied; only a terminal shows that."""
+    texts = []
+
+    @contextlib.contextmanager
+    def shown(text):
+        texts.append(text())
+        yield
+        texts.append(text())
+
+    monkeypatch.setattr(backup_command, "progress_shown", shown)
+    target = tmp_path / "backup"
+    assert run("backup", target, "--data-dir", tmp_path / "data")[0] == 0
+    assert run("restore", target, "--data-dir", tmp_path / "new")[0] == 0
+    assert all(text.endswith(" MiB copied") for text in texts)
+    assert [text.partition(":")[0] for text in texts] == [str(target)] * 2 + [
+        str(tmp_path / "new")
+    ] * 2
 
 
 @pytest.mark.parametrize(

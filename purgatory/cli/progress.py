@@ -1,0 +1,74 @@
+"""Shows on a terminal how far a long command is: one line, rewritten. Quiet anywhere else.
+
+Called from the main thread; a thread of its own asks for the text and writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TextIO
+
+from purgatory.printable import printable
+
+# Seconds until the line is shown, and between two lines: short commands show none.
+_EVERY_S: Final = 0.5
+_ERASE: Final = "\r\x1b[K"
+
+
+@contextmanager
+def progress_shown(
+    text: Callable[[], str], stream: TextIO | None = None, every_s: float = _EVERY_S
+) -> Iterator[None]:
+    """Show what `text` returns while the block runs, if `stream` (stderr) is a terminal.
+
+    Another thread calls `text` every `every_s` seconds. The line is erased at the end.
+    """
+    stream = sys.stderr if stream is None else stream
+    if stream is None or not stream.isatty():
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(
+        target=_show, args=(text, stream, ended, every_s), name="purgatory-progress", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _show(text: Callable[[], str], stream: TextIO, ended: threading.Event, every_s: float) -> None:
+    shown = False
+    while not ended.wait(every_s):
+        stream.write(f"{_ERASE}{printable(text())}")
+        stream.flush()
+        shown = True
+    if shown:
+        stream.write(_ERASE)
+        stream.flush()
+
+
+def bytes_below(*paths: Path) -> int:
+    """Return the bytes of some files, and of all files in some directories; 0 if one is gone."""
+    return sum(map(_size, paths))
+
+
+def _size(path: Path) -> int:
+    if path.is_file():
+        return _size_of_file(path)
+    found = (Path(top, name) for top, _, names in os.walk(path) for name in names)
+    return sum(map(_size_of_file, found))
+
+
+def _size_of_file(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # renamed or deleted meanwhile
+        return 0

@@ -1,0 +1,71 @@
+"""The line of a long command."""
+
+import io
+import threading
+
+import pytest
+
+from purgatory.cli.progress import bytes_below, progress_shown
+from tests.testing.purgatory_harness import HANG
+
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_line():
+    """It is rewritten while the block runs, and erased at its end."""
+    terminal, asked, texts = Terminal(), threading.Event(), iter(["1 of 2", "2 of\x072"])
+
+    def text():
+        try:
+            return next(texts)
+        except StopIteration:
+            asked.set()
+            return "done"
+
+    with progress_shown(text, terminal, every_s=0.001):
+        assert asked.wait(HANG)
+    shown = terminal.getvalue()
+    assert shown.startswith("\r\x1b[K1 of 2\r\x1b[K2 of")
+    assert shown.endswith("\r\x1b[K")
+    assert "\x07" not in shown
+
+
+def test_a_short_command_shows_nothing():
+    """Nor does one whose output is no terminal; the text is not asked for."""
+    for stream in (Terminal(), io.StringIO()):
+        with progress_shown(lambda: 1 / 0, stream, every_s=HANG):
+            pass
+        assert stream.getvalue() == ""
+
+
+def test_an_error_passes():
+    """The line is erased then, too."""
+    terminal, asked = Terminal(), threading.Event()
+
+    def text():
+        asked.set()
+        return "half"
+
+    def fail():
+        with progress_shown(text, terminal, every_s=0.001):
+            assert asked.wait(HANG)
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+def test_bytes(tmp_path):
+    """Those of files and directories; what is not there has none."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").write_bytes(b"123")
+    (tmp_path / "d").write_bytes(b"45")
+    assert bytes_below(tmp_path / "a", tmp_path / "d", tmp_path / "none") == 5
