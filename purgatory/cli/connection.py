@@ -30,7 +30,9 @@ BAD_NEWS: Final = 1
 def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the address and the keys of a server."""
     group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
-    group.add_argument("--address", help=f"of the server (default: {ADDRESS})")
+    group.add_argument(
+        "--address", help=f"of the server, or of several, with commas (default: {ADDRESS})"
+    )
     group.add_argument(
         "--name", help="client that the operations belong to (default: that of --key, or you)"
     )
@@ -90,8 +92,7 @@ def _open(address: str, options: dict[str, Any]) -> Client:
     try:
         client: Client = make_client(address, **options)
     except ValueError as error:
-        hint = f"; expected one such as {ADDRESS}" if repr(address) in str(error) else ""
-        raise ConfigError(f"{error}{hint}") from error
+        raise ConfigError(str(error)) from error
     return client
 
 

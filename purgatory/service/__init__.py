@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
+        BadAddress,
         ConfigError,
         HelloRequired,
         JobCancelled,
@@ -75,6 +76,7 @@ __all__ = [
     "AsyncLeaseHandle",
     "AsyncRepeatHandle",
     "AsyncServiceFuture",
+    "BadAddress",
     "Client",
     "Config",
     "ConfigError",

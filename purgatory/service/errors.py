@@ -22,6 +22,10 @@ class ConfigError(ServiceError):
     """A setting has a bad value; names where it was set, the value, and what is expected."""
 
 
+class BadAddress(ServiceError, ValueError):
+    """The address of a server has no form that a client can connect to."""
+
+
 class ServerError(ServiceError):
     """A server cannot start or go on: an address in use, another server's data directory."""
 

@@ -35,9 +35,10 @@ from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.repeat_handle import RepeatHandle
+from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
-from purgatory.service.errors import RequestTimeout, Unavailable
+from purgatory.service.errors import BadAddress, RequestTimeout, Unavailable
 from purgatory.service.job_messages import JobStatus, RepeatCursor, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.protocol import OperationStatus, Submit
@@ -97,10 +98,15 @@ def with_handle(
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
+    `address` is that of the server, or those of several, separated by commas, of which one is
+    active: "tcp://a:7411,tcp://b:7411". The client finds the active one, and goes on there when
+    another server takes over: what was not answered is sent again, and done once.
+
     `name` is the owner of the operations: outcomes come to the client that has it (default: a
     unique one). `timeout` is how long methods wait for an answer, in seconds. After `lost_after`
     seconds without a sign of the server's host the connection is lost, and made anew. `server_key`,
-    `public_key` and `secret_key` are for a server that asks for CURVE.
+    `public_key` and `secret_key` are for a server that asks for CURVE; all servers of the addresses
+    have the same key.
 
     `on_outcome(outcome)` is called, in the I/O thread, with each outcome of that name that no
     future waits for (of operations from before a restart). By returning it acknowledges the
@@ -115,7 +121,8 @@ class Client(LaterCalls):
 
     `platform`: the machine that it runs on; another one than the real one is for simulations.
 
-    Raises TypeError and ValueError for bad arguments. Use it as a context manager, or `close` it.
+    Raises TypeError and ValueError for bad arguments, BadAddress (a ValueError) for an address. Use
+    it as a context manager, or `close` it.
     """
 
     def __init__(
@@ -132,8 +139,7 @@ class Client(LaterCalls):
         tracer: OperationTracer | None = None,
         platform: Platform = REAL_PLATFORM,
     ) -> None:
-        if not isinstance(address, str):
-            raise TypeError(f"address is {address!r}; expected a str")
+        addresses = parse_addresses(address)
         check_name(name)
         if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
@@ -155,10 +161,10 @@ class Client(LaterCalls):
         options = SocketOptions(configure, seconds_within(lost_after, "lost_after", *_LOST_AFTER_S))
         try:
             io_thread = ClientIOThread(
-                address, self._session, options, self._patience, f"{self.name}-io", platform
+                addresses, self._session, options, self._patience, f"{self.name}-io", platform
             )
         except zmq.ZMQError as error:
-            raise ValueError(f"address is {address!r}: {error.strerror}") from error
+            raise BadAddress(f"address is {address!r}: {error.strerror}") from error
         super().__init__(io_thread, self._session, self._patience, tracer, platform)
 
     def defer(

@@ -6,10 +6,15 @@ once for several messages, and any use of its socket may consume that. So `frame
 
 A lost connection is replaced by a new socket, so that no message is left in an old one. The session
 then says hello, and sends again what was not answered.
+
+With several addresses the next one is tried when a connection cannot be made, is lost or is that of
+a standby. The session goes on at the other server, which has the replies in its store. A connection
+that is open and says nothing is probed, and a scout then looks for another server.
 """
 
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +24,8 @@ from zmq.utils.monitor import recv_monitor_message
 
 from purgatory.service import encoding
 from purgatory.service.client.calls import Call, RequestType
+from purgatory.service.client.route.address_route import AddressRoute
+from purgatory.service.client.route.scout import LOOK_S, Scout
 from purgatory.service.client.session import Session
 from purgatory.service.encoding import encode
 from purgatory.service.forked_child import OPEN
@@ -45,6 +52,14 @@ _MONITORED_EVENTS: Final = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
 
+# The kernel asks a silent host so often whether it is there.
+_QUESTIONS: Final = 4
+# After these parts of `lost_after` without a frame that is expected a server is probed, if there is
+# another one or if there is none; another one is looked for; the connection is given up.
+_PROBE_PART: Final = (1 / 3, 1.0)
+_SCOUT_PART: Final = 2 / 3
+_GIVE_UP_PART: Final = 4.0
+
 #: Seconds without a sign of the server's host after which a connection is lost.
 LOST_AFTER_S: Final = 5.0
 #: Called with each new socket before it connects: sets the keys.
@@ -61,14 +76,19 @@ class SocketOptions:
     def configure(self, socket: "zmq.Socket[bytes]") -> None:
         """Set the options of a socket. Raises ValueError for a bad key."""
         lost_ms = int(1000 * self.lost_after_s)
-        ping_ms = lost_ms // 3
+        ask_s = max(1, int(self.lost_after_s / (1 + _QUESTIONS)))
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.RECONNECT_IVL, 50),
             (zmq.RECONNECT_IVL_MAX, 1000),
             (zmq.CONNECT_TIMEOUT, lost_ms),
-            (zmq.HEARTBEAT_IVL, ping_ms),
-            (zmq.HEARTBEAT_TIMEOUT, lost_ms - ping_ms),
+            # Not ZeroMQ's heartbeat: a server ends in libzmq that gets its pings after frames that
+            # it has not read when the connection ends (an assertion, libzmq issue 4841).
+            (zmq.TCP_KEEPALIVE, 1),
+            (zmq.TCP_KEEPALIVE_IDLE, ask_s),
+            (zmq.TCP_KEEPALIVE_INTVL, ask_s),
+            (zmq.TCP_KEEPALIVE_CNT, _QUESTIONS),
+            (zmq.TCP_MAXRT, lost_ms),
         ):
             socket.setsockopt(option, value)
         if self.set_keys is not None:
@@ -76,21 +96,21 @@ class SocketOptions:
 
 
 class ServerConnection:
-    """Connects `session` to the server at `address`; its descriptors are on `doorbell`.
+    """Connects `session` to a server at one of `addresses`; its descriptors are on `doorbell`.
 
     `open` raises ZMQError for a bad address, ValueError for a bad key.
     """
 
     def __init__(
         self,
-        address: str,
+        addresses: tuple[str, ...],
         session: Session,
         options: SocketOptions,
         doorbell: Doorbell,
         platform: Platform = REAL_PLATFORM,
     ) -> None:
         self._monotonic = platform.monotonic
-        self._address = address
+        self._route = AddressRoute(addresses, platform.uniform)
         self._session = session
         self._options = options
         self._doorbell = doorbell
@@ -101,6 +121,13 @@ class ServerConnection:
         #: Of the socket, and of its monitor.
         self.descriptors: tuple[int, int] = (-1, -1)
         self._connected = -1  # the connection's own descriptor
+        self._scout = Scout(self._open_scout, platform.monotonic)
+        self._has_choice = False  # of this connection: whether there is another address
+        self._is_welcome = False  # whether the server has welcomed the session
+        self._attempt_until: float | None = None  # without a welcome by then: the next address
+        self._heard_at = 0.0  # when a frame came last, or none was expected
+        self._probe_s = math.inf  # seconds after that until the server is probed
+        self._is_probed = False  # since then
         # Whether there may be frames, or events, that the descriptor does not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
@@ -123,8 +150,18 @@ class ServerConnection:
 
     def _connect(self) -> None:
         self._options.configure(self._socket)
-        self._monitor = self._socket.get_monitor_socket(_MONITORED_EVENTS)
-        self._socket.connect(self._address)
+        self._is_welcome = self._is_probed = False
+        self._has_choice = self._route.has_choice
+        self._attempt_until = None
+        part = _PROBE_PART[0] if self._has_choice else _PROBE_PART[1]
+        self._probe_s = self._options.lost_after_s * part
+        events = int(_MONITORED_EVENTS)
+        if self._has_choice:
+            events |= int(zmq.EVENT_CONNECT_RETRIED)
+            seconds = self._route.attempt_s(self._options.lost_after_s)
+            self._attempt_until = self._monotonic() + seconds
+        self._monitor = self._socket.get_monitor_socket(events)
+        self._socket.connect(self._route.current)
         self.descriptors = self._socket.FD, self._monitor.FD
         for descriptor in self.descriptors:
             self._doorbell.register(descriptor)
@@ -145,6 +182,7 @@ class ServerConnection:
 
     def close(self) -> None:
         """Say bye and close the socket. Takes 200 ms at most."""
+        self._scout.close()
         if self.reconnect_at is None:
             with contextlib.suppress(zmq.ZMQError):
                 self._socket.send(encode(Bye(0)), zmq.NOBLOCK)
@@ -159,6 +197,25 @@ class ServerConnection:
     def no_answer_since(self) -> float | None:
         """Since when no server answers; None if one does, or was not asked."""
         return self.silent_since if self._away_since is None else self._away_since
+
+    @property
+    def longest_wait_s(self) -> float:
+        """For how long a caller may wait for a frame before this connection is to be looked at."""
+        return self._probe_s
+
+    @property
+    def next_look_at(self) -> float | None:
+        """When to look whether the server is alive; None: it has not welcomed the session."""
+        if self.reconnect_at is not None:
+            return None
+        if not self._is_welcome:
+            return self._attempt_until
+        if self._scout.is_under_way:
+            return self._monotonic() + LOOK_S
+        if not self._is_probed:
+            return self._heard_at + self._probe_s
+        part = _SCOUT_PART if self._has_choice else _GIVE_UP_PART
+        return self._heard_at + self._options.lost_after_s * part
 
     @property
     def is_calm(self) -> bool:
@@ -179,7 +236,40 @@ class ServerConnection:
             self._receive()
             self.send_messages()
         if self._session.connection_lost:
-            self.drop("the server has sent us away", RECONNECT_DELAY_S)
+            standby = self._session.standby
+            why = "the server has sent us away" if standby is None else f"the server is a {standby}"
+            self.drop(why, RECONNECT_DELAY_S)
+        elif self.reconnect_at is None:
+            self._look_for_life()
+
+    def _look_for_life(self) -> None:
+        """Leave a server without a welcome in time, and a silent one if another is active."""
+        now = self._monotonic()
+        if not self._is_welcome:
+            if self._attempt_until is not None and now >= self._attempt_until:
+                self.drop("the server does not answer", RECONNECT_DELAY_S)
+            return
+        silent_s, lost_s = now - self._heard_at, self._options.lost_after_s
+        if silent_s < self._probe_s:
+            self._scout.close()
+        elif not self._session.expects_frames:
+            self._note_heard()
+        elif not self._is_probed:
+            self._is_probed = True
+            self._send(self._session.probe())
+            self._check_readable()
+        elif silent_s >= lost_s * _GIVE_UP_PART:
+            self.drop("the server is silent", RECONNECT_DELAY_S)
+        elif self._has_choice and silent_s >= lost_s * _SCOUT_PART:
+            others = self._route.others()
+            if self._scout.look(others, self._session.trial_hello):
+                self.drop("the server is silent, another is active", 0, go_to=self._scout.address)
+
+    def _open_scout(self, address: str) -> "zmq.Socket[bytes]":
+        socket = self._context.socket(zmq.DEALER)
+        self._options.configure(socket)
+        socket.connect(address)
+        return socket
 
     def send_call(self, request: RequestType, call: Call) -> bool:
         """Send a call as the only one; False if other calls are unanswered, or none can be sent."""
@@ -215,12 +305,15 @@ class ServerConnection:
             event = message["event"]
             if event == zmq.EVENT_CONNECTED:
                 self._connected = message["value"]
-                OPEN.add(self._connected, self._address)
+                OPEN.add(self._connected, self._route.current)
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.error = ""
                 self._send(self._session.on_connected())
             elif event == zmq.EVENT_DISCONNECTED:
                 self._on_disconnected()
+            elif event == zmq.EVENT_CONNECT_RETRIED:
+                reason = f"no server can be reached at {self._route.current}"
+                self.drop(reason, RECONNECT_DELAY_S)
             else:
                 self.drop("the server has not let us in", RECONNECT_DELAY_S)
 
@@ -233,17 +326,40 @@ class ServerConnection:
         else:
             self.drop("the connection was lost", 0, lost=True)
 
-    def drop(self, reason: str, seconds: float, *, lost: bool = False) -> None:
-        """Close the socket; a new one is made after `seconds`. `lost`: perhaps by a request."""
+    def drop(
+        self,
+        reason: str,
+        seconds: float,
+        *,
+        lost: bool = False,
+        stay: bool = False,
+        go_to: str = "",
+    ) -> None:
+        """Close the socket; a new one is made after `seconds`, or at once at another address.
+
+        `lost`: perhaps by a request. `stay`: the server is not to blame, and is tried again.
+        `go_to`: the address of a server that welcomes the client.
+        """
         if self.reconnect_at is not None:
             return
         self.error = reason
         if self._away_since is None:
             self._away_since = self._monotonic()
+        self._scout.close()
         self._session.connection_lost = False
         self._disconnect(lost)
         self.frames_pending = self.monitor_pending = False
+        if not stay:
+            seconds = self._next_address(seconds, go_to)
         self.reconnect_at = self._monotonic() + seconds
+
+    def _next_address(self, seconds: float, go_to: str) -> float:
+        """Choose the next address; return for how many seconds to wait before."""
+        standby, self._session.standby = self._session.standby, None
+        named = go_to or ("" if standby is None else standby.address)
+        if self._has_choice or named:
+            return self._route.advance(named, failed=not self._is_welcome)
+        return seconds
 
     def _receive(self) -> None:
         """Receive some frames; `frames_pending` then tells whether there may be more."""
@@ -256,14 +372,28 @@ class ServerConnection:
                     break
         except zmq.Again:
             self.frames_pending = self._sent = False
-        if frames:
-            self._away_since = None
-            if self.silent_since is not None:
-                self.silent_since = self._monotonic()
         for frame in frames:
             message = _decode(frame)
             if message is not None:
                 self.send_all(self._session.handle(message))
+        if frames:
+            self._note_frames()
+
+    def _note_frames(self) -> None:
+        """Note that frames have come; those of a standby are no answers."""
+        if self._session.standby is not None:
+            return
+        self._away_since = None
+        if not self._is_welcome and self._session.welcome is not None:
+            self._is_welcome = True
+            self._route.note_welcome()
+        self._note_heard()
+        if self.silent_since is not None:
+            self.silent_since = self._monotonic()
+
+    def _note_heard(self) -> None:
+        self._heard_at = self._monotonic()
+        self._is_probed = False
 
     def receive_one(self) -> Any:
         """Receive and decode one message; None if there is none. Updates `frames_pending`."""
@@ -272,6 +402,7 @@ class ServerConnection:
         except zmq.Again:
             self.frames_pending = self._sent = False
             return None
+        self._note_heard()
         self._sent, self.frames_pending = True, False  # receiving may have consumed the event
         self._check_readable()
         return _decode(frame)

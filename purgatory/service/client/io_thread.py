@@ -70,7 +70,7 @@ IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandl
 
 
 class ClientIOThread:
-    """Connects the session to a server; the thread runs until a `CloseCommand`.
+    """Connects the session to a server of `addresses`; the thread runs until a `CloseCommand`.
 
     `post`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread, the rest is
     for this one. Raises ZMQError for a bad address, ValueError for a bad key.
@@ -78,7 +78,7 @@ class ClientIOThread:
 
     def __init__(
         self,
-        address: str,
+        addresses: tuple[str, ...],
         session: Session,
         options: SocketOptions,
         patience: Patience,
@@ -96,7 +96,7 @@ class ClientIOThread:
         if session.handler is not None:
             session.handler.post = self._post_handled
         self._doorbell = platform.doorbell()
-        self._connection = ServerConnection(address, session, options, self._doorbell, platform)
+        self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
         self._left: list[Any] = []  # messages that a caller has received for this thread
         self._interrupted = False  # set while a caller sends or receives
@@ -185,14 +185,15 @@ class ClientIOThread:
             return 0.0
         planned = (
             connection.reconnect_at,
+            connection.next_look_at,
             self._close_deadline,
             self._next_retry_at(),
             self._patience.next_look_at,
         )
-        # It looks now and then also if nothing is planned: a caller may have sent a call itself.
+        # It looks now and then in any case: a caller may have sent a call itself.
         soonest = self._monotonic() + max(1.0, self._patience.seconds)
         times = [at for at in planned if at is not None]
-        return max(0.0, min(times, default=soonest) - self._monotonic())
+        return max(0.0, min([soonest, *times]) - self._monotonic())
 
     def _next_retry_at(self) -> float | None:
         """Return when an outcome is to be handed to `on_outcome` again; None: not yet."""
@@ -256,7 +257,7 @@ class ClientIOThread:
             self._connection.send_all(self._session.handle(message))
         if self._interrupted:
             self._interrupted = False
-            self._connection.drop("a caller was interrupted", 0)
+            self._connection.drop("a caller was interrupted", 0, stay=True)
 
     def _take_answered_flushes(self) -> list[FlushCommand]:
         """Return the flushes that need not wait any longer."""
@@ -278,6 +279,7 @@ class ClientIOThread:
         Returns whether `reply` is done or, if it is None, no call is unanswered. False at once if
         the caller cannot do so, or no longer: then the I/O thread goes on.
         """
+        seconds = min(seconds, self._connection.longest_wait_s)
         return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:

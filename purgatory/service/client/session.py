@@ -40,6 +40,7 @@ from purgatory.service.errors import (
     RequestAbandoned,
     ServerClosing,
     ServiceError,
+    Standby,
     TooLarge,
     TooManyClients,
     WrongVersion,
@@ -132,6 +133,8 @@ class Session:
         self.failure: ServiceError | None = None
         #: Whether the I/O thread must replace the connection.
         self.connection_lost: bool = False
+        #: The refusal of a standby, which names the active server; None: it was no standby.
+        self.standby: Standby | None = None
 
     @property
     def busy(self) -> bool:
@@ -143,9 +146,22 @@ class Session:
         """Whether one message is unanswered, and no call unsent."""
         return len(self._unanswered) == 1 and not self._unsent
 
+    @property
+    def expects_frames(self) -> bool:
+        """Whether something is to come from the server: answers, outcomes, jobs or their ends."""
+        return bool(
+            self._unsent
+            or self._unanswered
+            or self._futures
+            or self.handler is not None
+            or self.worker is not None
+            or self.job_waits
+        )
+
     def on_connected(self) -> bytes:
         """Begin a new connection; returns its first message, the hello."""
         self.connection_lost = False
+        self.standby = None
         self.welcome = None
         return self._hello(VERSION)
 
@@ -154,6 +170,14 @@ class Session:
         self._hello_seq = next(self._seqs)
         takes = self.handler is not None
         return encode(protocol.Hello(self._hello_seq, version, self.name, self._token, takes))
+
+    def probe(self) -> bytes:
+        """Return a message that a server answers at once, and that asks for nothing."""
+        return encode(Query(next(self._seqs), []))
+
+    def trial_hello(self) -> bytes:
+        """Return a hello to another server, whose answer is not for this session."""
+        return encode(protocol.Hello(next(self._seqs), VERSION, self.name, self._token, False))
 
     def on_disconnected(self, lost: bool) -> None:
         """Note the end of the connection: nothing is sent until the next welcome.
@@ -329,7 +353,10 @@ class Session:
 
     def _on_failure(self, message: protocol.Failure) -> list[bytes]:
         error = error_for(message.code, message.message)
-        if message.code in _TRANSIENT_CODES:
+        if isinstance(error, Standby):
+            self.standby = error
+            self.connection_lost = True
+        elif message.code in _TRANSIENT_CODES:
             self.connection_lost = True
         elif message.seq == self._hello_seq:
             if isinstance(error, WrongVersion) and self._version > OLDEST_VERSION:

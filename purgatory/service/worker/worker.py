@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from purgatory.service.client.arguments import check_name, checked_text
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
+from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.worker.demand import WorkerSettings
 from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
@@ -76,6 +77,7 @@ class Worker:
         metrics_addr: str = "127.0.0.1",
         **client_options: Any,
     ) -> None:
+        parse_addresses(address)  # else the first run would tell
         self.address = address
         self.metrics_port: int | None = checked_port(metrics_port)
         self._metrics_addr = metrics_addr

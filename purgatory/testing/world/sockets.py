@@ -194,11 +194,12 @@ class SimulatedDealer(SimulatedSocket):
         self._connection: SimulatedConnection | None = None
         self._monitor = SimulatedMonitor(descriptors)
         self._address = ""
+        self._tells_retries = False  # whether the monitor reports that no connection was made
         self._retry_ns = _RECONNECT_NS[0]
 
     def get_monitor_socket(self, events: int) -> "SimulatedMonitor":
         """Return the socket that reports what becomes of the connection."""
-        del events
+        self._tells_retries = bool(int(events) & int(zmq.EVENT_CONNECT_RETRIED))
         return self._monitor
 
     def disable_monitor(self) -> None:
@@ -211,6 +212,8 @@ class SimulatedDealer(SimulatedSocket):
 
     def _retry(self) -> None:
         if not self.closed:
+            if self._tells_retries:
+                self._monitor.report(zmq.EVENT_CONNECT_RETRIED)
             delay_ns, self._retry_ns = self._retry_ns, min(2 * self._retry_ns, _RECONNECT_NS[1])
             self._network.world.after(delay_ns, self._dial)
 

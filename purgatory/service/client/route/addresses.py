@@ -1,0 +1,47 @@
+"""The addresses of servers, as a client is told them: parsed and checked. Any thread.
+
+A text holds one address, or several separated by commas: `tcp://a:7411,tcp://b:7411`. An address is
+`tcp://HOST:PORT`, where HOST is a name, an IPv4 address or an IPv6 address in brackets, or
+`ipc://PATH`. Names are resolved by each attempt to connect.
+"""
+
+import re
+from typing import Final
+
+from purgatory.service.errors import BadAddress
+
+#: What a bad address is told.
+EXPECTED: Final = "tcp://HOST:PORT or ipc://PATH, several separated by commas"
+_TCP: Final = re.compile(r"tcp://(?P<host>[^\s/:*;\[\]]+|\[[0-9A-Za-z:.%]+\]):(?P<port>[0-9]{1,5})")
+_IPC: Final = re.compile(r"ipc://\S+")
+# A server that is bound to these hosts is not reached by them from another machine.
+_ANY_HOST: Final = frozenset({"0.0.0.0", "[::]", "[::0]"})
+
+
+def parse_addresses(text: object) -> tuple[str, ...]:
+    """Return the addresses of a text, in order, each once.
+
+    Raises TypeError for anything but a text, BadAddress for a text that holds a bad address.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"address is {text!r}; expected a str")
+    addresses = [part.strip() for part in str.split(text, ",")]
+    for address in addresses:
+        if not is_address(address):
+            named = "" if len(addresses) == 1 else f", of which {address!r} is none"
+            raise BadAddress(f"address is {text!r}{named}; expected {EXPECTED}")
+    return tuple(dict.fromkeys(addresses))
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is the address of one server."""
+    found = _TCP.fullmatch(text)
+    if found is None:
+        return _IPC.fullmatch(text) is not None
+    return 0 < int(found["port"]) < 1 << 16
+
+
+def is_reachable(text: str) -> bool:
+    """Tell whether a server can be reached at what another server gives as its address."""
+    found = _TCP.fullmatch(text)
+    return found is not None and is_address(text) and found["host"] not in _ANY_HOST

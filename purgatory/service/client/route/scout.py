@@ -1,0 +1,75 @@
+"""Scout: asks other servers for a welcome while the connected one says nothing.
+
+A server that is cut off from its database answers nothing, and its connections stay open. Another
+server may be active by then, or the database may be away for all of them. The client must not leave
+a worker's leases behind for the second case. So the scout asks the others on a socket of its own,
+and the client moves only to a server that would have it. Used with the `Turn`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import zmq
+
+from purgatory.service import encoding
+from purgatory.service.errors import Standby
+from purgatory.service.protocol import Failure
+
+#: Seconds between two looks at the socket of a scout.
+LOOK_S: Final = 0.05
+#: Seconds after which a scout asks the next server.
+ASK_S: Final = 1.0
+
+
+class Scout:
+    """Asks one server after the other; `open_socket(address)` returns a socket that connects."""
+
+    def __init__(
+        self, open_socket: Callable[[str], "zmq.Socket[bytes]"], clock: Callable[[], float]
+    ) -> None:
+        self._open_socket = open_socket
+        self._clock = clock
+        self._socket: zmq.Socket[bytes] | None = None
+        self._hello: bytes = b""  # to be sent
+        self._count = 0  # of servers that were asked
+        self._until = 0.0
+        #: The address of the server that is asked.
+        self.address: str = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a server is asked."""
+        return self._socket is not None
+
+    def look(self, addresses: Sequence[str], hello: Callable[[], bytes]) -> bool:
+        """Ask the next server if it is time; tell whether the one at `address` would have us."""
+        now = self._clock()
+        if self._socket is None or now >= self._until:
+            self.close()
+            self.address = addresses[self._count % len(addresses)]
+            self._count += 1
+            self._until = now + ASK_S
+            self._socket = self._open_socket(self.address)
+            self._hello = hello()
+        try:
+            if self._hello:
+                self._socket.send(self._hello, zmq.NOBLOCK)
+                self._hello = b""
+            return _is_welcome(self._socket.recv(zmq.NOBLOCK))
+        except zmq.Again:
+            return False
+
+    def close(self) -> None:
+        """End the search. Idempotent."""
+        if self._socket is not None:
+            self._socket.close(0)
+            self._socket = None
+
+
+def _is_welcome(frame: bytes) -> bool:
+    """Tell whether an answer is that of an active server."""
+    try:
+        answer = encoding.decode_answer(frame)
+    except encoding.NOT_A_MESSAGE:
+        return False
+    return not (isinstance(answer, Failure) and answer.code == Standby.code)
