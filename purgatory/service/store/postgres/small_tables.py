@@ -152,7 +152,8 @@ class SmallTables:
             "WHERE number <> ALL($2::int8[])"
         )
         yield statement(sql, wire_int(by_ms), wire_ints(ended))
-        for table in (self.held, self.jobs, self.replies, self.spreads, self.named_leases):
+        yield self.jobs.shift_times(by_ms, "WHERE at_ms > 0")  # 0: a job is ready at once
+        for table in (self.held, self.replies, self.spreads, self.named_leases):
             yield table.shift_times(by_ms)
         # A time of the calendar is what the clock shows then, however it was set.
         yield self.repeats.shift_times(by_ms, "WHERE every_ms > 0 AND next_ms > 0")
