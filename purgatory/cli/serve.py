@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import Field, fields
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -110,15 +111,15 @@ def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
     return service
 
 
-def _announce(text: str) -> None:
+def _announce(text: str, facts: Mapping[str, object]) -> None:
     """Print what the server does now; what it has loaded is left to the cycle collector no more."""
-    if text.startswith("serving"):
+    if "pending" in facts:
         gc.collect()
         gc.freeze()
     else:
         gc.unfreeze()
     print(text, flush=True)
-    log.info(text)
+    log.info("serving" if "pending" in facts else "standby", extra=dict(facts))
 
 
 def _serve(service: ServiceDaemon | ClusterDaemon) -> int:

@@ -14,7 +14,7 @@ from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server_assembly import ServerAssembly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from purgatory.service.config import Config
     from purgatory.service.server.server import Server
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 class ServiceDaemon:
     """The service that `config` describes; also a context manager. `server` is its `Server`.
 
-    `announce` is told, in a line, that the server serves. Raises ConfigError for a bind that needs
-    keys if there are none, KeysError for unusable keys.
+    `announce` is told, in a line and as facts, that the server serves. Raises ConfigError for a
+    bind that needs keys if there are none, KeysError for unusable keys.
     """
 
-    def __init__(self, config: Config, announce: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        announce: Callable[[str, Mapping[str, object]], None] = lambda *_: None,
+    ) -> None:
         self._config = config
         self._announce = announce
         self._closing = False
@@ -58,7 +62,8 @@ class ServiceDaemon:
                 self.server.close()
                 raise
         pending = self.server.stats().pending
-        self._announce(f"serving at {self.server.address}, {pending:,} waiting")
+        facts = {"address": self.server.address, "pending": pending}
+        self._announce(f"serving at {self.server.address}, {pending:,} waiting", facts)
 
     def _start_http(self) -> None:
         register_process_metrics(self.server.registry)

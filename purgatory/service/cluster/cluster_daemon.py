@@ -25,7 +25,7 @@ from purgatory.service.store.data_directory import data_directory_lock
 from purgatory.service.store.opening import open_lease_row, open_postgres
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from purgatory.service.cluster.store_lease import StoreLease
@@ -68,14 +68,14 @@ class PostgresDatabase:
 class ClusterDaemon:
     """The server that `config` describes; also a context manager.
 
-    `announce` is told, in a line, what the server does whenever that changes. `database` is
-    PostgreSQL by default, or a fake of the tests. Raises ConfigError, KeysError.
+    `announce` is told, in a line and as facts, what the server does whenever that changes.
+    `database` is PostgreSQL by default, or a fake of the tests. Raises ConfigError, KeysError.
     """
 
     def __init__(
         self,
         config: Config,
-        announce: Callable[[str], None] = lambda _: None,
+        announce: Callable[[str, Mapping[str, object]], None] = lambda *_: None,
         *,
         database: SharedDatabase | None = None,
     ) -> None:
@@ -165,9 +165,11 @@ class ClusterDaemon:
         status, active = self.status(), self.member.active
         if status.role is Role.ACTIVE and isinstance(active, ClusterServer):
             pending = active.assembly.server.stats().pending
-            self._announce(f"serving at {self.member.address}, {pending:,} waiting")
+            facts = {"address": status.address, "pending": pending}
+            self._announce(f"serving at {status.address}, {pending:,} waiting", facts)
         elif status.role is Role.STANDBY:
-            self._announce(f"{status.trouble}, at {self.member.address}")
+            facts = {"address": status.address, "active": status.active}
+            self._announce(f"{status.trouble}, at {status.address}", facts)
         if status.role in (Role.STANDBY, Role.CLOSING):
             self._registry.joined = None
 

@@ -277,8 +277,7 @@ class Member:
         heartbeat.stop()
         if lease.lost:
             log.warning("this server stands by: %s", lease.lost)
-        else:
-            self._release_lease(row, lease)
+        self._release_lease(row, lease)
         self._yields_s = _YIELD_S if self._handover.is_set() else 0.0
         self.active = self._heartbeat = self._lease = None
         row.close()
@@ -286,6 +285,10 @@ class Member:
         self._role = Role.STANDBY
 
     def _release_lease(self, row: LeaseRow, lease: StoreLease) -> None:
+        """Leave the row without a holder, if this server is the holder still.
+
+        So it may be with a lost lease, too: the database may have lost what was committed.
+        """
         try:
             row.release(lease.now_ms())
         except StoreError as error:

@@ -42,7 +42,9 @@ def serve(shared, tmp_path):
             config = Config(**{"store": URL, "data_dir": tmp_path / "none"} | usual | settings)
             said = []
             daemon = ClusterDaemon(
-                config, said.append, database=FakeDatabase(tmp_path / "shared.db", shared)
+                config,
+                lambda text, _: said.append(text),
+                database=FakeDatabase(tmp_path / "shared.db", shared),
             )
             daemon.said = said
             return stack.enter_context(daemon)

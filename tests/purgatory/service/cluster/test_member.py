@@ -176,6 +176,15 @@ def test_a_server_whose_store_was_fenced_stands_by(pair, table):
     assert a.member.failure is None
 
 
+def test_a_lease_that_is_lost_while_the_row_has_its_holder(host, table):
+    """A database that has lost commits: the server loads anew, at once."""
+    a = host("a")
+    eventually(lambda: a.is_(Role.ACTIVE))
+    a.servers[0].lease.lose("the database has lost commits")
+    eventually(lambda: len(a.servers) == 2 and a.is_(Role.ACTIVE))
+    assert table.row.epoch == 2
+
+
 def test_a_handover(pair, table):
     """The active server answers what is in flight, and the other one goes on; then back again."""
     a, b = pair
