@@ -1,6 +1,6 @@
 """ZeroMQ's in-process layer, with pyzmq's API.
 
-Floors, each importing only those below it::
+Floors; each imports only lower floors::
 
     context socket socket_io poller frame devices  handles for programs, as in pyzmq
     asyncio                                        imported on demand
@@ -72,7 +72,7 @@ def zmq_version() -> str:
 
 
 def pyzmq_version_info() -> tuple[int, int, int]:
-    """Return the version of pyzmq that is followed in its API."""
+    """Return the version of pyzmq whose API this package follows."""
     return _PYZMQ_VERSION
 
 
@@ -82,7 +82,7 @@ def pyzmq_version() -> str:
 
 
 def has(capability: str) -> bool:
-    """Whether a capability of ZeroMQ is there: none of those it can be built without."""
+    """Return False: each capability that ZeroMQ builds may lack is absent."""
     del capability
     return False
 

@@ -26,7 +26,7 @@ Future = asyncio.Future[Any]
 
 
 class _Operation:
-    """A future, and the call that gives its result once it does not block.
+    """A future, and the call whose result the future gets once the call does not block.
 
     For a poll there is no call: the socket is ready, which is the result.
     """
@@ -179,11 +179,11 @@ class Socket(blocking_socket.Socket):
         return self._receive("recv_into", flags, buffer, nbytes=nbytes)
 
     def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
-        """Return a future that is done when there was room."""
+        """Return a future that is done when the data is queued."""
         return self._send("send", data, flags, *args, **kwargs)
 
     def send_multipart(self, msg_parts: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
-        """Return a future that is done when there was room."""
+        """Return a future that is done when the parts are queued."""
         return self._send("send_multipart", msg_parts, flags, *args, **kwargs)
 
     def poll(self, timeout: float | None = None, flags: int = PollEvent.POLLIN) -> Any:
@@ -319,7 +319,7 @@ def _cancel(future: Future) -> None:
     try:
         future.cancel()
     except RuntimeError:
-        pass  # its loop is closed
+        pass  # the operation's loop is closed
 
 
 def _resolve(future: Future, call: Callable[[], Any]) -> None:
@@ -356,7 +356,7 @@ def _then(source: Future, convert: Callable[[Any], Any]) -> Future:
 
 
 class Context(blocking_context.Context[Socket]):
-    """A context whose sockets are those of this module."""
+    """A context that makes asyncio sockets."""
 
     _socket_class = Socket
     _repr_cls = "zmq.asyncio.Context"

@@ -1,8 +1,7 @@
 """The names and numbers of ZeroMQ, as pyzmq spells them.
 
-Enumerations, and every member also as a name of the module.  Numbers that
-mean nothing in-process (network options, monitor events of sockets that have none) are here so
-that programs which mention them can be imported.
+Enumerations, and every member also as a name of the module. Numbers without a meaning in-process
+(network options, monitor events) are here so that programs that mention them can be imported.
 """
 
 import errno
@@ -95,7 +94,7 @@ class OptType(Enum):
 
 
 class SocketOption(IntEnum):
-    """Options of a socket; `opt_type` says what they hold."""
+    """Options of a socket; `opt_type` is the type of the value."""
 
     opt_type: OptType
 
@@ -368,7 +367,7 @@ def _export() -> list[str]:
     return names
 
 
-_OptType = OptType  # pyzmq's name for it
+_OptType = OptType  # pyzmq's name
 
 __all__ = [  # noqa: PLE0604 - _export returns strings
     "ContextOption",

@@ -75,7 +75,7 @@ class Context(OptionAttributes, Generic[S]):
 
     @classmethod
     def shadow(cls, address: "int | Context[Any]") -> Self:
-        """Another handle for a context, given that or its `underlying`."""
+        """Return another handle for a context, given a handle or its `underlying`."""
         return cls(shadow=address)
 
     def __copy__(self, memo: object = None) -> Self:
@@ -85,7 +85,7 @@ class Context(OptionAttributes, Generic[S]):
 
     @classmethod
     def instance(cls, io_threads: int = 1) -> Self:
-        """Return the one context a process needs; a new one if that was closed, or after a fork."""
+        """Return the process's context; a new one after the former closed, or after a fork."""
         found: Any = cls._current()
         if found is None:
             with freed_at_exit(cls._instance_lock.lock):
@@ -106,7 +106,7 @@ class Context(OptionAttributes, Generic[S]):
 
     @property
     def underlying(self) -> int:
-        """A number that stands for the context behind its handles."""
+        """A number that identifies the context of its handles."""
         return id(self._core)
 
     # -- sockets -----------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Context(OptionAttributes, Generic[S]):
     def socket(
         self, socket_type: int, socket_class: Callable[..., Any] | None = None, **kwargs: Any
     ) -> Any:
-        """Make a socket, with the options set on this context that apply to it.
+        """Make a socket, with this context's options for sockets.
 
         ENOTSUP after `term`, ETERM during it, EMFILE when MAX_SOCKETS are open.
         """
@@ -201,8 +201,8 @@ class Context(OptionAttributes, Generic[S]):
     def term(self) -> None:
         """Fail all calls on all sockets of the context, then wait until each has been closed.
 
-        What they sent is waited for too: until it was read, or dropped by its receiver's end. In a
-        finalizer at the interpreter's exit nothing is waited for, as no other thread runs.
+        Also waits until the receivers have read, or dropped, the messages sent. In a finalizer at
+        the interpreter's exit nothing is waited for, as no other thread runs.
         """
         self._core.term()
         self.closed = True
@@ -210,7 +210,7 @@ class Context(OptionAttributes, Generic[S]):
     def destroy(self, linger: int | None = None) -> None:
         """Close all sockets made by this handle, then `term`.
 
-        Not while other threads use them.
+        Not while other threads use the sockets.
         """
         if self.closed:
             return
@@ -248,7 +248,7 @@ class Context(OptionAttributes, Generic[S]):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         """Refuse `pickle`; `copy` makes another handle: the context is in this process."""
-        raise TypeError(f"{self!r} cannot be pickled: it belongs to this process")
+        raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")

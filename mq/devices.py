@@ -1,4 +1,4 @@
-"""proxy, and devices: a proxy with sockets of its own, in the caller's thread or one of its own.
+"""proxy, and devices: a proxy with its own sockets, in the caller's thread or its own.
 
 A proxy owns all sockets given to it, and forwards until their context ends.
 
@@ -24,8 +24,8 @@ _SNDMORE = int(Flag.SNDMORE)
 def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
     """Forward messages both ways, and a copy of each to `capture`.
 
-    With one socket twice, what is received from it is sent to it.  Returns only by raising, as a
-    rule `ContextTerminated`.
+    If both sockets are the same, messages go back to the socket they came from. Returns only by
+    raising, as a rule `ContextTerminated`.
     """
     while True:
         if frontend is backend:
@@ -79,7 +79,7 @@ class _SocketSetup:
         self.options: list[tuple[int, Any]] = []
 
     def apply(self, socket: Any) -> None:
-        """Apply them, options first: ids and limits count from the first connection on."""
+        """Apply the settings, options first: ids and limits count from the first connection on."""
         for option, value in self.options:
             socket.setsockopt(option, value)
         for address in self.binds:

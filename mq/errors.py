@@ -49,7 +49,7 @@ class ZMQBindError(ZMQBaseError):
 
 
 class NotDone(ZMQBaseError):
-    """`MessageTracker.wait` reached its timeout."""
+    """`MessageTracker.wait` timed out."""
 
 
 class ZMQVersionError(NotImplementedError):

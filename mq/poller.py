@@ -1,6 +1,6 @@
 """Poller and select: waiting for any of several sockets and descriptors.
 
-A poller belongs to one thread, which must also be the one that owns the sockets in it.
+A poller belongs to one thread, which must also own the sockets in the poller.
 """
 
 import select as os_select
@@ -17,7 +17,7 @@ _OUT = int(PollEvent.POLLOUT)
 _ERR = int(PollEvent.POLLERR)
 _PRI = int(PollEvent.POLLPRI)
 
-#: ZeroMQ's events and the system's, which are other numbers.
+#: ZeroMQ's events and the system's, whose numbers differ.
 _SYSTEM = {
     _IN: os_select.POLLIN,
     _OUT: os_select.POLLOUT,

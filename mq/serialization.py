@@ -1,4 +1,4 @@
-"""SerializationMixin: methods that send and receive strings, JSON, pickles and other objects.
+"""SerializationMixin: methods to send and receive strings, JSON, pickles and other objects.
 
 Base of `mq.socket.Socket` and of its asynchronous twin; used in the socket's thread.
 """

@@ -23,7 +23,7 @@ SocketT = TypeVar("SocketT", bound="Socket")
 
 
 class SocketContext(Generic[SocketT]):
-    """What `bind` and `connect` return: undoes them when its with-block is left."""
+    """The result of `bind` and `connect`: undoes the call at the end of a with-block."""
 
     def __init__(self, socket: SocketT, kind: str, address: str) -> None:
         self.socket = socket
@@ -46,7 +46,7 @@ class SocketContext(Generic[SocketT]):
 
 
 class ContextHandle(Protocol):
-    """What a socket and its users ask of the socket's context: an `mq.Context`."""
+    """The part of a context that a socket and its users need: an `mq.Context`."""
 
     closed: bool
 
@@ -129,7 +129,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     @classmethod
     def shadow(cls, address: "int | Socket") -> "Socket":
-        """Another handle for a socket, given that or its `underlying`."""
+        """Return another handle for a socket, given a handle or its `underlying`."""
         return cls(shadow=address)
 
     def __copy__(self, memo: object = None) -> "Socket":
@@ -139,7 +139,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     @property
     def underlying(self) -> int:
-        """A number that stands for the socket behind its handles."""
+        """A number that identifies the socket of its handles."""
         return id(self._core)
 
     @property
@@ -180,7 +180,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         """Refuse `pickle`; `copy` makes another handle: the socket is in this process."""
-        raise TypeError(f"{self!r} cannot be pickled: it belongs to this process")
+        raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:
         name = type(self).__dict__.get("_repr_cls")
@@ -216,7 +216,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
             raise
 
     def unbind(self, addr: str | bytes) -> None:
-        """Accept no more connections to `addr`; those there are stay.  ENOENT if not bound."""
+        """Accept no more connections to `addr`; present connections stay. ENOENT if not bound."""
         self._core.unbind(_text(addr))
 
     def disconnect(self, addr: str | bytes) -> None:
@@ -314,7 +314,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     # -- waiting -----------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = None, flags: int = PollEvent.POLLIN) -> Any:
-        """Wait at most `timeout` ms (None: for ever) for `flags`; the events there are."""
+        """Wait at most `timeout` ms (None: for ever) for `flags`; return the present events."""
         if self.closed:
             raise ZMQError(Errno.ENOTSUP)
         poller = self._poller_class()

@@ -100,7 +100,7 @@ class SocketIO:
             return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
         except BaseException:
             attempts = 0
-            while attempts < _MAX_ATTEMPTS:  # it takes a few bytes, which other threads give back
+            while attempts < _MAX_ATTEMPTS:  # needs a few bytes, which others will free
                 attempts += 1
                 try:
                     self._core.rollback()
@@ -152,8 +152,8 @@ class SocketIO:
         """Receive all parts of a message as a list."""
         parts: list[Any] = []
         try:
-            # The condition is not at the end of the loop: Python 3.13 (CPython's issue 130279) and
-            # 3.14 do not catch an interrupt that comes there.
+            # Not a condition at the end of the loop: Python 3.13 (CPython's issue 130279) and 3.14
+            # catch no interrupt there.
             parts.append(self.recv(flags, copy=copy, track=track))
             while True:
                 if not self._core.rcvmore:

@@ -1,4 +1,4 @@
-"""The errors of this package, with one base; bad arguments raise ValueError or TypeError."""
+"""The errors of this package, with a common base; bad arguments raise ValueError or TypeError."""
 
 import concurrent.futures
 
@@ -32,10 +32,10 @@ class OperationCancelled(PurgatoryError, concurrent.futures.CancelledError):
 
 
 class StoreError(PurgatoryError):
-    """Raised when the database cannot be opened, read or written; says which and why.
+    """Raised when the database cannot be opened, read or written; the text says which and why.
 
-    `fatal`: this process can no longer rely on what is on disk. Otherwise the error may pass (a
-    full disk, a database that another process has locked), and nothing of the write was kept.
+    `fatal`: this process can no longer rely on the disk. Otherwise the error may pass (a full disk,
+    a locked database), and nothing of the write was kept.
     """
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""Detects packages of other distributions that have the names of this project's packages.
+"""Detects packages of other distributions with names of this project's packages.
 
-pip lets one distribution overwrite the packages of another without a word. `purgatory` imports this
-module before any other, so a program that cannot work ends with one clear error.
+pip silently lets one distribution overwrite the packages of another. `purgatory` imports this
+module first, so a broken installation ends with a clear error.
 """
 
 from types import ModuleType
@@ -11,7 +11,7 @@ import timingwheel  # in a subinterpreter it refuses to be loaded, if compiled
 
 
 def refuse_foreign(module: ModuleType, own_name: str) -> None:
-    """Raise ImportError unless a package is this project's; `own_name` is one of its names."""
+    """Raise ImportError unless a package is this project's, defining `own_name`."""
     if not hasattr(module, own_name):
         raise ImportError(
             f"{module.__file__ or module.__name__} belongs to another distribution; "

@@ -1,7 +1,7 @@
 """Metrics: integers of purgatories and timers, read when Prometheus scrapes them.
 
-No hot path knows of Prometheus. A registry gets one collector, which shows all purgatories that
-were registered there, distinguished by the label `name`.
+No hot path knows of Prometheus. A registry gets one collector, which shows all its purgatories,
+distinguished by the label `name`.
 """
 
 import os
@@ -59,8 +59,8 @@ class PurgatoryCollector(Collector):
         )
 
 
-# Of each metric: its type, name and description, and the fields of the stats that it shows; several
-# are told apart by the label `outcome`.
+# For each metric: type, name, description, and the stats' fields; several fields are distinguished
+# by the label `outcome`.
 _Row = tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, str]
 _GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
 _OF_PURGATORIES: tuple[_Row, ...] = (
@@ -160,7 +160,7 @@ def _lateness(timers: "list[TimerStats]") -> Metric:
 
 
 class _Members(dict[str, ObservablePurgatory]):
-    """The purgatories of one registry, by name, and the collector that shows them there."""
+    """The purgatories of one registry, by name, with the registry's collector."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ _registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.
 def _reset_after_fork() -> None:
     """Forget the parent's purgatories in a forked child: their names are free there."""
     global _lock  # noqa: PLW0603
-    _lock = threading.Lock()  # the thread that held the other is not in this process
+    _lock = threading.Lock()  # a forked child lacks the thread that held the other
     for members in _registered.values():
         members.clear()
 
@@ -189,7 +189,7 @@ def check_registry(registry: object) -> None:
 
 
 def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
-    """Show a purgatory and its timer in a registry. ValueError if its name is taken there."""
+    """Show a purgatory and its timer in a registry. ValueError if the name is taken."""
     with _lock:
         members = _registered.get(registry)
         if members is None or not _is_in(registry, members):
@@ -208,7 +208,7 @@ def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
 
 
 def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
-    """Show a purgatory no longer; nothing happens if it is not there."""
+    """Show a purgatory no longer; does nothing if absent."""
     with _lock:
         members = _registered.get(registry)
         if members is not None and members.get(purgatory.name) is purgatory:
@@ -216,9 +216,9 @@ def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> N
 
 
 class _InFlightResponses:
-    """A WSGI application that counts the responses of another one that are not sent yet.
+    """A WSGI application that counts another's unsent responses.
 
-    The server's threads are daemons: without this, the end of the process could cut one short.
+    The server's threads are daemons: otherwise the end of the process could cut a response short.
     """
 
     def __init__(self, application: "WSGIApplication") -> None:

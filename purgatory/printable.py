@@ -15,7 +15,7 @@ _UNPRINTABLE: Final = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Return a text on one line, what is not to be printed as Python writes it: `\n`, `\x1b`."""
+    r"""Return a text on one line, unprintable characters escaped as in Python: `\n`, `\x1b`."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

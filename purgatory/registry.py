@@ -15,7 +15,7 @@ class PurgatoryStats:
     watches. `watched_keys`: keys with at least one such operation. `held`: events that count for
     later operations, too. `completed`, `failed`, `expired`, `cancelled`: operations that ended so,
     since the start. `mailbox_commands`: commands posted to the loop since the start.
-    `mailbox_depth`: those of them that it has not received yet.
+    `mailbox_depth`: commands posted and not yet received.
     """
 
     name: str
@@ -36,11 +36,11 @@ class ObservablePurgatory(Protocol):
 
     @property
     def name(self) -> str:
-        """Label of its metrics."""
+        """The label of its metrics."""
 
     @property
     def timer(self) -> Timer:
-        """Its timer, which several purgatories may share."""
+        """The timer, which several purgatories may share."""
 
     def stats(self) -> PurgatoryStats:
         """The figures of this moment."""

@@ -1,28 +1,28 @@
-"""TimerTaskList: a bucket, the tasks that share one stretch of time.
+"""TimerTaskList: a bucket, which holds the tasks due in one stretch of time.
 
 A bucket lives in one slot of one wheel for one stretch of time, and is in the delay queue for as
-long. When it comes due it is *detached*: taken out of both, whole, in O(1). Its tasks stay in it,
-so a task can still be cancelled while its bucket waits to cascade or is dispatched.
+long. When due, a bucket is *detached*: removed from slot and queue, whole, in O(1). Its tasks stay
+in it, so a task can still be cancelled while its bucket waits to cascade or is dispatched.
 
 Tasks are kept in an array in order of arrival, and each task knows the index of its slot. To cancel
-a task is to clear its slot. That touches no other task: in random order each task that is touched
-is a wait for main memory, and links to its neighbours would make it three. The slot itself is
-cleared without a wait (`clear_slot_streaming`). When a slot is needed and half of them are empty,
-a compaction pass moves the tasks towards the head, a step at a time.
+a task is to clear its slot. No other task is touched: in random order each touched task waits for
+main memory, and links to its neighbours would triple that. The slot itself is cleared without a
+wait (`clear_slot_streaming`). When a slot is needed and half of them are empty, a compaction pass
+moves the tasks towards the head, a step at a time.
 
     slots     -  -  -  c  -  d  -  -  e  f  .  .        a, b were run; - was cancelled
                        head                 end   capacity
 
-Lock: the timer's ReadWriteLock guards all buckets of that timer. "Locked" says that the caller must
-hold it, either side; the other methods take the read side.
+Lock: the timer's ReadWriteLock guards all buckets of that timer. "Locked" means: the caller holds
+the lock, either side; the other methods take the read side.
 
 Sections under the lock that change more than one field contain no calls, on purpose. CPython runs
 signal handlers and the finalizers of collected objects only at calls, loops and allocations. So a
 KeyboardInterrupt, or a finalizer that adds to this very bucket, comes before or after such a
 section, never inside. (The lock alone keeps other threads out.)
 
-They make no object either, for which there might be no memory: interpreted, a number is an object.
-So the new numbers come first, then the changes. (Past 400 lines: such sections cannot share code.)
+They create no objects either, since memory may be short: interpreted, a number is an object. So the
+new numbers come first, then the changes. (Past 400 lines: such sections cannot share code.)
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ STREAMING_STORE_DISTANCE: Final = 4096
 MIN_CAPACITY: Final = 16
 SMALL_CAPACITY: Final = 256
 GROWTH_LIMIT: Final = 4096
-# A bucket from which all was cancelled keeps that many: it may be used again.
+# A bucket whose tasks were all cancelled keeps this capacity for reuse.
 RETAINED_CAPACITY: Final = 32
 # Slots that a compaction pass reads whenever a slot is needed: more than are added meanwhile, so
 # that the pass ends.
@@ -58,7 +58,7 @@ _clear_slot_streaming: Final = clear_slot_streaming
 
 
 class TimerCounters:
-    """How many tasks of a timer wait or have ended. Guarded by its lock; statistics read without.
+    """How many tasks of a timer wait or have ended. Guarded by the lock; read without it.
 
     `reaper_runs`: whether a reaper's thread holds the timer, and so all these tasks.
     """
@@ -118,8 +118,8 @@ class TimerTaskList(TaskList):
         self.expiration_ns: i64 = expiration_ns
         self.has_rescheduled: bool = False
         self.dispatched: bool = False  # to the executor, as a whole
-        # How often a thread took over from another one that ran this. A thread that finds that it
-        # has changed runs no more tasks of it.
+        # How often a thread took over the bucket from another thread. A thread that sees `turn`
+        # changed stops running tasks of this bucket.
         self.turn: i64 = 0
         if _UNTRACKS_FROM_GC:
             _gc_untrack(self._slots)
@@ -128,7 +128,7 @@ class TimerTaskList(TaskList):
         return self._count
 
     def belongs_to(self, lock: ReadWriteLock) -> bool:
-        """Return whether this is a bucket of the timer that owns `lock`."""
+        """Return whether the timer that owns `lock` also owns this bucket."""
         return self._lock is lock
 
     def is_full(self) -> bool:
@@ -136,7 +136,7 @@ class TimerTaskList(TaskList):
         return self._end == self._capacity
 
     def add(self, task: TimerTask) -> None:
-        """Append a task that is in no list. Locked; one section unless full."""
+        """Append a task that is in no list. Locked; atomic unless full."""
         while self._end == self._capacity:
             self._grow_or_compact()
         counters = self._counters
@@ -147,7 +147,7 @@ class TimerTaskList(TaskList):
             pending += 1
         end = self._end
         new_end, count = end + 1, self._count + 1
-        # One section from here.
+        # Atomic from here.
         self._slots[end] = task
         self._end = new_end
         self._count = count
@@ -156,8 +156,8 @@ class TimerTaskList(TaskList):
         counters.pending = pending
         counters.backlog = backlog
         if _UNTRACKS_FROM_GC:
-            # A subclass may hold anything. So may a callback: without a reaper the timer itself
-            # may be garbage, together with what its tasks refer to.
+            # A subclass may hold any object. So may a callback: without a reaper the timer itself
+            # may be garbage, with everything its tasks refer to.
             if type(task) is TimerTask and (self._counters.reaper_runs or task._tt_is_stateless):
                 _gc_untrack(task)
             elif self._slots_untracked:
@@ -203,7 +203,7 @@ class TimerTaskList(TaskList):
         return True
 
     def remove(self, task: TimerTask) -> None:
-        """Take out a task, if it is in this list. Locked; one section."""
+        """Take out a task if this list holds it. Locked; atomic."""
         self._unlink(task, NEW)
 
     def _unlink(self, task: TimerTask, state: i32) -> bool:
@@ -274,7 +274,7 @@ class TimerTaskList(TaskList):
                 while len(cancelled) < limit and (task := self.first()) is not None:
                     cancelled.append(task)
                     self._cancel(task)
-        except MemoryError:  # those that were cancelled must not be lost
+        except MemoryError:  # do not lose the tasks already cancelled
             if cancelled and cancelled[-1]._tt_list is not None:
                 cancelled.pop()
             if not cancelled:
@@ -298,7 +298,7 @@ class TimerTaskList(TaskList):
         index, end = task._tt_index, target._end
         after, new_end = index + 1, end + 1
         count, new_count = self._count - 1, target._count + 1
-        # One section from here.
+        # Atomic from here.
         self._slots[index] = None
         if index == self._head:
             self._head = after
@@ -349,7 +349,7 @@ class TimerTaskList(TaskList):
 
     def _take(self) -> TimerTask | None:
         task = None
-        # As `first` does it; the call would take 30 instructions more a task (callgrind).
+        # Inlined `first`: calling it takes 30 instructions more a task (callgrind).
         while self._head < self._end:
             task = self._slots[self._head]
             if task is not None:
@@ -361,7 +361,7 @@ class TimerTaskList(TaskList):
         head = self._head
         after, count = head + 1, self._count - 1
         fired, backlog = counters.fired + 1, counters.backlog - 1
-        # One section from here.
+        # Atomic from here.
         self._slots[head] = None
         self._head = after
         self._count = count
@@ -378,7 +378,7 @@ class TimerTaskList(TaskList):
                 return  # it was added again meanwhile
             counters = self._counters
             fired, backlog = counters.fired - 1, counters.backlog + 1
-            if self._head == 0:  # its slot is gone
+            if self._head == 0:  # the task's old slot is gone
                 self.add(task)
                 counters.fired = fired
                 return
@@ -393,7 +393,7 @@ class TimerTaskList(TaskList):
             counters.backlog = backlog
 
     def take_over(self) -> None:
-        """Let the thread that runs this stop after its present task. One thread at a time."""
+        """Let the running thread stop after its present task. One thread at a time."""
         self.turn += 1
 
     def left(self) -> list[TimerTask]:

@@ -1,10 +1,10 @@
-"""Lanes: the wheels of a timer, one for each of the threads that make its tasks.
+"""Lanes: the wheels of a timer, one for each thread that makes tasks.
 
-Threads that share a wheel wait for each other: for the lock, and for the lines of memory that hold
-the lock, the bucket, its array and the counters. So, compiled without the interpreter lock, each
-thread has a lane, which is a `WheelState` with all of these, made in that thread. A task belongs to
-the lane of the thread that made it, whichever thread adds, moves or cancels it: each task has one
-lock. Worth it: see "Without the interpreter lock" in docs/performance.md.
+Threads that share a wheel wait for each other: for the lock, and for the cache lines of the lock,
+the bucket, its array and the counters. So, compiled without the interpreter lock, each thread has a
+lane: a `WheelState` of its own, made in the same thread. A task belongs to the lane of the thread
+that made it, whichever thread adds, moves or cancels it: each task has one lock. Worth it: see
+"Without the interpreter lock" in docs/performance.md.
 
 Elsewhere a timer has one `WheelState` and no lanes, for only one thread runs at a time. So has a
 timer with `max_pending`, where one lock must guard the count of all tasks.
@@ -77,7 +77,7 @@ class Lanes:
         return WheelState(self._tick_ns, self._wheel_size, now_ns, self.dispatch_queue, lock)
 
     def all(self) -> list[WheelState]:
-        """Return the lanes that there are now."""
+        """Return the present lanes."""
         return [lane for lane in self._lanes if lane is not None]
 
     # What follows is of all lanes together; see `WheelState`.
@@ -99,7 +99,7 @@ class Lanes:
     def drain_batch(self, now_ns: i64) -> bool:
         """Detach, dispatch and cascade a batch; False if nothing is due in any lane."""
         lanes = self.all()
-        next_ns: i64 = END_OF_TIME_NS  # when the first lane comes due, and the one after it
+        next_ns: i64 = END_OF_TIME_NS  # when the first lane comes due, and when the second
         after_ns: i64 = END_OF_TIME_NS
         earliest = self.first
         for lane in lanes:
@@ -119,7 +119,7 @@ class Lanes:
         return _earliest([lane.queue.first() for lane in self.all()])
 
     def next_occupied(self) -> TimerTaskList | None:
-        """Return the first bucket that has tasks; drops empty ones before it."""
+        """Return the first bucket that has tasks; drops empty buckets before it."""
         return _earliest([lane.next_occupied() for lane in self.all()])
 
     def cancel_some(self) -> list[TimerTask]:

@@ -61,7 +61,7 @@ class Advanceable(Protocol):
     """What a reaper needs of a timer."""
 
     def advance_clock(self) -> bool:
-        """Run what is due; returns whether anything was."""
+        """Run due tasks; return whether any task was due."""
 
     def max_sleep(self) -> float | None:
         """Return how many seconds the reaper may sleep; None: until woken."""
@@ -70,11 +70,11 @@ class Advanceable(Protocol):
         """Return whether the timer is closed and needs its reaper no more."""
 
     def shut_down(self) -> None:
-        """Release what is left; the last call that the reaper makes."""
+        """Release all resources; the reaper's last call."""
 
 
 class Reaper:
-    """A thread that repeats `step` until its timer is finished."""
+    """A thread that repeats `step` until the timer is finished."""
 
     def __init__(self, timer: Advanceable, waiter: Waiter, name: str) -> None:
         self._timer = timer
@@ -136,11 +136,11 @@ class Reaper:
 
 
 class Failure:
-    """What ended a step of a thread that goes on: an error that is not a task's.
+    """The error that ended a step of a thread, when no task raised it.
 
-    Tasks report to on_error. What comes here is a clock that raises, or an exception from another
-    thread that was to kill this one. It is reported within the next step, where another exception
-    does no harm either.
+    Tasks report to on_error. Here come errors of the clock, and exceptions with which another
+    thread meant to kill this thread. The failure is reported within the next step, where another
+    exception does no harm either.
     """
 
     def __init__(self, waiter: Waiter) -> None:

@@ -15,9 +15,9 @@ from timingwheel.timer_core import TimerCore, add_task_at
 class Recurring(TimerTask):
     """What `Timer.every` returns. Any thread may call any method.
 
-    The n-th run is due n intervals after the first, however long the callback takes. A run that
-    has been missed when the one before has ended is skipped, and counted in `skipped`; so two runs
-    never overlap. `Timer.reschedule` moves the next run, and with it those that follow.
+    The n-th run is due n intervals after the first, however long the callback takes. A run missed
+    while the previous run lasted is skipped, and counted in `skipped`; two runs never overlap.
+    `Timer.reschedule` moves the next run and all later runs.
     """
 
     __slots__ = ("_rc_ended", "_rc_interval_ns", "_rc_lock", "_rc_timer", "skipped")
@@ -35,7 +35,7 @@ class Recurring(TimerTask):
         self._rc_interval_ns: i64 = interval_ns
         self._rc_lock = new_hot_rlock()  # guards _rc_ended; a leaf lock
         self._rc_ended = False  # set once
-        #: Runs that were missed. Written by the thread that runs the callback.
+        #: Missed runs. Written by the thread that runs the callback.
         self.skipped: int = 0
 
     def run(self) -> object:
@@ -68,7 +68,7 @@ class Recurring(TimerTask):
             return not ended
 
     def cancel(self) -> bool:
-        """End it: no further run starts. True for the one call that ended it."""
+        """Stop the task: no further run starts. True for the call that stopped it."""
         first = self._end()
         super().cancel()
         return first

@@ -1,6 +1,6 @@
-"""TaskRunner: runs the tasks of dispatched buckets, and handles what they raise.
+"""TaskRunner: runs the tasks of dispatched buckets, and handles their exceptions.
 
-The executor decides in which threads; several of them may run one bucket. Any thread.
+The executor decides in which threads; several threads may run one bucket. Any thread.
 """
 
 import logging
@@ -66,7 +66,7 @@ class TaskRunner:
             except BaseException as error:  # noqa: BLE001  # whatever user code raises is reported
                 if _is_process_exit(error):
                     exit_error = error
-                    task._tt_on_close()  # it may have been interrupted before its first line
+                    task._tt_on_close()  # the task may have been interrupted before its first line
                 else:
                     self._report(error, task)
         if exit_error is not None:
@@ -120,7 +120,7 @@ class TaskRunner:
     def _observe(self, late_ns: i64, count: i64) -> None:
         try:
             self.lateness.observe(late_ns, count)
-        except MemoryError:  # one figure less, and no task that waits for it
+        except MemoryError:  # one figure is lost, and no task waits for it
             pass
 
     def report_refused(self, tasks: list[TimerTask], error: BaseException) -> None:
@@ -134,7 +134,7 @@ class TaskRunner:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
-        """Pass a task's exception to `on_error`; raise it if it ends the process."""
+        """Pass a task's exception to `on_error`; raise an exception that ends the process."""
         if _is_process_exit(error):
             raise error
         try:

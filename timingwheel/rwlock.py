@@ -1,9 +1,9 @@
 """ReadWriteLock: adding and cancelling read, draining writes.
 
 One reader at a time is inside. Kafka lets readers share the lock, and then takes the monitor of a
-bucket; in Python that would be three lock operations for an `add`, which cost more than all that is
-done under them, and the interpreter runs one thread at a time anyway. So the read side *is* one
-lock, which guards the buckets too, and an uncontended reader pays for one acquire
+bucket; in Python an `add` would then need three lock operations, which cost more than all the work
+under them, and the interpreter runs one thread at a time anyway. So the read side *is* one lock,
+which guards the buckets too, and an uncontended reader pays for one acquire
 (benchmarks/bench_timer.py).
 
 A plain lock would lack fairness, in both directions. While a writer waits or writes, new readers
@@ -12,14 +12,14 @@ the queued readers through before the next writer, so a writer that returns for 
 cannot starve the readers.
 
 Where sections are atomic (see `_purgatory_cpython.atomicity`), most readers do without even that: a
-section that makes no calls may run without the lock while no other thread is inside, because
-entering and leaving would be one with it. See `enter_section`. Worth it: `schedule` takes 3980
+section without calls may run without the lock while no other thread is inside, because entering and
+leaving would be atomic with the section. See `enter_section`. Worth it: `schedule` takes 3980
 instructions instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the
 interpreter lock, the same sections take a lock that costs little (`_purgatory_cpython.sections`).
 
 The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
-lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: it
-does not queue, or it would wait for its own thread. A reader must not become a writer.
+lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: the
+finalizer does not queue, or it would wait for its own thread. A reader must not become a writer.
 """
 
 import threading
@@ -56,7 +56,8 @@ class ReadWriteLock:
 
     def __init__(self) -> None:
         self._lock: Final[Any] = new_section_lock()
-        # How often readers hold _lock now, which guards it; kept only where sections are atomic.
+        # How many readers hold _lock now; _lock guards the count, which exists only where sections
+        # are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
             _Reader(self) if ATOMIC_SECTIONS else self._lock
@@ -74,9 +75,9 @@ class ReadWriteLock:
     def enter_section(self) -> bool:
         """Begin a section without `with`. False if that is impossible: use `reading`.
 
-        Only compiled, and only a section that raises nothing. Where sections are atomic, only one
-        without calls: nothing is entered. Where they are locked this takes the lock. The caller
-        calls `leave_section`.
+        Only for compiled code, and only for sections that raise nothing. Where sections are atomic,
+        only for sections without calls: nothing is entered. Where sections are locked, takes the
+        lock. The caller calls `leave_section`.
         """
         if self._writer != 0:
             return False
@@ -151,7 +152,7 @@ class ReadWriteLock:
     def __enter__(self) -> None:
         self.check_usable()
         if is_owned(self._lock) or is_owned(self._turnstile):
-            raise RuntimeError("this thread has the lock already and cannot become its writer")
+            raise RuntimeError("this thread holds the read lock and cannot become its writer")
         me = threading.get_ident()
         try:
             with self._turnstile:
@@ -169,16 +170,16 @@ class ReadWriteLock:
         self.release_write()
 
     def release_write(self) -> None:
-        """Leave the write side if this thread has it. Idempotent.
+        """Leave the write side if this thread holds it. Idempotent.
 
-        An interrupt may come on entry to `__exit__`, or within it. A caller that may be interrupted
-        catches it and calls this: the lock must not stay taken.
+        An interrupt may come during or before `__exit__`. A caller that may be interrupted catches
+        the interrupt and calls this: the lock must not stay taken.
         """
         while not self._try_release_write():
-            pass  # it takes a few bytes, which other threads give back
+            pass  # needs a few bytes, which other threads will free
 
     def _try_release_write(self) -> bool:
-        """Do what `release_write` says; False if there is no memory for that now."""
+        """Try `release_write`; return False if memory is short."""
         try:
             if self._writer != threading.get_ident():
                 return True

@@ -16,8 +16,8 @@ _BOUNDS_NS = tuple(round(bound_ms * NS_PER_MS) for bound_ms in LATENESS_BOUNDS_M
 class Lateness:
     """How late tasks started: clock at the start minus due time.
 
-    `counts[i]` tasks were at most `bounds_ms[i]` late and more than the bound before; one more
-    count at the end is for those beyond the last bound. `sum_ms` is the sum over all of them.
+    `counts[i]` tasks were at most `bounds_ms[i]` late and more than the bound before; the last
+    count is for tasks beyond the last bound. `sum_ms` is the sum over all of them.
     """
 
     bounds_ms: tuple[float, ...]
@@ -47,7 +47,7 @@ class TimerStats:
 
 @dataclass(frozen=True, slots=True)
 class WheelLevel:
-    """One level of a timer's wheel at one moment.
+    """A snapshot of one level of a timer's wheel.
 
     `tick_ns`: the length of a slot. `slots`: how many tasks wait in each; a slot that the hand has
     passed is for the next time round. `hand`: the index of the present slot.
@@ -72,7 +72,7 @@ class LatenessHistogram:
         self._sum_ns = 0
 
     def observe(self, late_ns: int, count: int) -> None:
-        """Add `count` tasks that all started `late_ns` after they were due."""
+        """Add `count` tasks, each started `late_ns` after it was due."""
         late_ns = max(0, late_ns)
         with self._lock:
             self._counts[bisect_left(_BOUNDS_NS, late_ns)] += count

@@ -3,9 +3,9 @@
 In Kafka a task points to an entry and the entry to its list. Here the task *is* its entry, by
 inheritance: one object a timer, and the two cannot disagree.
 
-A task is pending exactly while `_tt_list` names the bucket that holds it. The thread that takes a
-task out of its bucket, under the lock, decides what happens next: it cancels the task, adds it
-again, or runs it. No other thread does any of these until the task is in a bucket again.
+A task is pending exactly while `_tt_list` names its bucket. The thread that takes a task out of its
+bucket, under the lock, decides its fate: the thread cancels, adds or runs the task; no other thread
+may do so until the task is in a bucket again.
 """
 
 import inspect
@@ -37,7 +37,7 @@ _GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class _RunOverrideCache:
-    """The class that was last found to override `run`; holds one class alive. Any thread.
+    """The last class found to override `run`. Holds one class alive. Any thread.
 
     Worth it: to construct and add such a task takes 4419 instructions instead of 4734 (callgrind).
     """
@@ -54,8 +54,8 @@ _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 def check_callback(name: str, callback: Any) -> bool:
     """Raise TypeError for what is no callable, for a coroutine function and a generator function.
 
-    A timer's threads have no event loop: they would make the coroutine, or the generator, and drop
-    it. Returns whether the callback is known to refer to nothing but its module.
+    A timer's threads have no event loop: they would create the coroutine or generator and drop it.
+    Returns whether the callback refers only to its module.
     """
     kind = _callback_kind(callback)
     if kind == LOOK_CLOSER and not isinstance(callback, BuiltinFunctionType):
@@ -64,18 +64,18 @@ def check_callback(name: str, callback: Any) -> bool:
         what = lazy_kind(callback)
         if what:
             raise TypeError(
-                f"{name} is {callback!r}, {what}; expected a function that is not async, "
-                "and runs when it is called"
+                f"{name} is {callback!r}, {what}; expected a function that is not async "
+                "and runs when called"
             )
     return kind == STATELESS
 
 
 def lazy_kind(callback: Any) -> str:
-    """Return what kind of function makes a coroutine or a generator; "" for any other."""
+    """Return what kind of function makes a coroutine or a generator; "" for any other callable."""
     while isinstance(callback, partial):
         callback = callback.func
     if not isinstance(callback, (FunctionType, MethodType, type)):
-        # An object with an async `__call__`; or one that says of itself that it is async.
+        # An object with an async `__call__`; or an object that declares itself async.
         if inspect.iscoroutinefunction(callback):
             return "a coroutine function"
         callback = getattr(type(callback), "__call__", None)  # noqa: B004  # it is looked at
@@ -94,8 +94,8 @@ def check_hooks(kind: type, names: tuple[str, ...]) -> None:
         what = lazy_kind(getattr(kind, name, None))
         if what:
             raise TypeError(
-                f"{kind.__qualname__}.{name} is {what}; expected a method that is not async, "
-                "and runs when it is called"
+                f"{kind.__qualname__}.{name} is {what}; expected a method that is not async "
+                "and runs when called"
             )
 
 
@@ -106,7 +106,7 @@ def _runner_of(context: object) -> Callable[..., object]:
 
 
 class TaskList:
-    """Base of `TimerTaskList`: what a task knows of its bucket."""
+    """Base of `TimerTaskList`: the part of a bucket that a task knows."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class TaskList:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
-    """What a bucket holds. The bucket's lock guards all fields but `_tt_is_running`."""
+    """A task's fields for its bucket. The bucket's lock guards all but `_tt_is_running`."""
 
     __slots__ = (
         "_tt_index",
@@ -130,14 +130,14 @@ class TimerTaskEntry:
 
     # Set by the constructor of TimerTask, which saves a call for each timer. In this order
     # compiled objects lose no memory to alignment.
-    _tt_index: i32  # index of its slot in _tt_list; if it is in no list, one of the states above
+    _tt_index: i32  # index of the task's slot in _tt_list; in no list: one of the states above
     _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
-    # Whether it runs; unset until it is taken. Set under the lock, cleared without it by the thread
-    # that ran it. A field of its own: meanwhile another thread may add the task to any timer.
+    # Whether it runs; unset until it is taken. Set under the lock, cleared without it by the
+    # running thread. A field of its own: meanwhile another thread may add the task to any timer.
     _tt_is_running: bool
-    _tt_lane: u8  # the number of the thread that made it, where threads have lanes: see `Lanes`
+    _tt_lane: u8  # number of the task's thread, where threads have lanes: see `Lanes`
     _tt_list: TaskList | None
-    deadline_ns: i64  # the clock's reading from which on it may run; 0 until it is added
+    deadline_ns: i64  # earliest clock reading at which the task may run; 0 until added
 
     @property
     def deadline_ms(self) -> int:
@@ -147,7 +147,7 @@ class TimerTaskEntry:
     def when(self) -> float:
         """Return the deadline in seconds of the timer's clock, not rounded to a tick.
 
-        If that clock has gone back, of the time that goes on from its last reading.
+        If the clock went back: on a time that continues from its last reading.
         """
         return float(self.deadline_ns) / 1e9
 
@@ -157,9 +157,9 @@ class TimerTask(TimerTaskEntry):
     """A callback to run after a delay, or a subclass that overrides `run`.
 
     `delay`: seconds (float or int) or a timedelta, counted from the moment the task is added.
-    `context`: a `contextvars.Context` to call it in, as asyncio's `call_later` has it. Raises
-    TypeError and ValueError for a bad delay, TypeError if there is nothing to run, or a coroutine
-    function. Any thread may call any method.
+    `context`: a `contextvars.Context` in which the timer calls `callback`, as in asyncio's
+    `call_later`. Raises TypeError and ValueError for a bad delay, TypeError without a callback or
+    for a coroutine function. Any thread may call any method.
     """
 
     __slots__ = ("_tt_call", "delay_ns")
@@ -167,7 +167,7 @@ class TimerTask(TimerTaskEntry):
     # The methods that a subclass may override: called, and never awaited.
     _tt_hooks: ClassVar[tuple[str, ...]] = ("run",)
 
-    # Compiled, only one class may have this method, since `super()` fails in an override of it.
+    # In compiled code, only one class may have this method: `super()` fails in an override.
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse methods that would make a coroutine or a generator, and never run."""
         super().__init_subclass__(**options)
@@ -201,8 +201,8 @@ class TimerTask(TimerTaskEntry):
         self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
-        # The callback; or a tuple (which is no callable) of it and its arguments; or None. One
-        # field instead of two saves 8 bytes a timer.
+        # The callback; or a tuple of the callback and its arguments (a tuple is never callable); or
+        # None. One field instead of two saves 8 bytes a timer.
         self._tt_call: Any = (callback, args) if args else callback
 
     @property
@@ -219,7 +219,7 @@ class TimerTask(TimerTaskEntry):
 
         The executor calls this once when the task is due, under no lock.
         """
-        # Returns object: compiled, a declared None would be enforced on what overrides this.
+        # Returns object: compiled code would enforce a declared None on overriding methods.
         call = self._tt_call
         if type(call) is tuple:
             callback, args = call
@@ -233,7 +233,7 @@ class TimerTask(TimerTaskEntry):
         """Do nothing; called under no lock if the timer closed first."""
 
     def _tt_on_error(self, error: BaseException) -> None:
-        """Do nothing; called after a `run` that raised, perhaps before its first line."""
+        """Do nothing; called after `run` raised, perhaps before its first line."""
 
     def cancel(self) -> bool:
         """Take the task out of its timer; True if this call prevented the run.
@@ -259,7 +259,7 @@ class TimerTask(TimerTaskEntry):
 
     def __reduce_ex__(self, protocol: object) -> Any:
         """Refuse `copy` and `pickle`: a copy would share its place in the timer."""
-        raise TypeError(f"{self!r} cannot be copied or pickled: it has its place in a timer")
+        raise TypeError(f"{self!r} cannot be copied or pickled: a timer refers to it")
 
     def __repr__(self) -> str:
         call = self._tt_call
@@ -275,7 +275,7 @@ class TimerTask(TimerTaskEntry):
 def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     """Set the fields of a task whose class overrides `run`, as the constructor does with checks.
 
-    For a class that makes very many of them: the checks are half of what a task costs.
+    For classes with very many instances: the checks are half of a task's cost.
     """
     task._tt_list = None
     task._tt_index = NEW

@@ -1,14 +1,13 @@
 """Timer: starts, advances and closes. Adding is in `timer_core`.
 
-This is the rarely executed half of a timer. Not compiled, so that its loops over batches release
-the GIL.
+This is the rarely executed half of a timer. Interpreted, so its loops over batches release the GIL.
 
 Three kinds of threads meet here. The program's threads add and cancel tasks, under the read side of
 the lock (or of a lane's). The thread that advances the clock, which is the reaper or the program's,
 detaches what is due under the write side, in batches of bounded size, so that no thread waits for a
 whole drain. The executor's threads take tasks from the detached buckets and run them under no lock.
 
-Past 400 lines: most of it is the public interface, with what it promises.
+Past 400 lines: mostly the public interface and its promises.
 """
 
 import concurrent.futures
@@ -41,7 +40,7 @@ from timingwheel.wheel_state import WheelState
 
 _Args = TypeVarTuple("_Args")  # the arguments of a callback
 
-JOIN_GRACE_S = 0.1  # `close` waits that long for a thread to notice that its time is over
+JOIN_GRACE_S = 0.1  # how long `close` waits for a thread to notice that it must end
 # The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
@@ -50,14 +49,14 @@ DEFAULT_WHEEL_SIZE = 64
 class Timer(TimerCore):
     """Runs tasks after a delay: a hierarchical timing wheel without ticking, after Kafka's.
 
-    `tick_ms`: resolution; deadlines are rounded up to it, so nothing runs early. `wheel_size`:
+    `tick_ms`: resolution; deadlines are rounded up to ticks, so nothing runs early. `wheel_size`:
     slots a level, at least 2. `clock`: returns milliseconds; default `monotonic_ms`. `executor`:
-    None for workers of its own, which run one task at a time unless one is slow, an
-    `InlineExecutor`, or any `concurrent.futures.Executor` that runs in this process; a worker runs
-    what that refuses. `max_pending`: how many tasks may be pending at once.
-    `on_error(exc, task)`: called with each exception of a task; default: it is logged.
+    None for the timer's own workers (one task at a time unless a task is slow), an
+    `InlineExecutor`, or any `concurrent.futures.Executor` of this process; a worker runs tasks that
+    the executor refuses. `max_pending`: how many tasks may be pending at once. `on_error(exc,
+    task)`: called with each exception of a task; default: it is logged.
 
-    Nothing runs until a thread advances the clock: `start` one for that (`with Timer() as timer`
+    Nothing runs until a thread advances the clock: `start` such a thread (`with Timer() as timer`
     starts and closes it), or call `advance_clock` yourself. Any thread may call any method, tasks
     too. Raises TypeError and ValueError for bad arguments.
     """
@@ -177,13 +176,13 @@ class Timer(TimerCore):
     def first_tasks(self, limit: int = 10) -> list[TimerTask]:
         """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
 
-        It looks at about a thousand: where more are due within one slot of the wheel, it may miss
-        some of these.
+        Looks at about a thousand tasks: where more are due within one slot of the wheel, it may
+        miss some.
         """
         return self._wheels.first_tasks(limit)
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
-        """Run what is due; if nothing is, wait up to `timeout` seconds.
+        """Run due tasks; if none is due, wait up to `timeout` seconds.
 
         Returns True if a bucket came due, if only to cascade. Waits in real time, but ends early
         when a `ManualClock` is moved to where something is due, or a closed timer has nothing left.
@@ -237,7 +236,7 @@ class Timer(TimerCore):
         self._executor.resume()
         self._deliver_all()  # left by an interrupt, or being delivered by another thread
         worked = False
-        # Read once: tasks that come due while others run here must not keep this call busy forever.
+        # Read once: tasks that come due meanwhile must not keep this call busy forever.
         now_ns = self._clock_reader.now_ns()
         while self._wheels.drain_batch(now_ns):
             worked = True
@@ -251,7 +250,7 @@ class Timer(TimerCore):
         while dispatch_queue:
             try:
                 bucket = dispatch_queue[0]
-            except IndexError:  # another thread delivered it
+            except IndexError:  # another thread delivered the bucket
                 break
             self._deliver(bucket)
         self._executor.flush()
@@ -294,7 +293,7 @@ class Timer(TimerCore):
     def start(self, waiter: Waiter | None = None) -> None:
         """Start the reaper, the thread that advances the clock. Idempotent.
 
-        `waiter`: what it sleeps on; default: a condition of its own. Raises TimerClosed, and
+        `waiter`: what the thread sleeps on; default: its own condition. Raises TimerClosed, and
         RuntimeError if the system has no thread left.
         """
         self._lock.call_reading(lambda: self._start(waiter))
@@ -343,7 +342,7 @@ class Timer(TimerCore):
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout, "timeout")) / 1e9
         try:
             self._lock.call_reading(self._set_closed)
-            for state in self._wheels.all():  # threads that add hold one of these locks meanwhile
+            for state in self._wheels.all():  # adding threads hold one of these locks meanwhile
                 state.lock.call_reading(self._set_closed)
         except TimerForked:
             return
@@ -370,7 +369,7 @@ class Timer(TimerCore):
 
     @property
     def driven(self) -> bool:
-        """Whether it was started, or a thread has advanced its clock: else nothing comes due."""
+        """Whether the timer was started or a thread advanced its clock: else no task comes due."""
         return self._reaper is not None or self._was_advanced
 
     def finished(self) -> bool:

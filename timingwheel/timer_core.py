@@ -1,7 +1,7 @@
 """TimerCore: the hot half of a Timer, which adds tasks.
 
-It is apart from the other half because it is compiled. `Timer` is interpreted and does what is
-rare: it starts, closes, and drains batch by batch. Any thread.
+This half is compiled. `Timer` is interpreted and does the rare work: it starts, closes, and drains
+batch by batch. Any thread.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from timingwheel.wheel_state import WheelState, bucket_of
 # The arguments of a callback.
 _Args = TypeVarTuple("_Args")
 
-# Tasks that `schedule_many` adds for one reading of the clock.
+# How many tasks `schedule_many` adds for one reading of the clock.
 ADD_BATCH = 256
 
 
@@ -42,8 +42,8 @@ class TimerCore:
         max_pending: i64,
     ) -> None:
         self.name = name
-        # Final: compiled without the interpreter lock, only these are read without counting a
-        # reference, for which threads that share a timer would wait for each other.
+        # Final: compiled without the interpreter lock, only final fields are read without counting
+        # a reference, which would make threads that share a timer wait for each other.
         self._clock_reader: Final = reader
         self._wheel_state: Final = state  # of all tasks, or of the first lane
         self._lanes: Final = lanes  # None where threads have none
@@ -91,9 +91,9 @@ class TimerCore:
     def add(self, task: TimerTask) -> TimerTask:
         """Start a task's delay, and return the task.
 
-        A pending task is rescheduled: it moves, stays one and runs once. So does one that came due
-        and has not started. Raises TypeError for what is no task, TimerFull, TimerClosed, and
-        TimerError for a task that is pending in another timer.
+        A pending task is rescheduled: the task moves and runs once. A due task that has not started
+        moves too. Raises TypeError for an object that is not a TimerTask, TimerFull, TimerClosed,
+        and TimerError for a task pending in another timer.
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
@@ -108,7 +108,8 @@ class TimerCore:
     ) -> list[TimerTask]:
         """Schedule `callback(*args)` once after each of many delays, all counted from about now.
 
-        Returns the tasks in order. Raises what `schedule` raises, after cancelling what was added.
+        Returns the tasks in order. If `schedule` raises, cancels the tasks already added and raises
+        the same error.
         """
         tasks = [TimerTask(delay, callback, *args) for delay in delays]
         try:
@@ -179,8 +180,8 @@ def add_task_at(
 def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     """Return how many seconds a driver may sleep: as `Timer.max_sleep`, but empty buckets count.
 
-    They stay where they are. So a driver that is set to one is not woken anew for each task that
-    comes to it and is cancelled in time.
+    The buckets stay in place. So a driver set to a bucket's time is not woken for each task that
+    joins the bucket and is cancelled in time.
     """
     lanes, state = timer._lanes, timer._wheel_state
     if state.has_undelivered() if lanes is None else lanes.has_undelivered():
@@ -216,7 +217,7 @@ def _lane_of(timer: TimerCore, task: TimerTask) -> WheelState:
 
 def _add(timer: TimerCore, task: TimerTask, deadline_ns: i64, limited: bool) -> None:
     state = _lane_of(timer, task)
-    if COMPILED and state.lock.enter_section():  # all of this is one
+    if COMPILED and state.lock.enter_section():  # atomic
         placed = not (timer._max_pending or timer._closed) and (
             state.try_place_fast(task, deadline_ns)
             or (task._tt_list is not None and state.try_reschedule_in_place(task, deadline_ns))
@@ -275,7 +276,7 @@ def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: b
     """Move a pending task. `keeps_start`: its delay then counts from the same moment as before."""
     deadline_ns = _now_ns(timer) + delay_ns
     state = _lane_of(timer, task)
-    if COMPILED and delay_ns != 0 and state.lock.enter_section():  # all of this is one
+    if COMPILED and delay_ns != 0 and state.lock.enter_section():  # atomic
         start_ns = task.deadline_ns - task.delay_ns
         moved = not timer._closed and state.try_reschedule_in_place(task, deadline_ns)
         if moved:
@@ -329,7 +330,7 @@ def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending
-    # A task with delay 0 never waits, so the limit is not for it. With a limit there is one lane.
+    # A task with delay 0 never waits, so the limit does not apply. With a limit there is one lane.
     if limit and limited and task.delay_ns and timer._wheel_state.counters.pending >= limit:
         bucket = bucket_of(task)
         if bucket is None or bucket.dispatched:

@@ -1,4 +1,4 @@
-"""TimingWheel: one level of the hierarchy, and through `overflow` those above; its DelayQueue.
+"""TimingWheel: one level of the hierarchy; `overflow` leads to the next. Its DelayQueue.
 
 Level k has `size` slots of `tick_ns * size**k` ns each. A task goes to the lowest level
 that still reaches its due time; when the clock comes to a slot of a higher level, the tasks in it
@@ -14,9 +14,9 @@ A task due at 20 goes to level 2, in the slot that starts at 18. At 18 it is pla
 are left, so level 0 takes it, and at 20 it is due. One due at 25 has 7 ns left at 18: it goes to
 level 1, slot [24 25 26], and at 24 to level 0.
 
-A wheel reads no clock: the caller of `advance` gives it the time, which never goes back. The
-timer's lock guards all of it: the read side fills slots and adds levels, the write side moves the
-time and cascades. "Locked" says that the caller must hold the lock, either side unless stated.
+A wheel reads no clock: the caller of `advance` passes the time, which never goes back. The timer's
+lock guards the wheel: the read side fills slots and adds levels, the write side moves the time and
+cascades. "Locked" says that the caller must hold the lock, either side unless stated.
 """
 
 from operator import attrgetter
@@ -38,13 +38,13 @@ class DelayQueue:
     """The occupied buckets of all levels in order of expiration; makes them, too.
 
     It makes the timer tickless: the reaper sleeps until the first bucket here expires, however many
-    empty ticks lie before. It holds at most one bucket a slot, so it stays small. A bucket stays
-    when its last task is cancelled, and is dropped when it is first: to remove it at once would put
-    a search on the path of that cancel.
+    empty ticks lie before. The queue holds at most one bucket a slot, so it stays small. An empty
+    bucket stays until it is first, and is then dropped: removing it at once would put a search on
+    the path of `cancel`.
 
     Any thread. Its lock is a leaf lock. `lock`, `counters`: the timer's, for the buckets.
     `wake_owed`: a bucket became the first, and the sleeping threads were not woken yet. Set under
-    `lock`; cleared without it, just before they are woken.
+    `lock`; cleared without the lock, just before waking them.
 
     A sorted list changes in several steps. An interrupt between two of them, or a re-entrant call
     by a finalizer, finds it dirty; it is then rebuilt from `_members`.
@@ -80,7 +80,7 @@ class DelayQueue:
         try:
             if self.offer(bucket):
                 self.wake_owed = True
-        except BaseException:  # an interrupt: it may be here, and would be before the next one
+        except BaseException:  # an interrupt: the bucket may be first in the queue
             self.wake_owed = True
             raise
         return bucket
@@ -138,7 +138,7 @@ class DelayQueue:
 
 
 def _two_lists() -> list[list[object]]:
-    """Return what, once dropped, CPython keeps for the next lists that are made.
+    """Return two lists, whose memory CPython reuses for the next two lists.
 
     For `SortedKeyList.add`, which is interpreted and makes two: see `_memory_shortage.h`.
     """
@@ -146,7 +146,7 @@ def _two_lists() -> list[list[object]]:
 
 
 class TimingWheel:
-    """One level of the hierarchy, with the buckets in its slots.
+    """One level of the hierarchy: the buckets in its slots.
 
     `start_ns`: any time not after the first due time. `queue`: makes the buckets of all levels.
     """
@@ -175,13 +175,13 @@ class TimingWheel:
         if tick_ns <= END_OF_TIME_NS // size:
             self.interval_ns = tick_ns * size
         self.now_ns: i64 = start_ns - start_ns % tick_ns
-        # The first time that does not fit into this level.
+        # The first time beyond this level's reach.
         self.limit_ns: i64 = _limit_ns(self.now_ns, self.interval_ns)
         self.slots: list[TimerTaskList | None] = [None] * size
         self.overflow: TimingWheel | None = None
         self._queue = queue
-        # Due tick -> bucket, of tasks that were overdue already when they cascaded. These buckets
-        # are in the queue, and in no slot. Used at level 0 only.
+        # Due tick -> bucket, for tasks already overdue when they cascaded. Such a bucket is in the
+        # queue and in no slot. Used at level 0 only.
         self._overdue: dict[int, TimerTaskList] = {}
 
     def due_ns(self, deadline_ns: i64) -> i64:
@@ -211,7 +211,7 @@ class TimingWheel:
         """Move up to `count` tasks of a detached bucket further down.
 
         Write side. `now_ns`: the clock's reading. Returns the cost, in tasks. Each task is in one
-        bucket or the other at any moment, so a second call continues an interrupted one.
+        bucket or the other at any moment, so a second call continues after an interrupt.
         """
         for _ in range(count):
             task = bucket.first()
@@ -237,12 +237,13 @@ class TimingWheel:
         now_ns -= now_ns % self.tick_ns
         if now_ns <= self.now_ns:
             return
-        # Top level first: after an interrupt this level is behind, so the next call goes on. A
-        # level that stayed behind the one below would cascade into its own past, endlessly.
+        # Top level first: after an interrupt this level is behind, so the next call goes on. If
+        # instead a level lagged behind the level below, it would cascade into its own past,
+        # endlessly.
         if self.overflow is not None:
             self.overflow.advance(now_ns)
         limit_ns = _limit_ns(now_ns, self.interval_ns)
-        # No call between these: an interrupt finds both done or neither.
+        # No call in between: an interrupt finds both assigned or neither.
         self.now_ns = now_ns
         self.limit_ns = limit_ns
 
@@ -259,7 +260,7 @@ class TimingWheel:
             wheel.slots[slot] = None
 
     def levels(self) -> "list[TimingWheel]":
-        """Return this level and those above it, lowest first."""
+        """Return this level and all higher levels, lowest first."""
         found = [self]
         while (above := found[-1].overflow) is not None:
             found.append(above)
@@ -272,9 +273,9 @@ class TimingWheel:
         return self.overflow
 
     def _check(self) -> None:
-        """Assert every invariant of this level and those above. Locked.
+        """Assert every invariant of this level and all higher levels. Locked.
 
-        After an interrupted `advance` a level may be behind those above it.
+        After an interrupted `advance` a level may lag behind higher levels.
         """
         for wheel in self.levels():
             assert wheel.now_ns % wheel.tick_ns == 0, wheel

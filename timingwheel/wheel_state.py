@@ -1,11 +1,11 @@
-"""WheelState: the tasks of a timer, or of one lane of it: pending, cascading and dispatched.
+"""WheelState: the pending, cascading and dispatched tasks of a timer or lane.
 
-Its lock guards all of it and is made here. Threads that add tasks place them under the
-read side; the thread that advances the clock detaches buckets under the write side. "Locked" says
-that the caller must hold the lock, either side unless stated.
+Its lock, made here, guards everything below. Threads that add tasks place them under the read side;
+the thread that advances the clock detaches buckets under the write side. "Locked" means: the caller
+holds the lock, either side unless stated.
 
-Each step that moves tasks leaves them in one list or the other and may be repeated, so that an
-interrupt between two steps loses nothing: the next batch continues where that one stopped.
+Each step that moves tasks leaves every task in one list and may be repeated, so an interrupt
+between two steps loses nothing: the next batch continues after the interrupted batch.
 """
 
 from collections import deque
@@ -53,7 +53,7 @@ class WheelState:
         )
 
     def all(self) -> "list[WheelState]":
-        """Return this one, as `Lanes` return several."""
+        """Return this state in a list, as `Lanes` return several."""
         return [self]
 
     def first_bucket(self) -> TimerTaskList | None:
@@ -93,7 +93,7 @@ class WheelState:
     def place(self, task: TimerTask, deadline_ns: i64) -> TimerTaskList | None:
         """Put a task, pending or not, into the bucket of its deadline. Locked.
 
-        If it is due already, returns the bucket in the dispatch queue that holds it, for delivery.
+        If the task is due already, return its bucket in the dispatch queue, for delivery.
         """
         if task._tt_list is not None:
             self._check_owner(task)
@@ -137,8 +137,8 @@ class WheelState:
             self._move(task, bucket, deadline_ns)
             return
         bucket.add(task)
-        # After it: a recurring task that an interrupt has kept from being added counts its next run
-        # from the deadline that it had. A return is no place for an interrupt.
+        # Assign the deadline last: if an interrupt keeps a recurring task from being added, the
+        # task counts its next run from the former deadline. A return is no place for an interrupt.
         task.deadline_ns = deadline_ns
 
     def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
@@ -150,7 +150,7 @@ class WheelState:
     def _check_owner(self, task: TimerTask) -> None:
         bucket = bucket_of(task)
         if bucket is not None and not bucket.belongs_to(self.lock):
-            raise TimerError(f"{task!r} is pending in another timer; cancel it there first")
+            raise TimerError(f"{task!r} is pending in another timer; cancel the task there first")
 
     def _new_dispatched_bucket(self, due_ns: i64) -> TimerTaskList:
         bucket = TimerTaskList(self.lock, self.counters, 0, due_ns)
@@ -173,7 +173,7 @@ class WheelState:
                     if budget <= 0 or (bucket := self._detach_next(now_ns)) is None:
                         break
                     budget -= self._process_bucket(bucket, budget, now_ns)
-                # This thread reads the queue again before it sleeps: it owes itself no wake-up.
+                # This thread checks the queue before sleeping: it needs no wake-up.
                 self.queue.wake_owed = owed
         except BaseException:
             self.lock.release_write()
@@ -189,7 +189,7 @@ class WheelState:
                 return None
             self._draining = first
         self._unlink_bucket(self._draining)
-        # Not beyond its expiration: what cascades from it must come due in order.
+        # Stop at the bucket's expiration: tasks that cascade from it must come due in order.
         self.wheel.advance(self._draining.expiration_ns)
         return self._draining
 
@@ -212,7 +212,7 @@ class WheelState:
         return moved + 1
 
     def next_occupied(self) -> TimerTaskList | None:
-        """Return the first bucket that has tasks; drops empty ones before it."""
+        """Return the first bucket that has tasks; drops empty buckets before it."""
         while (first := self.queue.first()) is not None:
             if len(first):
                 return first
@@ -280,7 +280,7 @@ class WheelState:
             held = set(queued) if self._draining is None else {*queued, self._draining}
             pending = sum(len(bucket) for bucket in held if not bucket.dispatched)
             assert self.counters.pending == pending, (self.counters.pending, held)
-            delivering = {  # others take from it, under no lock
+            delivering = {  # other threads take buckets from it without a lock
                 bucket for bucket in self.dispatch_queue.copy() if bucket.belongs_to(self.lock)
             }
             for bucket in held | delivering:
@@ -294,5 +294,5 @@ def _deadline_ns(task: TimerTask) -> int:
 
 def bucket_of(task: TimerTask) -> TimerTaskList | None:
     """Return the bucket that holds a task; None if it is not pending."""
-    # Every TaskList is one. See `task.TaskList` for why its type says less.
+    # Every TaskList is a TimerTaskList. `task.TaskList` explains the type.
     return cast("TimerTaskList | None", task._tt_list)

@@ -64,7 +64,7 @@ _reaper_numbers = count(1)
 
 
 class SocketSlots:
-    """The sockets of one context that have not ended, by number; a number is never used twice.
+    """The open sockets of one context, by number; a number is never used twice.
 
     `lock` also guards the decision to terminate the context.
     """
@@ -95,7 +95,7 @@ class SocketSlots:
             return socket
         except OSError as error:
             raise ZMQError(error.errno) from error
-        except BaseException:  # an interrupt: the caller has nothing that it could close
+        except BaseException:  # an interrupt: the caller holds no handle to close
             if socket is not None:
                 socket.close()
             raise
@@ -132,7 +132,7 @@ class SocketSlots:
 
 
 class Termination:
-    """The end of one context, and its reaper.  Methods may be called from any thread."""
+    """Ends one context; owns its reaper."""
 
     def __init__(self, slots: SocketSlots, endpoints: Endpoints) -> None:
         self.begun: bool = False  # no further socket is allowed; written under the slot lock
@@ -151,7 +151,7 @@ class Termination:
         """Start the reaper's thread, unless it runs.  Called under the slot lock.
 
         Not before the first socket. A finalizer must not start threads: at the interpreter's exit
-        there is a reaper without one, and what it is sent waits.
+        the reaper has no thread, and its commands wait.
         """
         if self.reaper is None:
             self._reaper_done = Mailbox()
@@ -190,7 +190,7 @@ class Termination:
     def _wait_for_reaper(self, reaper: Reaper) -> None:
         assert self._reaper_done is not None
         reaper.start()  # an interrupt may have come before it was started
-        self._reaper_done.head()  # the command stays there: an interrupted caller may call again
+        self._reaper_done.head()  # the command stays: an interrupted caller may call again
         reaper.join()
         self._reaper_done.close()
 
@@ -301,7 +301,7 @@ class ContextCore:
         return reaper
 
     def reap(self, socket: AbstractSocket) -> None:
-        """Hand a closed socket to the reaper.  Takes no lock: finalizers may call this."""
+        """Hand a closed socket to the reaper. Takes no lock: safe in finalizers."""
         reaper = self.termination.reaper
         if reaper is not None and not self.forked:
             # After an interrupt a second time: the first may have been its end, and the reaper's.

@@ -5,8 +5,8 @@ it (an announcement to a socket, a pending entry) are atomic: a bind, an unbind,
 end of the context see a connection either not at all or complete.
 
 An interrupt may leave a connection half complete; so may the interpreter's exit, which stops daemon
-threads anywhere.  Its far end is then still in the table of those that wait, or its near end's
-socket makes the call again; either completes it for the owner that was chosen the first time.
+threads anywhere. The far end is then still among the pending connections, or the near end's socket
+repeats the call; either completes the connection for the owner chosen at first.
 
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
@@ -58,7 +58,7 @@ class Endpoints:
             return True
 
     def unbind_all(self, socket: AbstractSocket) -> None:
-        """Free every name `socket` has.  After this no new pipe can be on its way to it."""
+        """Free every name of `socket`. Afterwards no new pipe can be on its way to the socket."""
         with freed_at_exit(self._lock):
             for name in [n for n, s in self._bound.items() if s is socket]:
                 del self._bound[name]
@@ -104,7 +104,7 @@ def _complete(far: Pipe, owner: FarEndOwner) -> None:
     assert pending is not None
     if pending.owner is None:
         if isinstance(owner, AbstractSocket):
-            far.set_own_hwms_before_bind(owner.hwms)  # complete before its owner learns of it
+            far.set_own_hwms_before_bind(owner.hwms)  # complete before the owner is told
         pending.owner = owner
     pending.attach(far)
     if isinstance(pending.owner, AbstractSocket):
@@ -118,7 +118,7 @@ def _chosen_owner(far: Pipe) -> FarEndOwner | None:
 
 
 def inproc_name(address: str) -> str:
-    """Return the name in an inproc address; EINVAL if it is none, EPROTONOSUPPORT if another's."""
+    """Return an inproc address's name; EINVAL if malformed, EPROTONOSUPPORT for other protocols."""
     protocol, separator, name = address.partition("://")
     if not separator or not protocol or not name:
         raise ZMQError(Errno.EINVAL)

@@ -1,7 +1,7 @@
 """Options of sockets: their names, values and ranges.
 
-`Options` is owned by its socket's thread.  What only a network uses is stored and read back and
-otherwise ignored, so that programs which set it run unchanged.
+`Options` is owned by its socket's thread. Options that matter only to networks are stored, read
+back and otherwise ignored, so that programs that set them run unchanged.
 """
 
 from typing import Final, TypeAlias
@@ -159,7 +159,7 @@ _WRITE_ONLY: Final = (
     }
 )
 
-#: Names that a program may mention, of what libzmq has where it was built for it, or as a draft.
+#: Names that programs may mention: libzmq has them only in special or draft builds.
 _MISSING: Final = frozenset(
     option
     for name, option in SocketOption.__members__.items()
@@ -180,7 +180,7 @@ _KNOWN: Final = frozenset(SocketOption.__members__.values()) - _MISSING
 
 
 def option_type(option: int) -> OptType:
-    """Return what `option` holds.  An unknown one counts as an int and is refused later."""
+    """Return an option's type. An unknown option counts as an int and is refused later."""
     try:
         return SocketOption(option).opt_type
     except ValueError:

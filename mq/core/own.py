@@ -1,7 +1,7 @@
 """Own: objects in a tree, where an owner is destroyed only after everything it owns.
 
-Every method but `announce` belongs to the thread that owns the object; what comes from other
-threads comes as a command.  An object is destroyed when three things hold:
+Every method but `announce` belongs to the thread that owns the object; other threads send commands.
+An object is destroyed when three things hold:
 
 * it has been told to terminate;
 * everything announced by `announce` has arrived, so nothing is on its way to it;
@@ -29,7 +29,7 @@ class Own:
         self.terminating: bool = False
         self.destroyed: bool = False
         self._linger = 0  # ms, handed down to what is still owned when the end comes
-        # What is on its way: any thread adds, the owner removes. A dict, as each of its single
+        # Commands on their way: any thread adds, the owner removes. A dict, as each of its single
         # operations is atomic.
         self._announced: dict[object, None] = {}
         self._term_acks = 0
@@ -37,9 +37,9 @@ class Own:
     # -- from any thread ---------------------------------------------------------------------
 
     def announce(self, item: object) -> None:
-        """Announce a command that brings `item`; this object lives on until it has.  Idempotent.
+        """Announce a command that brings `item`; the object lives until its arrival. Idempotent.
 
-        The caller must know by other means (a registry's lock) that it lives now.
+        The caller must know by other means (a registry's lock) that the object is alive.
         """
         self._announced[item] = None
 
@@ -61,7 +61,7 @@ class Own:
     # -- the end -----------------------------------------------------------------------------
 
     def process_term(self, linger: int) -> None:
-        """End all that is owned, then this object.  `linger` in ms."""
+        """End all owned objects, then this object. `linger` in ms."""
         assert not self.terminating
         self._linger = linger
         self.terminating = True
@@ -84,7 +84,7 @@ class Own:
         self.unregister_term_ack()
 
     def process_announced(self, item: object) -> None:
-        """Note that `item`, which was announced, has arrived.  Idempotent."""
+        """Note the arrival of an announced `item`. Idempotent."""
         self._announced.pop(item, None)
         self.check_term_acks()
 
@@ -119,7 +119,7 @@ class AbstractSocket(Own):
 
     @property
     def routing_id(self) -> bytes:
-        """What a ROUTER at the other end calls this socket; empty: the ROUTER chooses."""
+        """The name by which a peer's ROUTER calls this socket; empty: the ROUTER chooses a name."""
         raise NotImplementedError
 
     # -- commands, delivered in the owner's thread ---------------------------------------------

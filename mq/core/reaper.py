@@ -16,7 +16,7 @@ from mq.queues.mailbox import Mailbox
 
 
 class ReaperContext(Protocol):
-    """What the reaper asks of its context, and tells it."""
+    """The part of a context for its reaper."""
 
     @property
     def has_sockets(self) -> bool:
@@ -32,8 +32,8 @@ class ReaperContext(Protocol):
 class Reaper(Own):
     """Owner of all closed sockets of a context, and of pipes whose bind never came.
 
-    A socket has its slot in the context from when it is made until it has ended.  So the reaper
-    ends, after its `Term`, when the context has no socket left.
+    A socket holds its slot in the context from creation until its end. So the reaper ends, after
+    its `Term`, when the context has no socket left.
     """
 
     def __init__(self, context: ReaperContext, name: str) -> None:
@@ -59,7 +59,7 @@ class Reaper(Own):
             self._is_started = True
 
     def join(self) -> None:
-        """Wait for the thread, which has said that it is done."""
+        """Wait for the thread, which has already reported its end."""
         assert self._thread is not None
         self._thread.join()
 
@@ -93,7 +93,7 @@ class Reaper(Own):
         """Adopt a closed socket, and begin to end it."""
         socket = cast("AbstractSocket", child)  # the reaper owns nothing else
         if socket.owner is self:
-            return  # two threads have handed it over: one closed it while another waited in it
+            return  # a second hand-over: one thread closed the socket while another waited in it
         fd = socket.mailbox.fileno()
         self._polled[fd] = socket
         self._poll.register(fd, select.POLLIN)

@@ -1,8 +1,8 @@
 """Commands: the only way one thread acts on an object that another thread owns.
 
 A command names its destination; the thread that owns the destination takes the command from its
-mailbox and calls `deliver`.  Commands are immutable and may be shared between threads.  They know
-neither pipes nor sockets: what each kind calls is a method `process_...` of its destination.
+mailbox and calls `deliver`. Commands are immutable and may be shared between threads. They know
+neither pipes nor sockets: each kind calls a method `process_...` of its destination.
 
 A socket's mailbox keeps each command until it has been delivered.  An exception that a signal
 handler raises in the middle of that has the command delivered again, from its start.  So deliveries
@@ -19,12 +19,12 @@ from mq.pipes.flow_control import HighWaterMarks
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something the thread that owns `destination` does to it.  Base of all commands."""
+    """A request for the thread that owns `destination`. Base of all commands."""
 
     destination: Any
 
     def deliver(self) -> None:
-        """Carry the command out.  Only the thread that owns the destination calls this."""
+        """Carry the command out. Only for the thread that owns the destination."""
         raise NotImplementedError
 
 
@@ -70,7 +70,7 @@ class TermAck(Command):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Command):
-    """To a bound socket: its end of a new connection, which was announced."""
+    """To a bound socket: the announced end of a new connection."""
 
     pipe: Any
 
@@ -81,7 +81,7 @@ class Bind(Command):
 
 @dataclass(frozen=True, slots=True)
 class InprocConnected(Command):
-    """To the end that connected before the bind: what its peer is."""
+    """To the end that connected before the bind: the peer's properties."""
 
     hwms: HighWaterMarks
     routing_id: bytes
@@ -93,7 +93,7 @@ class InprocConnected(Command):
 
 @dataclass(frozen=True, slots=True)
 class ActivateRead(Command):
-    """To a reader's end that found its pipe empty: there are messages again."""
+    """To a reader's end with an empty pipe: more messages arrived."""
 
     def deliver(self) -> None:
         """Activate the end for reading."""
@@ -171,4 +171,4 @@ class WakeUp(Command):
     """To a socket: makes its descriptor readable, so that a poller reads EVENTS again."""
 
     def deliver(self) -> None:
-        """Do nothing: the signal that came with the command is its purpose."""
+        """Do nothing: the accompanying signal is the purpose."""

@@ -1,6 +1,6 @@
 """Distributor: gives each message to all of a set of pipes.
 
-Owned by a socket's thread.  A pipe that is full misses messages, whole ones, until it has room.
+Owned by a socket's thread. A full pipe misses whole messages until it has room.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """High-water marks: how many messages a connection takes, and when its reader reports.
 
-Flow control counts messages, not parts.  The writer stops when `hwm` of them are unread as far as
-it knows; the reader reports after every `lwm` of them, its low-water mark.
+Flow control counts messages, not parts. The writer stops when, to its knowledge, `hwm` messages are
+unread; the reader reports after every `lwm` messages, its low-water mark.
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ class HighWaterMarks(NamedTuple):
 
 
 def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[int, int]:
-    """Return `hwm` and `lwm` of one end: its limit as a writer, its interval as a reader.
+    """Return `hwm` and `lwm` of one end: write limit and report interval.
 
     A `peer` that is not known yet takes nothing: only our own mark counts.
     """
@@ -36,9 +36,8 @@ class FlowControl:
     """Enforces the high-water marks for one end of a connection.
 
     A write is refused at `_write_limit`, a read reported at `_report_at`; both are recomputed here
-    when marks or credit change, so that a message costs one comparison on each side.  A base of
-    `mq.pipes.pipe.Pipe`, so that the comparison is one of its own fields.  For the thread that owns
-    the end.
+    when marks or credit change, so that a message costs one comparison on each side. A base of
+    `mq.pipes.pipe.Pipe`, so that the comparison reads the pipe's own fields. For the end's thread.
     """
 
     __slots__ = (
@@ -58,8 +57,8 @@ class FlowControl:
         self._own_hwms = own
         self._peer_hwms = peer  # None before bind: only our own SNDHWM counts
         self._unlimited = unlimited  # a conflating connection has no marks
-        self._hwm: i64 = 0  # of what we write
-        self._lwm: i64 = 0  # of what we read
+        self._hwm: i64 = 0  # of written messages
+        self._lwm: i64 = 0  # of read messages
         self._msgs_written: i64 = 0
         self._msgs_read: i64 = 0
         self._peers_msgs_read: i64 = 0  # as far as the peer has reported

@@ -1,4 +1,4 @@
-"""Messages as they travel: parts in pipes, and the trackers of those sent without copying.
+"""The form in which messages travel: parts in pipes, and trackers of parts sent without copying.
 
 A part that is the last of its message and nothing but bytes, as nearly all are, travels as these
 bytes; no object is created for it.  Any other is a `MessagePart`.  Parts are immutable and may

@@ -1,12 +1,13 @@
-r"""Pipe: one end of a connection between two sockets, and the handshake that ends it.
+r"""Pipe: one end of a connection between two sockets, and the closing handshake.
 
 Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
-direction, and otherwise know each other through commands only.  A pipe that waits for a bind has a
-far end without an owner: commands to it are kept by its `PendingConnection` until there is one.
+direction, and otherwise know each other through commands only. A pipe that waits for a bind has a
+far end without an owner: its `PendingConnection` keeps commands to the far end until an owner is
+known.
 
 Flow control is in `mq.pipes.flow_control`.
 
-The end of a connection, as one side sees it::
+The end of a connection, from one side::
 
     ACTIVE --------- peer's pipe_term, messages left --> WAITING_FOR_DELIMITER (still readable)
       |  \---------- delimiter read first ------------> DELIMITER_RECEIVED
@@ -15,12 +16,12 @@ The end of a connection, as one side sees it::
       |
     TERM_REQ_SENT1 - peer's pipe_term (both asked) ---> TERM_REQ_SENT2
 
-An end sends its acknowledgement once it will read nothing more, and is dead when it receives one.
-The end that asked first also acknowledges the acknowledgement, so that both know.
+An end sends its acknowledgement when it stops reading, and is dead when it receives the peer's. The
+end that asked first also acknowledges the acknowledgement, so that both ends know.
 
-An interrupt may come at any call.  So each step sends first and changes the state last, in a
-section without calls: interrupted before that, the step is made again, and a command may be sent
-twice.  The second is ignored by its receiver, as its state shows that it has had the first.
+An interrupt may come at any call. So each step sends first and changes the state last, in a section
+without calls: interrupted before that, the step is made again, and a command may be sent twice. The
+receiver's state shows that the command was handled, and the receiver ignores the second.
 """
 
 from enum import Enum
@@ -63,23 +64,23 @@ _READABLE: Final = (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER)
 
 
 class PipeEventSink(Protocol):
-    """What an end reports to its socket.  Called in the owner's thread."""
+    """The events that an end reports to its owner. Called in the owner's thread."""
 
     def read_activated(self, pipe: "Pipe") -> None:
-        """Note that a pipe that was empty can be read again."""
+        """Note that an empty pipe can be read again."""
 
     def write_activated(self, pipe: "Pipe") -> None:
         """Note that a full pipe can be written again."""
 
     def pipe_connected(self, pipe: "Pipe") -> None:
-        """Note that a pipe that waited for a bind has found its peer."""
+        """Note that a pending pipe found its peer."""
 
     def pipe_terminated(self, pipe: "Pipe") -> None:
         """Forget the pipe: it is dead."""
 
 
 class Pipe(FlowControl):
-    """One end.  Unless said otherwise its methods are for the thread that owns it."""
+    """One end. Unless said otherwise, methods are for the owner's thread."""
 
     __slots__ = (
         "_activate_read",
@@ -115,8 +116,8 @@ class Pipe(FlowControl):
         self.routing_id: bytes = b""  # of the socket at the far end
         self._in = inbound
         self._out: Queue | None = outbound
-        # As far as this end knows.  Also False in a state that forbids the direction, so that the
-        # hot path checks one field.
+        # To this end's knowledge. Also False in a state that forbids the direction, so that the hot
+        # path checks one field.
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
@@ -124,7 +125,7 @@ class Pipe(FlowControl):
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
-        self._activate_read = ActivateRead(peer)  # immutable, so one suffices
+        self._activate_read = ActivateRead(peer)  # immutable: one suffices
 
     @property
     def msgs_written(self) -> int:
@@ -206,7 +207,7 @@ class Pipe(FlowControl):
         out = self._out
         if out is None:
             return
-        # A flush that KeyboardInterrupt ended may not have sent its wake-up: send it now.
+        # A flush that KeyboardInterrupt ended may owe a wake-up: send it now.
         owed = self._flush_unfinished
         self._flush_unfinished = True
         if not out.flush() or owed:
@@ -226,10 +227,10 @@ class Pipe(FlowControl):
     # -- flow control ------------------------------------------------------------------------
 
     def set_hwms(self, own: HighWaterMarks) -> None:
-        """Apply this socket's new marks; tell the peer them, and what has been read."""
+        """Apply this socket's new marks; tell the peer the marks, and how much was read."""
         if self._unlimited:
             return
-        active = self.state is PipeState.ACTIVE  # to a peer that is ending it is too late
+        active = self.state is PipeState.ACTIVE  # no use for a peer that is ending
         if active and own != self._own_hwms:
             self._send(PipeHwm(self.peer, own))
             self._send(ActivateWrite(self.peer, self._msgs_read))
@@ -308,8 +309,8 @@ class Pipe(FlowControl):
     def terminate(self, delay: bool) -> None:
         """Begin to end the connection; the sink is told when it has ended.
 
-        With `delay`, what the peer has sent before ending itself stays readable; without, it is
-        dropped.  May be called again, with `delay=False` or after an interrupt.
+        With `delay`, what the peer has sent before ending itself stays readable; without, dropped.
+        May be called again, with `delay=False` or after an interrupt.
         """
         self.delay = delay
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
@@ -361,11 +362,11 @@ class Pipe(FlowControl):
             self.pending.send(self.peer, command)
 
     def send_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Tell the end that connected before the bind what this socket is."""
+        """Tell the end that connected before the bind this socket's properties."""
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:
-        """Give an end that waited for a bind the marks of the socket that has bound it."""
+        """Give an end that waited for a bind the marks of its new socket."""
         self._own_hwms = own
         self._recompute_hwms()
 

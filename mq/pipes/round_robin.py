@@ -12,7 +12,7 @@ from mq.pipes.pipe import Pipe
 
 
 class PipeSet:
-    """The common half: pipes of which those that are ready stand first in the list.
+    """The common half: pipes, the ready pipes first in the list.
 
     A pipe that is not ready is swapped behind the ready ones, and swapped back when it is
     activated. So nothing is searched in the list per message, only when a pipe is activated or
@@ -27,7 +27,7 @@ class PipeSet:
         self.last_pipe: Pipe | None = None  # the pipe of the part passed last
 
     def attach(self, pipe: Pipe) -> None:
-        """Add a pipe; it counts as ready until it proves not to be.  Repeatable."""
+        """Add a pipe; counts as ready until proven otherwise. Repeatable."""
         if pipe not in self._pipes:
             self._pipes.append(pipe)
         self.activated(pipe)
@@ -157,7 +157,7 @@ class LoadBalancer(PipeSet):
                     if self._current >= self._active:
                         self._current = 0
                 return OK
-            if self._more:  # it took the parts before this one, so it is ending, not full
+            if self._more:  # the pipe took the earlier parts, so it is ending, not full
                 self._dropping = more
                 self._more = False
                 self._deactivate(self._current)

@@ -1,7 +1,7 @@
 """Subscriptions: the topics of a socket and their subscribers.  Owned by the socket's thread.
 
-A topic is a prefix of the messages it lets through.  Only the lengths that occur are tried, one
-look-up each, however many topics there are.
+A topic is a prefix of matching messages. One look-up for each length that occurs, however many
+topics exist.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Mailbox: a queue of commands from any thread to the one that owns it.
+"""Mailbox: a queue of commands from any thread to its owner's thread.
 
 Thread-safety: any thread, signal handler or finalizer may call `send`, at any moment and
 re-entrantly; only the owning thread `recv`, `head`, `drop` and `close`; any thread `fileno` and
@@ -12,14 +12,13 @@ How no wake-up is lost, without a lock that a finalizer could find held by its o
     3. if it is not `_signalled`:         c. recheck; found a command: done
        signal, `_signalled` = what 2 saw  d. wait for a signal
 
-Each number in `_sleeps` is one sleep and is signalled for about once: two senders that race may
-both signal, which the signaler merges.  If (1) came before (c), the reader finds the command.  If
-after, then (b) came before (2), so the sender sees a sleep that no sender has signalled for.  An
-interrupt between any two steps of a sender leaves `_signalled` behind, and so the next send
-signals.
+Each number in `_sleeps` stands for one sleep and gets about one signal: two senders that race may
+both signal, which the signaler merges. If (1) came before (c), the reader finds the command. If
+after, then (b) came before (2), so the sender sees a sleep without a signal. An interrupt between
+any two steps of a sender leaves `_signalled` behind, and so the next send signals.
 
-Without a deadline the reader does (d) and (a) in one system call and goes on at (b).  With one it
-leaves the signal it has waited for, so that no further signal is sent until it has found the
+Without a deadline the reader does (d) and (a) in one system call and goes on at (b). With a
+deadline the reader leaves the signal pending, so senders signal no more until the reader finds the
 mailbox empty again.
 
 An interrupt (KeyboardInterrupt) during `recv` or `head` comes out of `_wait` or `_wait_until`,
@@ -28,8 +27,8 @@ which first send the signal again that may have been consumed.
 A command that must not be lost is kept in the mailbox until it has been carried out: `head`, the
 work, `drop`. After an interrupt in between, `head` returns the same command again.
 
-That argument needs (1)-(2) and (b)-(c) to happen in order as others see them.  With the GIL they
-do; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
+The argument needs (1)-(2) and (b)-(c) to happen in order as seen by other threads. The GIL orders
+them; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
 """
 
 import sys
@@ -113,7 +112,7 @@ class Mailbox(Generic[T]):
     def head(self, timeout: float | None = None) -> T | None:
         """Return the next command as `recv` does, but leave it in the mailbox until `drop`.
 
-        No signal announces a command that was left: its reader must come back on its own.
+        No signal announces the commands left over: their reader must return without one.
         """
         queue = self._queue
         if queue:
@@ -157,7 +156,7 @@ class Mailbox(Generic[T]):
             if command is not None:
                 return command
             if self._signaler is None:
-                continue  # closed: the signal for it may be the one just consumed
+                continue  # closed: the signal just consumed may have been the closing signal
             remaining = deadline - real_seconds()
             if remaining <= 0:
                 return None

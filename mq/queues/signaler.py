@@ -1,7 +1,7 @@
 """Signaler: a wake-up of one bit, for a thread to sleep on and a poller to watch.
 
-Thread-safety: any thread may call `send`; only the thread that is woken the other methods.
-An eventfd where the platform has one, else a pipe; both never block their writer.
+Thread-safety: any thread may call `send`; only the woken thread the other methods. An eventfd where
+the platform has one, else a pipe; neither blocks its writer.
 """
 
 import os
@@ -65,7 +65,7 @@ class Signaler:
     def send(self) -> None:
         """Wake the reader, now or at its next `wait`.  Never blocks."""
         try:
-            # Eight bytes are what an eventfd wants; a pipe takes them as well as one.
+            # An eventfd needs eight bytes; a pipe takes eight as well.
             os.write(self._write_fd, _ONE)
         except BlockingIOError:
             pass  # the pipe is full of signals: one more says nothing new
@@ -88,7 +88,7 @@ class Signaler:
             self.recv()
 
     def recv(self) -> bool:
-        """Consume all signals outstanding; whether there was one.  Never blocks."""
+        """Consume all signals outstanding; return whether a signal was there. Never blocks."""
         found = False
         try:
             # No poll first: each system call releases the interpreter, which may cost more than the
@@ -117,7 +117,7 @@ class Signaler:
         self._read_fd = self._write_fd = -1
         while self._fds:
             fd = self._fds[-1]
-            del self._fds[-1]  # first: closed twice, it could be another's
+            del self._fds[-1]  # first: closed twice, the number could be another file's
             os.close(fd)
 
     def after_fork(self) -> None:

@@ -1,4 +1,4 @@
-"""YPipe: a pipe from one writer thread to one reader thread.
+"""YPipe: a pipe from a writer thread to a reader thread.
 
 Thread-safety: only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread
 `check_read`, `read`, `probe_or_none` and `drop`.
@@ -78,7 +78,7 @@ class YPipe(Generic[T]):
     def flush(self) -> bool:
         """Let the reader see all complete values.
 
-        False: the reader sleeps, and the caller owes it exactly one signal.
+        False: the reader sleeps, and the caller owes exactly one signal.
         """
         limit = self._f
         if self._w == limit:
@@ -169,18 +169,18 @@ class YPipe(Generic[T]):
 
 
 class ConflatePipe(Generic[T]):
-    """A `YPipe` of one slot, in which the last message wins: no HWM, no multipart.
+    """A `YPipe` of one slot where the last message wins: no HWM, no multipart.
 
     Every flush requires a signal: a reader is never known to be awake.
 
-    `final_value`, if given, is the one value that does not replace what is there but follows it:
-    the delimiter that ends a connection must not eat the message before it.
+    `final_value`, if given, does not replace the slot's value but follows it: the delimiter that
+    ends a connection must not overwrite the last message.
     """
 
     __slots__ = ("_final_value", "_lock", "_probed", "_slot")
 
     def __init__(self, final_value: T | None = None) -> None:
-        self._lock = new_hot_lock()  # guards the slot: both sides change it
+        self._lock = new_hot_lock()  # guards the slot: both sides change the slot
         self._slot: list[T] = []
         self._final_value = final_value
         self._probed: T | None = None  # the reader's
@@ -199,7 +199,7 @@ class ConflatePipe(Generic[T]):
         return False
 
     def probe_or_none(self) -> T | None:
-        """Return what is in the slot, which stays; None when there is nothing."""
+        """Return the slot's value, which stays; None if empty."""
         slot = self._slot
         self._probed = slot[0] if slot else None
         return self._probed

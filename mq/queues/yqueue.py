@@ -1,8 +1,8 @@
 """YQueue: an unbounded queue in chunks for exactly one writer and one reader.
 
-Thread-safety: only the writer thread uses `push`, `unpush` and `back`, only the reader thread
-`pop` and `front`.  The queue does not say whether it is empty: `ypipe` tells the reader that an
-item is there, which also makes the item's value visible.
+Thread-safety: only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`
+and `front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items,
+which also makes their values visible.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ MESSAGE_CHUNK: Final = 256
 
 
 class _Chunk:
-    """A run of slots; `start` is the position of its first one."""
+    """A run of slots; `start` is the position of its first slot."""
 
     __slots__ = ("next", "previous", "start", "values")
 
@@ -32,9 +32,9 @@ class _Chunk:
 class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
-    All operations are O(1) and take no lock.  A push or pop takes effect with one statement, the
-    store of the new position: an interrupt before it leaves the queue unchanged, one after it finds
-    the operation complete.
+    All operations are O(1) and take no lock. A push or pop takes effect with one statement, the
+    store of the new position: an interrupt before the store leaves the queue unchanged; after the
+    store the operation is complete.
     """
 
     __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")
@@ -93,7 +93,7 @@ class YQueue(Generic[T]):
         return value
 
     def pop(self) -> T:
-        """Remove the oldest value and return it.  Reader only; there must be one."""
+        """Remove the oldest value and return it. Reader only; the queue must not be empty."""
         position = self._front
         chunk = self._front_chunk
         index = position - chunk.start
@@ -107,7 +107,7 @@ class YQueue(Generic[T]):
         return value
 
     def peek(self) -> T:
-        """Return the oldest value, which stays.  Reader only; there must be one."""
+        """Return the oldest value, which stays. Reader only; the queue must not be empty."""
         chunk = self._front_chunk
         index = self._front - chunk.start
         if index == self._size:

@@ -49,7 +49,7 @@ class SocketBase(CommandLoop):
         self.options: Options = Options(self.socket_type)
         self.options.set(SocketOption.LINGER, self.default_linger if ctx.blocky else 0)
         self.rcvmore: bool = False
-        # The part received last until its caller has it, then parts that were given back.
+        # The part received last until its caller holds it, then returned parts.
         self.in_hand: Part | None = None
         self.given_back: list[Part] = []
         self.last_endpoint: bytes = b""
@@ -65,7 +65,7 @@ class SocketBase(CommandLoop):
 
     @property
     def routing_id(self) -> bytes:
-        """What a ROUTER at the other end calls this socket; empty: whatever it likes."""
+        """The name by which a peer's ROUTER calls this socket; empty: the ROUTER chooses a name."""
         return self.options.routing_id
 
     @property
@@ -99,7 +99,7 @@ class SocketBase(CommandLoop):
         self._attach(near)
 
     def unbind(self, address: str) -> None:
-        """Accept no more connections to `address`; those there are stay.  ENOENT if not bound."""
+        """Accept no new connections to `address`; present ones stay. ENOENT if not bound."""
         self._check_usable()
         if not self.ctx.endpoints.unbind(inproc_name(address), self):
             raise ZMQError(errno.ENOENT)
@@ -170,7 +170,7 @@ class SocketBase(CommandLoop):
     def _send_blocking(self, part: Part, flags: int, sent: Sent) -> None:
         timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
         if sent is Sent.BROKEN:
-            # This message is lost.  A caller that does not wait is told so.
+            # The message is lost. A caller that does not wait gets `Again`.
             if timeout == 0:
                 raise Again
             return
@@ -200,7 +200,7 @@ class SocketBase(CommandLoop):
         return part
 
     def drop(self) -> None:
-        """Drop the part that `recv` has returned: its caller has it."""
+        """Drop the part that `recv` has returned: its caller holds the part."""
         given_back = self.given_back
         if given_back:
             self.in_hand = given_back[0]
@@ -247,7 +247,7 @@ class SocketBase(CommandLoop):
         if self.xset(option, value):
             return
         if option in (SocketOption.SUBSCRIBE, SocketOption.UNSUBSCRIBE):
-            raise ZMQError(Errno.EINVAL)  # handled by `xset` of the types that have it
+            raise ZMQError(Errno.EINVAL)  # types with this option override `xset`
         self.options.set(option, value)
         if option in (SocketOption.SNDHWM, SocketOption.RCVHWM):
             self._perform(self._change_hwms)
@@ -283,7 +283,7 @@ class SocketBase(CommandLoop):
     # -- commands ----------------------------------------------------------------------------
 
     def process_bind(self, pipe: Pipe) -> None:
-        """Attach the pipe of a socket that has connected to this one."""
+        """Attach the pipe of a socket that connected to this socket."""
         self._attach(pipe)
         self.process_announced(pipe)
 

@@ -1,9 +1,9 @@
 """CommandLoop: how a socket takes commands from its mailbox and carries them out.
 
-A signal handler may raise an exception at any call (KeyboardInterrupt).  No command is lost by
-that: the mailbox keeps each until it has been delivered, and the next call on the socket, or the
-reaper, delivers it again.  What a program asks of the socket in more than one step (`connect`) is a
-command to the socket itself.  `mq.pipes.commands` says what that asks of a delivery.
+A signal handler may raise an exception at any call (KeyboardInterrupt). No command is lost: the
+mailbox keeps each until it has been delivered, and the next call on the socket, or the reaper,
+delivers it again. Socket calls of several steps (`connect`) are commands to the socket itself.
+`mq.pipes.commands` tells the rules of delivery.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.
 """
@@ -71,9 +71,9 @@ class CommandLoop(SocketHooks):
         # Process commands once more when the deadline has passed: to raise `Again` while a command
         # is there would be wrong.
         if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
-            raise ContextTerminated  # at the interpreter's exit no thread runs that could send one
+            raise ContextTerminated  # at exit no other thread runs, and no command comes
         self.mailbox.head(None if deadline is None else max(0.0, deadline - real_seconds()))
-        if self.closed:  # another thread closed it and left the hand-over to this one
+        if self.closed:  # another thread closed the socket and left the hand-over to this thread
             self._hand_over()
             self._raise_unusable()
         self._process_queued_commands()

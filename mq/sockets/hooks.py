@@ -1,4 +1,4 @@
-"""SocketHooks: what each socket type does its own way; methods named x... as in libzmq.
+"""SocketHooks: what differs between socket types; methods named x... as in libzmq.
 
 Called in the thread that owns the socket, by `mq.sockets.base`. By default a socket receives from
 all its pipes in turn and sends nothing.
@@ -54,7 +54,7 @@ class SocketHooks(AbstractSocket):
         return self._fair_queue.last_pipe
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Note that a pipe that was dry can be read again."""
+        """Note that a dry pipe can be read again."""
         self._fair_queue.activated(pipe)
 
     def write_activated(self, pipe: Pipe) -> None:

@@ -31,7 +31,7 @@ class Pair(SocketBase):
             self._dropping = self._mid_message
 
     def xsend(self, part: Part) -> Sent:
-        """Write to the peer, if there is one and it has room."""
+        """Write to the peer if connected, with room."""
         more = isinstance(part, MessagePart) and part.more
         if self._dropping:
             self._dropping = self._mid_message = more

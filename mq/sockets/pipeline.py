@@ -1,4 +1,4 @@
-"""PUSH and PULL: each message to one peer that has room.  Owned by the socket's thread."""
+"""PUSH and PULL: each message goes to one peer with room. Owned by the socket's thread."""
 
 from typing import ClassVar
 

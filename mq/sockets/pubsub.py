@@ -23,7 +23,7 @@ _UNSUBSCRIBE = 0
 
 
 class _Distributing(SocketBase):
-    """A socket that sends to all its peers; a peer without room misses the message."""
+    """A socket that sends each message to all peers; a peer without room misses the message."""
 
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
@@ -176,7 +176,7 @@ class Pub(Xpub):
     socket_type: ClassVar[SocketType] = SocketType.PUB
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a subscriber.  What it leaves unread here is dropped when it goes."""
+        """Add a subscriber. Messages that it leaves unread are dropped when its socket closes."""
         pipe.delay = False
         super().xattach(pipe)
 
@@ -251,7 +251,7 @@ class Xsub(_Distributing):
         return part
 
     def _fetch(self) -> bool:
-        # Take parts until one that matches is in `_prefetched`.
+        # Take parts until `_prefetched` holds a matching part.
         while self._prefetched is None or not self._is_checked:
             if self._prefetched is None:
                 self._prefetched = self._fair_queue.recv()
@@ -277,7 +277,7 @@ class Xsub(_Distributing):
 
 
 class Sub(Xsub):
-    """Receives the messages that match its subscriptions."""
+    """Receives the messages matching its subscriptions."""
 
     socket_type: ClassVar[SocketType] = SocketType.SUB
 

@@ -104,7 +104,7 @@ class Req(Dealer):
         return part
 
     def _fetch(self) -> bool:
-        # Take parts until one of the reply is in `_prefetched`.  All others are skipped.
+        # Skip parts until `_prefetched` holds a part of the reply.
         while self._prefetched is None or not self._is_reply:
             if self._prefetched is None:
                 self._prefetched = super().xrecv()
@@ -146,7 +146,7 @@ class Req(Dealer):
         return super().xhas_out()
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget a peer; if it owed the reply, any other peer may give it."""
+        """Forget a peer; if the peer owed the reply, any other peer may answer."""
         if pipe is self._reply_pipe:
             self._reply_pipe = None
         super().xterminated(pipe)

@@ -51,7 +51,7 @@ class Router(SocketBase):
     # -- routing ids -------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a peer that has connected; one connected to comes when its routing id is known."""
+        """Add a connected peer; if this socket connected, once the peer's routing id is known."""
         probe(self, pipe)
         if pipe.pending is None:
             self._identify(pipe)

@@ -1,4 +1,4 @@
-"""A purgatory on an event loop: `AsyncPurgatory`, for asyncio, uvloop and what runs on them.
+"""A purgatory on an event loop: `AsyncPurgatory`, for asyncio, uvloop and frameworks on top.
 
 The front door of the room. `import purgatory` does not import it, nor asyncio.
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class AsyncPurgatory:
-    """Waits for watch keys in an event loop: asyncio's, uvloop's, or what runs on these.
+    """Waits for watch keys in an event loop: asyncio's, uvloop's, or a framework's on top.
 
-    `purgatory`: one to adopt, which threads may use at the same time; it is neither started nor
-    closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for a
-    new purgatory: see `Purgatory`, and `Timer` for `clock`.
+    `purgatory`: a purgatory to adopt, which threads may use at the same time; it is neither started
+    nor closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for
+    a new purgatory: see `Purgatory`, and `Timer` for `clock`.
 
-    The first loop that uses an AsyncPurgatory owns it. `async with` closes it at the end. Any other
-    loop, and all threads but for `complete_threadsafe`, get WrongEventLoop.
+    An AsyncPurgatory belongs to the first loop that uses it. `async with` closes it. Other loops
+    and threads get WrongEventLoop, except in `complete_threadsafe`.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class AsyncPurgatory:
         limit: int | None = None,
         hold: float | timedelta = 0.0,
     ) -> int:
-        """Complete a key: what waits for it gets `value`. How many operations this completed.
+        """Complete a key: waiting futures get `value`. Returns how many operations completed.
 
         `limit`: for at most so many operations, the longest waiting first. `hold`: for so many
-        seconds also for those that come later. `Purgatory.complete` has the details and the errors;
+        seconds also for later operations. `Purgatory.complete` has the details and the errors;
         another loop gets WrongEventLoop.
         """
         delivery = self._delivery or self._bind()
@@ -151,7 +151,7 @@ class AsyncPurgatory:
         return self._purgatory.complete(key, value, limit=limit, hold=hold)
 
     def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
-        """Fail a key: what waits for it raises `error`. How many operations this ended.
+        """Fail a key: waiting futures raise `error`. Returns how many operations ended.
 
         See `Purgatory.fail`. Raises TypeError for a bad error, PurgatoryClosed, WrongEventLoop.
         """
@@ -187,10 +187,10 @@ class AsyncPurgatory:
         return self._purgatory.stats()
 
     async def close(self) -> None:
-        """End all that waits in this loop: it raises OperationCancelled. May be called again.
+        """End all operations of this loop: their futures raise OperationCancelled. Idempotent.
 
-        When this returns, the tasks that waited have run. A purgatory of its own is closed; an
-        adopted one lives on, with what its threads and other loops wait for.
+        When this returns, the waiting tasks have run. A purgatory of its own is closed; an adopted
+        purgatory lives on, with the operations of its threads and other loops.
         """
         delivery = self._delivery or self._bind()
         delivery.check_loop(self.name)

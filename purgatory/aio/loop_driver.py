@@ -128,8 +128,8 @@ class LoopDriver:
             self._delivery.deliver_portion()
 
     def _step(self) -> None:
-        """Run what is due. Its futures are resolved in portions."""
-        if self._handle is not None:  # it may be another step than that
+        """Run due tasks. Their futures are resolved in portions."""
+        if self._handle is not None:  # the handle may be another step's
             self._handle.cancel()
             self._handle = None
         pause = 0.0

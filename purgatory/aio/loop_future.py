@@ -1,6 +1,7 @@
 """LoopFuture: the future that `AsyncPurgatory.defer` returns.
 
-As every asyncio future it belongs to one loop, and only that loop's thread may call its methods.
+Like every asyncio future, a LoopFuture belongs to one loop, and only the loop's thread may call its
+methods.
 """
 
 import asyncio
@@ -12,11 +13,11 @@ from purgatory.core.operations.operation_state import exception_of
 
 
 class LoopFuture(asyncio.Future[Any]):
-    """An `asyncio.Future` that ends when its operation does.
+    """An `asyncio.Future` that ends with its operation.
 
     Awaited, it returns the value of the completed key, or, with need > 1, a dict key -> value.
     Raises OperationExpired (a TimeoutError) after the timeout, the error of `fail`, and
-    OperationCancelled when the purgatory ended it. One that is dropped logs nothing.
+    OperationCancelled when the purgatory ended it. A dropped future logs nothing.
     """
 
     _operation: LoopOperation  # set once, before the program gets the future
@@ -43,14 +44,14 @@ class LoopFuture(asyncio.Future[Any]):
         return operation.cancelled()
 
     def set_result(self, result: Any) -> None:
-        """End the operation with a result of your own: its outcome is completed.
+        """End the operation with a result of your own: outcome completed.
 
         Raises asyncio.InvalidStateError if it has ended.
         """
         self._resolve_by_hand(result, None)
 
     def set_exception(self, exception: type | BaseException) -> None:
-        """End the operation with an error of your own: its outcome is failed.
+        """End the operation with an error of your own: outcome failed.
 
         Raises asyncio.InvalidStateError if it has ended, TypeError for what is no exception.
         """

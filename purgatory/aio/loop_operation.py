@@ -1,7 +1,7 @@
 """LoopOperation: the operation behind a wait on an event loop.
 
-It is the operation of `Purgatory.defer`, but for what it resolves: a future of the loop, through
-the loop's `LoopDelivery`. Any thread may end it; the loop's thread submits it.
+Like the operation of `Purgatory.defer`, but resolves a future of the loop, through the loop's
+`LoopDelivery`. Any thread may end it; the loop's thread submits it.
 """
 
 from collections.abc import Hashable
@@ -65,7 +65,7 @@ class LoopOperation(DeferredOperation):
             elif state == CANCELLED_AND_NOTIFIED:
                 result = self.cancel_message
             while not _try_deliver(self.delivery, waiting, result, error, state):
-                pass  # it takes a few bytes, which other threads give back
+                pass  # needs a few bytes, which others will free
         self._waiting = None
         self.drop_references()
 

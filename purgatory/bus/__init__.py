@@ -1,1 +1,1 @@
-"""The loop of a purgatory, the commands that its threads send each other, its worker pool."""
+"""The loop of a purgatory, its commands and its worker pool."""

@@ -1,4 +1,4 @@
-"""Commands: what the threads of a running purgatory send each other.
+"""Commands: messages between the threads of a running purgatory.
 
 Small frozen values. Each thread reads its own mailbox alone, and posts to the others':
 
@@ -36,7 +36,7 @@ class CompleteKey:
 
 @dataclass(frozen=True, slots=True)
 class FailKey:
-    """A watch key failed, with an error or a class of them, of which `first` is one."""
+    """A watch key failed, with an error or an exception class; `first`: the first error."""
 
     key: Hashable
     error: object
@@ -52,7 +52,7 @@ class CancelForKey:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Set `reached`: all commands before this one are done."""
+    """Set `reached`: all earlier commands are done."""
 
     reached: threading.Event
 
@@ -64,7 +64,7 @@ class StopLoop:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredBatch:
-    """Tasks that came due together: `run(bucket)` runs what is left of them."""
+    """Tasks that came due together: `run(bucket)` runs the remaining tasks."""
 
     run: Callable[[Any], object]
     bucket: Any
@@ -84,7 +84,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TermAck:
-    """A worker has finished all that was handed to it."""
+    """A worker has finished all its batches."""
 
     worker: str
 

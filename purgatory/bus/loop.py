@@ -1,9 +1,9 @@
-"""Bus: the mailbox that the loop of a running purgatory sleeps on, and what it does with commands.
+"""Bus: the mailbox on which a running purgatory's loop sleeps, and the handling of commands.
 
-The loop itself is the timer's `Reaper`. It sleeps on a `Waiter`, and the bus is one: it waits in
-the mailbox, no longer than until the timer's next deadline, does the commands that have come, a
-batch at a time, and lets the reaper advance the clock. A purgatory that shares another's timer has
-a loop for its commands alone.
+The loop itself is the timer's `Reaper`. The reaper sleeps on a `Waiter`, here the bus: the bus
+waits in the mailbox until the timer's next deadline at most, handles the commands received, a batch
+at a time, and lets the reaper advance the clock. A purgatory with a shared timer has a loop for
+commands alone.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _WAKE = Wake()
 
 
 class _Mark:
-    """Lives as long as the thread that it was made for."""
+    """Lives as long as its thread."""
 
 
 class MailboxReader:
@@ -124,7 +124,7 @@ class Bus:
             self.mailbox.send(_WAKE)
 
     def wait(self, timeout: float | None) -> None:
-        """Sleep until a command comes, for `timeout` seconds at most; do what has come."""
+        """Wait up to `timeout` seconds for commands; handle all received."""
         self._reader.enter()
         self._take(self._until_next_look(timeout))
         while (command := self._next_command()) is not None:
@@ -136,7 +136,7 @@ class Bus:
     def _next_command(self) -> LoopCommand | None:
         try:
             return self._batch.popleft()
-        except IndexError:  # a thread that closes while another one steps takes commands, too
+        except IndexError:  # a closing thread takes commands while another one steps
             return None
 
     def _until_next_look(self, timeout: float | None) -> float | None:
@@ -204,11 +204,11 @@ class Bus:
     def stop_loop(self, timeout: float | None) -> None:
         """End that loop, behind the commands posted before, and wait for it."""
         if self._loop is not None:
-            with contextlib.suppress(PurgatoryClosed):  # it was stopped before
+            with contextlib.suppress(PurgatoryClosed):  # already stopped
                 self.post(StopLoop())
             self._loop.join(timeout)
 
-    # What that loop advances in the place of a timer: nothing, until it is stopped.
+    # Takes a timer's place in a loop for commands: nothing, until it is stopped.
 
     def advance_clock(self) -> bool:
         """See `Advanceable`."""

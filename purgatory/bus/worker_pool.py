@@ -2,7 +2,7 @@
 
 An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. The thread that
 drains the timer writes a bucket to the pipe of the least loaded worker, a large bucket to several
-of them, and flushes once at the end. A busy worker is not disturbed; a sleeping one gets one
+of them, and flushes once at the end. A busy worker is left alone; a sleeping one gets one
 `Activate`.
 
 A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
@@ -39,13 +39,13 @@ class PoolWorker(InterruptibleThread):
         self._mailbox: Mailbox[WorkerCommand] = Mailbox()
         self._pipe: YPipe[ExpiredBatch] = YPipe()
         self._finished = 0  # batches; the worker's. One may be finished twice
-        # Written and not finished. The worker may be killed by an exception from another thread,
-        # with a batch or command in its hands; it then goes on from what is kept here.
+        # Written and not finished. A worker may be killed by an exception from another thread while
+        # handling a batch or command; it then continues from this queue.
         self._unfinished: deque[ExpiredBatch] = deque()
         # What the loop saw last: batches finished, tasks left of the present one, and since when.
         self._seen = (0, 0)
         self._seen_s = 0.0
-        # Another worker does what this one has; until this one was idle.
+        # Another worker runs this worker's batches, until this worker becomes idle.
         self.relieved: bool = False
         self._term: Term | None = None
         self._is_stopping = False
@@ -56,10 +56,10 @@ class PoolWorker(InterruptibleThread):
         return len(self._unfinished)
 
     def is_slow(self, now_s: float) -> bool:
-        """Whether it has been in one task since the first look at it, `SLOW_TASK_S` ago."""
+        """Whether the worker has been in one task since the first look, `SLOW_TASK_S` ago."""
         try:
             seen = (self._finished, len(self._unfinished[0].bucket))
-        except IndexError:  # it has finished its last batch
+        except IndexError:  # the last batch is finished
             return False
         if seen != self._seen:
             self._seen, self._seen_s = seen, now_s
@@ -73,18 +73,18 @@ class PoolWorker(InterruptibleThread):
         self._pipe.write(batch)
 
     def flush(self) -> None:
-        """Let the worker see what was written, and wake it if it sleeps."""
+        """Show the worker the written batches; wake it if asleep."""
         if not self._pipe.flush():
             self._mailbox.send(Activate())
 
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
-        """Ask it to end once its pipe is empty."""
+        """Ask the worker to end once its pipe is empty."""
         self._term = Term(reply_to)
-        with contextlib.suppress(MailboxClosed):  # it was awake, has seen that, and has ended
+        with contextlib.suppress(MailboxClosed):  # an awake worker saw the flag and ended
             self._mailbox.send(self._term)
 
     def stop(self) -> None:
-        """Ask it to end after its present task, whatever is in its pipe."""
+        """Ask the worker to end after its present task, leaving its pipe."""
         self._is_stopping = True
         for batch in tuple(self._unfinished)[:1]:
             batch.bucket.take_over()
@@ -92,7 +92,7 @@ class PoolWorker(InterruptibleThread):
             self._mailbox.send(Activate())
 
     def run(self) -> None:
-        """Run batches until it is to end, whatever exceptions come from other threads."""
+        """Run batches until told to end, despite exceptions from other threads."""
         try:
             while True:
                 try:
@@ -138,8 +138,8 @@ class WorkerPool:
         self._name = name
         self._count = count
         self._most = max(count, most)
-        # Guards all below, and makes its holder the one writer that a ypipe allows. Re-entrant: a
-        # finalizer may add a task that is due.
+        # Guards all fields below, and makes its holder the only writer that a ypipe allows.
+        # Re-entrant: a finalizer may add a due task.
         self._lock = new_rlock()
         self._workers: list[PoolWorker] = []
         self._unflushed: dict[PoolWorker, None] = {}  # a dict has an order, which no chance decides
@@ -149,7 +149,7 @@ class WorkerPool:
         self._acks: Mailbox[TermAck] | None = None
 
     def execute(self, run: Run, bucket: Any) -> None:
-        """Write a bucket to one or more workers; `flush` shows it to them.
+        """Write a bucket to one or more workers; `flush` wakes them.
 
         After `close` the caller runs it, so that nothing due is lost.
         """
@@ -164,7 +164,7 @@ class WorkerPool:
             run(bucket)
 
     def flush(self) -> None:
-        """Let the workers see what was written, and wake those that sleep."""
+        """Show the workers the written batches; wake sleeping ones."""
         if not self._unflushed:
             return
         with self._lock:
@@ -199,7 +199,7 @@ class WorkerPool:
         return [worker for worker in self._workers if worker.load and not worker.relieved]
 
     def _relieve(self, slow: PoolWorker) -> None:
-        """Write all that a worker has to another one, if there is one or can be. Locked."""
+        """Write a worker's batches to another, if one is or can be made available. Locked."""
         other = self._idle_worker()
         if other is None:
             return
@@ -207,7 +207,7 @@ class WorkerPool:
         self._unflushed[other] = None
         for batch in tuple(slow._unfinished):
             other.write(batch)
-        if self._acks is not None:  # closed: the other one is new, and was not told to end
+        if self._acks is not None:  # closed: the other worker is new, and was not told to end
             self.flush()
             other.term(self._acks)
 
@@ -223,7 +223,7 @@ class WorkerPool:
             return None
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Let the workers finish what they have; with `wait`, wait up to `timeout` seconds."""
+        """Let the workers finish their batches; with `wait`, wait up to `timeout` seconds."""
         close_deadline = None if timeout is None else real_seconds() + timeout
         with self._lock:
             self.flush()  # under the same lock: Term comes behind all that was written
@@ -232,7 +232,7 @@ class WorkerPool:
             if not self._closed:
                 self._closed = True
                 self._acks = acks = Mailbox()
-        # A worker does not wait for workers: another one may wait for it.
+        # A worker does not wait for workers: another worker may wait for it.
         wait = wait and threading.current_thread() not in workers
         if acks is not None:
             self._term(workers, acks, close_deadline if wait else 0.0)

@@ -1,13 +1,13 @@
-"""Completion of a watch key: what is done with the operations that the watch lists return.
+"""Completion of a watch key: acts on the operations that the watch lists return.
 
 Each is called under no lock, by the thread that completes the key. For `purgatory_core`
 and `submission`; any thread.
 
-An event that is held is on view before the operations that wait are looked up, and an operation is
-on the lists before its submission looks for held events. So no operation misses it; one that meets
-it twice counts it once. While a limited event is being spread, a submission first offers it to the
-operations that have waited longer. A unit that is given back goes to those only that were refused
-one: by then the event may be held no more, and others may have come.
+A held event becomes visible before waiting operations are looked up, and an operation enters the
+lists before its submission looks for held events. So no operation misses the event; meeting the
+event twice counts once. While a limited event is being spread, a submission first offers it to the
+operations that have waited longer. A returned unit is offered only to operations that were refused
+one: by then the event may have expired, and new operations may wait.
 """
 
 from collections.abc import Hashable
@@ -53,7 +53,7 @@ def complete_key(parts: PurgatoryParts, key: Hashable, value: object) -> int:
 def complete_and_hold(
     parts: PurgatoryParts, key: Hashable, value: object, limit: int, hold_ns: int
 ) -> int:
-    """Complete a key, and replace what is held for it; how many operations this call completed.
+    """Complete a key and replace its held event; return how many operations ended here.
 
     `limit`: for how many operations it counts, or UNLIMITED. `hold_ns`: how long it is held. Also
     while the purgatory closes.
@@ -94,9 +94,9 @@ def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperatio
 def _offer(
     held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation], index: int
 ) -> int:
-    """Let an event count for one of some operations, if a unit is left; its effect, or _NONE_LEFT.
+    """Offer an event to one operation, if a unit is left; return the effect, or _NONE_LEFT.
 
-    If none is, all those from this one on may get one that is given back.
+    If no unit is left, this operation and all later ones are remembered in case a unit is returned.
     """
     operation = operations[index]
     unit = Unit()
@@ -121,9 +121,9 @@ def _offer(
 def count_held(
     parts: PurgatoryParts, operation: DelayedOperation, keys: tuple[Hashable, ...]
 ) -> bool:
-    """Let what is held for its keys count for an operation that watches them.
+    """Count the held events of its keys for an operation.
 
-    True if this call completed it.
+    Returns True if this call completed the operation.
     """
     held = parts.held
     completed = False
@@ -141,7 +141,7 @@ def count_held(
 def _before(
     operation: DelayedOperation, operations: list[DelayedOperation]
 ) -> list[DelayedOperation]:
-    """Return those that come before one; all, if it is not among them."""
+    """Return the operations before the given operation; all, if absent."""
     for index in range(len(operations)):
         if operations[index] is operation:  # users may define __eq__
             return operations[:index]
@@ -151,7 +151,8 @@ def _before(
 def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Exception) -> int:
     """Fail a key for all its watchers; how many operations this call ended.
 
-    `first`: the error itself, or the first of its class; each operation gets another one of that.
+    `first`: the error itself, or the first of its class; each further operation gets a new error of
+    the class.
     """
     ended = 0
     one = first
@@ -166,7 +167,7 @@ def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Excepti
 
 
 def _another(error: object, first: Exception) -> Exception:
-    """Return another error of a class; the first one, if there is no class or it makes none."""
+    """Return a new error of a class; `first` if no class is given or making fails."""
     try:
         return cast("Exception", exception_of(error, Exception))
     except Exception:  # noqa: BLE001  # it could be made once
@@ -185,7 +186,7 @@ def check_key(parts: PurgatoryParts, key: Hashable) -> int:
 
 
 def cancel_for_key(parts: PurgatoryParts, key: Hashable) -> list[DelayedOperation]:
-    """Cancel all watchers of a key, and return those that this call cancelled."""
+    """Cancel all watchers of a key; return the operations cancelled here."""
     return [operation for operation in parts.lists.watchers_of(key) if finish(operation, CANCELLED)]
 
 

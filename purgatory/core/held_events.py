@@ -1,10 +1,11 @@
 """HeldEvents: events that also count for operations submitted later, for a while.
 
-An event that is held is a task of the purgatory's timer, which removes it at its time. It counts
-from then on no more; to be exact, the submission looks at the clock, too. A limited event gives out
-*units*, one for each operation that it reaches. A unit is claimed before the event is shown to an
-operation, and given back if that left the operation as it was. Operations that it could not be
-shown to meanwhile, as all units were claimed, are kept until then.
+A held event is a task of the purgatory's timer, which removes the event at its time. From then on
+the event counts no more; to be exact, the submission also checks the clock. A limited event gives
+out
+*units*, one for each operation reached. A unit is claimed before the operation sees the event, and
+returned if the operation did not change. Operations refused meanwhile, as all units were claimed,
+are remembered until a unit is returned.
 
 `purgatory.core.completion` brings events and operations together. The lock here is a leaf: under it
 only `__hash__` and `__eq__` of keys run. Any thread.
@@ -37,9 +38,9 @@ class HeldEvent(TimerTask):
     """A completion that is limited, or held until its deadline, or both.
 
     `units`: for how many more operations it may count, or UNLIMITED. `claimed`: units under way.
-    `refused`: operations that found all units claimed, and those behind them. `spreading`: the
-    thread that completes the key has not offered it yet to all operations that wait. The lock of
-    HeldEvents guards these.
+    `refused`: operations refused because all units were claimed, and operations queued after them.
+    `spreading`: the completing thread has not yet offered the event to all waiting operations. The
+    lock of HeldEvents guards these fields.
     """
 
     __slots__ = ("_holder", "claimed", "key", "number", "refused", "spreading", "units", "value")
@@ -51,7 +52,7 @@ class HeldEvent(TimerTask):
         self.value: object = value
         self.units: i64 = limit
         self.claimed: i64 = 0
-        self.number: i64 = 0  # in the order in which they came
+        self.number: i64 = 0  # in order of arrival
         self.refused: list[DelayedOperation] = []
         self.spreading: bool = limit != UNLIMITED
 
@@ -79,7 +80,7 @@ class Unit:
 
 
 class HeldEvents:
-    """The events that one purgatory holds, at most one a key and `max_held` in all.
+    """The held events of one purgatory, at most one a key and `max_held` in all.
 
     `holds`: whether there may be any; read without the lock, and, unlike a dict, without counting
     a reference, for which threads would wait for each other.
@@ -100,7 +101,7 @@ class HeldEvents:
         return len(self.by_key)
 
     def hold(self, event: HeldEvent, hold_ns: int) -> None:
-        """Hold an event, instead of the one of its key. Nothing happens after `close`.
+        """Hold an event, replacing the key's former event. Nothing happens after `close`.
 
         Raises HeldFull, and TimerFull and TimerClosed, after which all is as it was.
         """
@@ -165,7 +166,7 @@ class HeldEvents:
         event.cancel()
 
     def find(self, keys: tuple[Hashable, ...]) -> list[HeldEvent]:
-        """Return what is held now for some keys, in the order in which it came."""
+        """Return the events now held for some keys, in order of arrival."""
         found: list[HeldEvent] = []
         with self._lock:
             for key in keys:
@@ -183,13 +184,14 @@ class HeldEvents:
     ) -> bool:
         """Claim a unit for one of some operations; False if none is left.
 
-        If one may be given back, that operation and those behind it are kept for `take_refused`.
+        If no unit is left but one may be returned, the operations from this on are kept for
+        `take_refused`.
         """
         if event.units == UNLIMITED:
             return True
         with self._lock:
             if event.units:
-                # No call between these: after an interrupt all is done or nothing.
+                # No call in between: after an interrupt all is done or nothing.
                 event.units -= 1
                 event.claimed += 1
                 unit.is_claimed = True
@@ -232,7 +234,7 @@ class HeldEvents:
             self.remove(event)
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError says which one is broken."""
+        """Verify every invariant; AssertionError names the broken one."""
         with self._lock:
             assert len(self.by_key) <= self._max_held, self
             assert not (self._closed and self.by_key), self.by_key

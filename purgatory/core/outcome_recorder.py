@@ -29,10 +29,10 @@ OnError = Callable[[BaseException, DelayedOperation], object]
 
 
 class Journal(Protocol):
-    """Something that is told each outcome once, by the thread that brought it about."""
+    """Receives each outcome once, from the thread that caused it."""
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Write down one outcome. Called under no lock, before the operation's callbacks.
+        """Record one outcome. Called under no lock, before the operation's callbacks.
 
         Must be safe to call from several threads. An exception goes to `on_error` and does not
         keep the operation from ending.
@@ -92,7 +92,7 @@ class OutcomeRecorder(OperationOwner):
         """See `OperationOwner`."""
         delay_ns = to_ns(timeout, "timeout")
         self.check_not_forked()
-        owner = operation._op_owner  # first: a deferred operation drops it at its end
+        owner = operation._op_owner  # first: at its end, a deferred operation drops the owner
         if _has_ended(operation):
             return False
         self._lists.check_open()

@@ -1,11 +1,11 @@
-"""PurgatoryParts: what one purgatory consists of, for all that works on its operations and keys.
+"""PurgatoryParts: the parts of one purgatory, for all code that works on its operations and keys.
 
 `submission` and `completion` take them, and so do `aio`, `replay` and the service: this is their
 door to the core. `purgatory_core.parts_of` returns those of a purgatory. Any thread.
 
 Each operation refers to its owner, and without the interpreter lock, threads that count the
-references to one object wait for each other. So there the operations that a thread makes refer to a
-copy of its own.
+references to one object wait for each other. So each thread's operations refer to a copy of the
+owner made for the thread.
 """
 
 from typing import Final
@@ -42,7 +42,7 @@ class PurgatoryParts:
         self.owner: Final = owner
         self.lists: Final = lists
         self.held: Final = held
-        # As what is compiled: else its type is checked for each operation.
+        # Typed as the compiled class: else each operation would check the type.
         self.timer: Final[TimerCore] = timer
         # Whether `add_task` does what the timer's `add` does: a subclass may override that.
         self._add_is_default: bool = type(timer).add is Timer.add
@@ -66,7 +66,7 @@ class PurgatoryParts:
         else:
             self.timer.add(operation)
         if self.owner.untracks and operation._op_outcome is None:
-            # Atomic with the check: the thread that ends it from now on tracks it again.
+            # Atomic with the check: from now on the ending thread tracks the operation again.
             _gc_untrack(operation)
 
     def check_open(self) -> None:

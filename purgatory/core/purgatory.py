@@ -1,8 +1,8 @@
 """Purgatory: the class for users; its constructor, `start`, `step` and `close`.
 
 The rarely executed half: what is done for each operation is inherited from `PurgatoryCore`, which
-is compiled. This half is not. So its loops release the GIL, and the class can be referenced weakly,
-as the registry of live purgatories does; mypyc's classes cannot be.
+is compiled. This half is interpreted. So its loops release the GIL, and the class can be referenced
+weakly, as the registry of live purgatories does; mypyc's classes cannot be.
 """
 
 import atexit
@@ -34,12 +34,12 @@ DEFAULT_MAX_HELD = 100_000
 class Purgatory(PurgatoryCore):
     """Holds delayed operations until a watch key completes them or their timeout passes.
 
-    `timer`: one that others may share, which is then neither started nor closed here; None: one of
-    its own, `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they
-    are logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the
-    metrics in. `executor_workers`: how many threads run what expires, with a timer of its own;
-    default: one, and another whenever one callback takes more than two to four milliseconds.
-    `max_held`: how many events may be held at once, see `complete`.
+    `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
+    `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they are
+    logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the metrics
+    in. `executor_workers`: how many threads run what expires, with a timer of its own; default:
+    one, and a second whenever a callback takes more than two to four milliseconds. `max_held`: how
+    many events may be held at once, see `complete`.
 
     With a timer of its own nothing expires until it is started: `with Purgatory() as p` starts and
     closes it. All methods may be called from any thread, and from callbacks.
@@ -77,7 +77,7 @@ class Purgatory(PurgatoryCore):
         add_purgatory(self)
 
     def start(self) -> None:
-        """Start the loop: it does what is posted and, if the timer is its own, advances the clock.
+        """Start the loop: runs posted calls and, with an own timer, advances the clock.
 
         Nothing happens if it runs. Raises PurgatoryClosed.
         """
@@ -90,10 +90,10 @@ class Purgatory(PurgatoryCore):
             self._parts.owner.enable_gc_untracking()
 
     def step(self, timeout: float | timedelta = 0.0) -> bool:
-        """Do what was posted and, with a timer of its own, what is due: for use without threads.
+        """Run posted calls and, with an own timer, due tasks: for use without threads.
 
         Waits up to `timeout` seconds for something to do. True if a bucket came due. Raises
-        RuntimeError while a loop runs, which does all that.
+        RuntimeError while a loop runs, which does the same.
         """
         if self._loop_runs():
             raise RuntimeError(f"purgatory {self.name!r} is started; its loop does the steps")
@@ -108,20 +108,20 @@ class Purgatory(PurgatoryCore):
         cancel_pending: bool = True,
         timeout: float | timedelta | None = None,
     ) -> None:
-        """Refuse new operations and end those that wait. May be called again, and from a callback.
+        """Refuse new operations and end pending ones. Idempotent; callbacks may call it.
 
-        `cancel_pending`: cancel them, so that their futures raise OperationCancelled; False: let
-        them complete or expire for up to `timeout` seconds, then cancel the rest. `wait`: return
-        when all that has happened (with a shared timer, another thread must advance its clock
-        meanwhile; in a `try_complete`, pass a timeout: it may be called while its operation is
-        submitted, which cannot end before it returns). The metrics leave their registry. In a
+        `cancel_pending`: cancel pending operations, so that their futures raise OperationCancelled;
+        False: let them complete or expire for up to `timeout` seconds, then cancel the rest.
+        `wait`: return after all ended (with a shared timer, another thread must advance its clock
+        meanwhile; a `try_complete` should pass a timeout: its own operation may be in submission,
+        which cannot end before `try_complete` returns). The metrics leave their registry. In a
         forked child: nothing. Raises TypeError and ValueError for a bad timeout.
         """
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         self._parts.lists.close()
-        self._parts.held.close()  # nothing is submitted any more that it could count for
+        self._parts.held.close()  # no submission remains for which held events could count
         if self._registry is not None:
             from purgatory import metrics  # noqa: PLC0415  # as above
 
@@ -141,7 +141,7 @@ class Purgatory(PurgatoryCore):
             self._cancel_all()
         if self._owns_timer:
             self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
-            if wait and len(self.timer):  # it was never started: nothing will expire
+            if wait and len(self.timer):  # the loop never started: nothing will expire
                 self._cancel_all()
         elif cancel_pending:
             return

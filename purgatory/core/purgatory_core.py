@@ -50,9 +50,9 @@ class PurgatoryCore:
     ) -> bool:
         """Complete an operation now, or let it wait for its keys until its timeout.
 
-        True if this call completed it. The order is check, watch, check: a completion before the
-        watching is seen by the second check, one after it finds the operation in the lists. Keys
-        that occur twice count once.
+        Returns True if this call completed the operation. The order is check, watch, check: the
+        second check sees a completion before the watching; a later completion finds the operation
+        in the lists.
 
         Raises TypeError and ValueError for bad arguments and an operation that waits already,
         PurgatoryClosed, and TimerFull, which leaves the operation as it was, to be tried again.
@@ -74,7 +74,7 @@ class PurgatoryCore:
         return check_key(self._parts, key)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel the operations that watch a key, and return them. Raises PurgatoryClosed."""
+        """Cancel the operations that watch a key; return them."""
         self._parts.check_not_drained()
         return cancel_for_key(self._parts, key)
 
@@ -131,14 +131,14 @@ class PurgatoryCore:
     def complete(
         self, key: Hashable, value: object = None, *, limit: Any = None, hold: Any = 0.0
     ) -> int:
-        """Complete a key: futures that wait for it get `value`, other operations are checked.
+        """Complete a key: waiting futures get `value`, other operations are checked.
 
-        `limit`: it counts for at most so many operations, the longest waiting first; those that it
-        neither completes nor brings nearer are left out. `hold`: for so many seconds (or a
-        timedelta) it also counts for operations submitted later, as if it came then; `limit` bounds
-        both together. It replaces what is held for the key, without `hold` too. How many operations
-        this call completed. Raises TypeError and ValueError for bad arguments, HeldFull if
-        `max_held` events are held, TimerFull, PurgatoryClosed; then nothing is done.
+        `limit`: count for at most so many operations, the longest waiting first; operations that
+        stay unaffected do not use the limit. `hold`: for so many seconds (or a timedelta) it also
+        counts for operations submitted later, as if it came then; `limit` bounds both together. A
+        held event of the key is replaced, even without `hold`. Returns how many operations this
+        call completed. Raises TypeError and ValueError for bad arguments, HeldFull if `max_held`
+        events are held, TimerFull, PurgatoryClosed; then nothing is done.
         """
         return complete(self._parts, key, value, limit, hold)
 
@@ -162,12 +162,12 @@ class PurgatoryCore:
         self._bus.post(CompleteKey(key, value, check_limit(limit), to_ns(hold, "hold")))
 
     def fail(self, key: Hashable, error: Exception | type[Exception]) -> int:
-        """Fail a key: futures that wait for it raise `error`, other operations are checked.
+        """Fail a key: waiting futures raise `error`, other operations are checked.
 
-        A future of several keys fails whatever its need, unless this key has been completed.
-        `error`: an Exception, which they share, or a class of them, of which each gets one of its
-        own. What is held for the key stays. How many operations this call ended. Raises TypeError
-        for a bad error, PurgatoryClosed.
+        A future of several keys fails whatever its need, unless the failed key has already counted.
+        `error`: an Exception, shared by all, or a class, instantiated for each. A held event of the
+        key stays. Returns how many operations this call ended. Raises TypeError for a bad error,
+        PurgatoryClosed.
         """
         first = exception_of(error, Exception)
         self._parts.check_not_drained()
@@ -183,8 +183,8 @@ class PurgatoryCore:
     def extend(self, operation: DelayedOperation, timeout: float | timedelta) -> bool:
         """Let the timeout of an operation count anew from now; False if it has ended.
 
-        `timeout`: seconds or a timedelta; shorter than what is left will do. The operation keeps
-        its place among those that wait for its keys. Its `delay_ms` still counts from its
+        `timeout`: seconds or a timedelta; less than the remaining time is allowed. The operation
+        keeps its place in the order of its keys' watchers. Its `delay_ms` still counts from
         submission. Raises TypeError and ValueError for a bad timeout, ValueError for an operation
         that was not submitted to this purgatory, or is just being submitted, PurgatoryClosed. For
         futures: `DeferredFuture.extend`.
@@ -203,7 +203,7 @@ class PurgatoryCore:
     def watched(self) -> int:
         """How many pairs of pending operation and watched key there are. O(1).
 
-        Exact; without the interpreter lock, while other threads change it, about right.
+        Exact; without the interpreter lock, approximate while other threads change it.
         """
         return self._parts.lists.entries
 
@@ -235,7 +235,7 @@ class PurgatoryCore:
         raise TypeError(f"{self!r} cannot be copied or pickled: it has operations and threads")
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError says which one is broken."""
+        """Verify every invariant; AssertionError names the broken one."""
         self._parts.lists._check()
         self._parts.held._check()
         self.timer._check()

@@ -4,13 +4,13 @@ While all keys are of built-in types (see `keys`), a change of the lists is an a
 unless it begins in the middle of another change: then it takes the lock, and is deferred like any
 such change.
 
-Without the interpreter lock, threads that change one dict wait for each other: while one of them is
-inside, and then for the lines of memory that hold the lock, the dict and the counts, which go from
-one processor's cache to the other's each time. So there the keys are spread by their hash over
-several shards, each with all of these. A section enters the shards of its keys, in their order. Any
-other change enters all of them, which is "the lock" there: under the lock of one shard no foreign
-code runs, so no thread waits for a second one but in that order. Worth it: see "Without the
-interpreter lock" in docs/performance.md. Any thread.
+Without the interpreter lock, threads that change the same dict wait for each other: while another
+is inside, and then for the cache lines of the lock, the dict and the counts, which move between
+processors each time. So there the keys are spread by their hash over several shards, each with all
+of these. A section enters the shards of its keys, in their order. Any other change enters all
+shards; there "the lock" means all shards: no foreign code runs under one shard's lock, so threads
+wait for a second lock only in order. Worth it: see "Without the interpreter lock" in
+docs/performance.md. Any thread.
 """
 
 from collections.abc import Hashable
@@ -63,7 +63,7 @@ class AtomicWatchLists(WatchLists):
             super().watch(operation, keys)
 
     def _try_append(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> bool:
-        """Do what `_append_all` does, with one look at each key; False if it cannot be atomic.
+        """Do as `_append_all`, looking up each key once; False if not atomic.
 
         It cannot if the operation is the second of a key: that takes a new dict, and making an
         object that the cycle collector tracks may run the collector. Nor if a dict cannot grow:
@@ -139,7 +139,7 @@ class ShardedWatchLists(AtomicWatchLists):
         return _part_of(self._parts, key)
 
     def _enter(self, shard: WatchShard) -> bool:
-        """Begin a section in one shard; False if it cannot be one. The caller leaves its lock."""
+        """Begin a section in one shard; False if impossible. The caller leaves its lock."""
         _enter_section(shard.lock)
         if self._may_be_section():
             return True
@@ -215,8 +215,8 @@ class ShardedWatchLists(AtomicWatchLists):
     def release(self, operation: OperationState, outcome: Outcome) -> Exception | None:
         """See `WatchLists`.
 
-        In a section, if that is possible. What it waits for is read before its shards are known,
-        and so once more when they are locked.
+        In a section, if that is possible. The operation's keys are read before its shards are
+        known, and again when they are locked.
         """
         keys = operation._op_keys
         if not (are_builtin_keys(keys) and self._release_in_section(operation, outcome, keys)):
@@ -228,7 +228,7 @@ class ShardedWatchLists(AtomicWatchLists):
     def _release_in_section(
         self, operation: OperationState, outcome: Outcome, keys: tuple[Hashable, ...]
     ) -> bool:
-        # One without keys is counted where the thread that made it counts.
+        # An operation without keys counts in the shard of the thread that made it.
         shard = self._shard_of(keys[0]) if keys else self._shards[operation._tt_lane & (SHARDS - 1)]
         entered = self._enter_all(keys) if len(keys) > 1 else 0
         _enter_section(shard.lock)
@@ -236,8 +236,8 @@ class ShardedWatchLists(AtomicWatchLists):
         try:
             if released:
                 shard.count(operation, outcome)
-                # One without keys may be put on lists at this moment, under locks that are not
-                # held here. Its submission then takes it off.
+                # An operation without keys may at this moment be put on lists, under locks not held
+                # here. Its submission then removes it.
                 if keys:
                     self._unwatch(shard, operation)
         finally:

@@ -20,10 +20,10 @@ def submit(
     keys: tuple[Hashable, ...],
     is_internal: bool = False,
 ) -> bool:
-    """Let an operation wait for distinct keys until its timeout. True if this call completed it.
+    """Let an operation wait for distinct keys until its timeout. True if completed here.
 
-    `is_internal`: only keys complete it, and the program does not see it before this returns. If
-    this raises, it has ended.
+    `is_internal`: only keys complete the operation, and the program does not see it before this
+    returns. If this raises, the operation has ended.
     """
     if is_internal:
         operation._op_owner = parts.owner_of(operation)
@@ -37,7 +37,7 @@ def submit(
         if (is_checked and request_check(operation)) or (
             parts.held.holds and count_held(parts, operation, keys)
         ):
-            if operation._op_keys:  # another thread ended it before it was on its lists
+            if operation._op_keys:  # another thread ended the operation before listing
                 parts.lists.remove(operation)
             return True
         if operation._op_outcome is None:
@@ -45,7 +45,7 @@ def submit(
     except BaseException as error:
         if _roll_back(parts, operation, error, is_internal):
             raise
-    # It may have ended since the checks, when it was not yet on all that it is on now.
+    # The operation may have ended since the checks, before it was on all its lists.
     if operation._op_outcome is not None:
         parts.lists.remove(operation)
         TimerTask.cancel(operation)
@@ -61,7 +61,7 @@ def _roll_back(
         attempts += 1
         try:
             return _try_roll_back(parts, operation, error, is_internal)
-        except MemoryError:  # what it has done is done: the next attempt goes on
+        except MemoryError:  # done work stays done: the next attempt goes on
             if attempts == MAX_ATTEMPTS:
                 raise
 
@@ -70,10 +70,10 @@ def _try_roll_back(
     parts: PurgatoryParts, operation: DelayedOperation, error: BaseException, is_internal: bool
 ) -> bool:
     parts.lists.remove(operation)
-    if not isinstance(error, TimerError):  # that says that it was not added
+    if not isinstance(error, TimerError):  # the caller learns of the failure
         TimerTask.cancel(operation)
-    # An internal one ends: a thread that has found it on a list must not waste a limited event on
-    # it. Another one may be submitted again, or ended by that thread meanwhile, and told so.
+    # An internal operation ends: a thread that found it on a list must not waste a limited event. A
+    # user's operation may be submitted again, or that thread may end it meanwhile, with callbacks.
     pending = detach(operation, for_ever=is_internal)
     if pending and isinstance(error, TimerClosed) and parts.lists.closed:
         raise PurgatoryClosed(f"purgatory {parts.owner.name!r} is closed") from error

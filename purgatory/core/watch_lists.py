@@ -1,15 +1,15 @@
-"""WatchLists: watch key -> the operations that wait for it.
+"""WatchLists: watch key -> its waiting operations.
 
 Exact at any moment: an operation is in the lists of all its keys or of none, a key without
-operations takes no memory, and the counts change together with the lists. It returns operations and
-calls no code of theirs: its callers do that, under no lock.
+operations takes no memory, and the counts change together with the lists. The lists return
+operations and call no code of theirs: callers do, under no lock.
 
 There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; with the
 interpreter lock a second one costs more than the waiting it saves. It is a leaf lock: under it only
 `__hash__` and `__eq__` of keys run. (If a key's hash or equality changes while it is watched, an
 entry is left behind that is never found, as in any dict.)
 
-`section_lists` has what is quicker where the code is compiled: there that lock is mostly skipped.
+`section_lists` has what is quicker where the code is compiled: it mostly skips the lock.
 """
 
 import threading
@@ -30,10 +30,11 @@ from purgatory.core.operations.operation_state import (
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent
 
-# Most keys are watched by one operation, which then stands for its list: that saves a dict for each
-# key. From the second on it is a dict by sequence number, in order of arrival: operations cannot be
-# its keys, since user classes may define __eq__ as they like. An operation draws its number when it
-# first needs one. (Ids are scattered in a dict, collide there, and are made anew at each look.)
+# Most keys are watched by one operation, which then stands in place of a list: this saves a dict
+# for each key. With a second operation the key gets a dict by sequence number, in order of arrival:
+# operations cannot be its keys, since user classes may define __eq__ as they like. An operation
+# draws its number on first need. (Ids are scattered in a dict, collide there, and are made anew at
+# each look.)
 BySequence = dict[object, DelayedOperation]
 
 # Each shard has sequence numbers of its own: so many. All of them are their own hashes.
@@ -41,10 +42,10 @@ _SEQUENCES: Final = 1 << 56
 
 
 class WatchShard:
-    """The watch lists of some keys, or of all, and counts. Its lock guards all of it.
+    """The watch lists of some keys, or of all, and counts. Its lock guards all fields.
 
-    `pending` and the outcomes are of some operations, not only those that wait for its keys: only
-    the sums over all shards tell something.
+    `pending` and the outcomes count operations of any keys: only the sums over all shards tell
+    something.
     """
 
     __slots__ = (
@@ -94,7 +95,7 @@ class WatchShard:
 
     def append(self, key: Hashable, operation: DelayedOperation) -> None:
         """Put an operation on the list of a key. Locked."""
-        entries = self.entries + 1  # before the change: interpreted, it needs memory
+        entries = self.entries + 1  # before the change: interpreted, this needs memory
         found = self.of_key.get(key)
         if found is None:
             self.of_key[key] = operation
@@ -106,7 +107,7 @@ class WatchShard:
         self.entries = entries
 
     def remove(self, key: Hashable, operation: OperationState) -> None:
-        """Remove one entry, if it is there; it is counted without a call in between. Locked."""
+        """Remove an entry if present; count it without a call in between. Locked."""
         found = self.of_key.get(key)
         entries = self.entries - 1
         if found is operation:
@@ -114,7 +115,7 @@ class WatchShard:
             self.entries = entries
         elif isinstance(found, dict):
             try:
-                del found[operation._op_sequence]  # no call, if it is there
+                del found[operation._op_sequence]  # no call, if present
             except KeyError:
                 return
             self.entries = entries
@@ -123,7 +124,7 @@ class WatchShard:
 
 
 class WatchLists:
-    """The watch lists of one purgatory, and its counts. All methods may be called by any thread.
+    """The watch lists of a purgatory, and counts. Any thread.
 
     `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
     nothing is watched any more either; the latter can be read without a call.
@@ -154,9 +155,9 @@ class WatchLists:
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
 
-        One that has ended meanwhile stays off: the thread that ended it does not come back for it.
+        An operation that ended meanwhile stays off: the ending thread has already passed.
         """
-        operation._op_sequence = None  # it may have a number of other lists
+        operation._op_sequence = None  # a number may come from former lists
         with self._lock:
             self.check_open()
             if self._changing:
@@ -177,7 +178,7 @@ class WatchLists:
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         first = self._first
         pending = first.pending + 1
-        # First, so that `_unwatch` takes back whatever of it was done.
+        # First, so that `_unwatch` takes back everything done.
         first.pending = pending
         operation._op_keys = keys
         try:
@@ -194,10 +195,10 @@ class WatchLists:
             return self._remove(operation)
 
     def remove(self, operation: OperationState) -> Exception | None:
-        """Take an operation off its lists, if it is on any. Idempotent, also after an interrupt.
+        """Take an operation off its lists, if on any. Idempotent, even after an interrupt.
 
         Returns what a key's `__hash__` or `__eq__` raised; that key's entry is left behind. Raises
-        MemoryError, after which it can be called again.
+        MemoryError; callers may then retry.
         """
         with self._lock:
             return self._remove(operation)
@@ -212,13 +213,13 @@ class WatchLists:
         if self.closed:
             try:
                 self._note_drained()
-            except BaseException:  # an interrupt: a thread that closes may wait for it
+            except BaseException:  # an interrupt: a closing thread may wait for this
                 self._note_drained()
                 raise
         return error
 
     def _unwatch(self, shard: WatchShard, operation: OperationState) -> Exception | None:
-        """Take it off its lists. `shard`: one whose lock is held, where it is counted."""
+        """Take an operation off its lists. `shard`: a locked shard, which counts the operation."""
         first = None
         for key in operation._op_keys:
             try:
@@ -236,7 +237,7 @@ class WatchLists:
         return first
 
     def _change(self, operation: OperationState, keys: tuple[Hashable, ...]) -> Exception | None:
-        """Watch `keys` for an operation, or remove it if there are none; then what was deferred.
+        """Watch `keys` for an operation, or remove it if empty; then apply deferred changes.
 
         Returns as `remove`.
         """
@@ -250,7 +251,7 @@ class WatchLists:
                     self._apply_deferred()
                 except Exception:
                     raise
-                except BaseException:  # an interrupt: those that are left would wait for a change
+                except BaseException:  # an interrupt: the rest would wait for a change
                     self._apply_deferred()
                     raise
 
@@ -267,7 +268,7 @@ class WatchLists:
     def _apply_deferred(self) -> None:
         """Make the changes that came while another was under way.
 
-        One that is interrupted, or that memory is short for, is left to be made again.
+        A change that is interrupted, or lacks memory, stays for another attempt.
         """
         while self._deferred_changes:
             operation, keys = self._deferred_changes[0]
@@ -339,7 +340,7 @@ class WatchLists:
         )
 
     def uncount(self, outcome: Outcome) -> None:
-        """Take back that an operation has ended: its owner keeps nothing of that."""
+        """Uncount an ended operation whose owner keeps no outcome."""
         with self._lock:
             first = self._shards[0]
             if outcome is COMPLETED:
@@ -352,7 +353,7 @@ class WatchLists:
                 first.failed -= 1
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError says which one is broken."""
+        """Verify every invariant; AssertionError names the broken one."""
         with self._lock:
             found = {}
             for shard in self._shards:

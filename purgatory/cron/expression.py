@@ -5,7 +5,7 @@ for zones that do is here:
 
 - A pattern that runs at certain hours follows the zone's clock. A time that the clock skips runs
   once, at the first instant after the gap. A time that comes twice runs at the first.
-- A pattern that runs in each hour goes by real time: it runs whenever the clock shows a time of it.
+- A pattern that runs in each hour goes by real time: whenever the clock shows a matching time.
 
 Debian's cron, which cronsim follows, draws the line otherwise: there `0 */2 * * *` goes by real
 time, and may be skipped. Pure; any thread.
@@ -41,7 +41,8 @@ _SOME_TIME: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # on a clock without a
 class CronExpression:
     """A cron expression of five fields in the zone named `tz`.
 
-    Raises ValueError for what is none, for one that never runs, and for an unknown zone.
+    Raises ValueError for a malformed expression, for an expression that never runs, and for an
+    unknown zone.
     """
 
     def __init__(self, text: str, tz: str = "UTC") -> None:
@@ -99,5 +100,5 @@ class CronExpression:
             after = change - SECOND
 
     def _next_wall_time(self, wall: datetime) -> datetime | None:
-        """Return its next time on a clock that never changes its offset."""
+        """Return the next time on a clock with a constant offset."""
         return next(CronSim(self._fields, wall), None)

@@ -1,7 +1,7 @@
 """The journal: how operations ended, written down.
 
-`mailbox`: as commands for another thread. `parquet`: as Parquet files; its thread is in `writer`,
-its files in `files`.
+`mailbox`: as commands for another thread. `parquet`: as Parquet files; `writer` has its thread,
+`files` its files.
 """
 
 from purgatory.core.outcome_recorder import Journal

@@ -5,8 +5,8 @@ One table is a directory with a directory for each date (UTC), as Hive, Spark an
     outcomes/date=2026-11-21/3f9c01d2-00000000000000000001-00000000000000000812.parquet
 
 A file is written under a hidden name, forced to disk with fsync, and then renamed. Its name says
-which rows it holds: of which *source*, from which sequence number to which. So the writer learns
-what is on disk by listing names, and goes on behind the last row after a crash: rows of an
+which rows it holds: the *source*, the first and the last sequence number. So the writer learns the
+state of the disk by listing names, and continues after the last row following a crash: rows of an
 unfinished file are written again, rows of a finished one are not. Rows of one source come in order
 of their numbers; when the date changes, a new file begins.
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from purgatory.trace.tables import Table
 
 
-#: Rows after which there is a pause.
+#: Rows between two pauses.
 PORTION: Final = 1024
 # A pause is so many times as long as the work before it, and all of one write so many seconds: a
 # journal that has much to write should not fall behind.
@@ -96,7 +96,7 @@ class JournalError(PurgatoryError):
 
 
 class Numbered(NamedTuple, Generic[RowT]):
-    """A row and its sequence number, which grows within its source, from 1."""
+    """A row and its sequence number, from 1, ascending within its source."""
 
     number: int
     row: RowT
@@ -105,8 +105,8 @@ class Numbered(NamedTuple, Generic[RowT]):
 class JournalFiles(Generic[RowT]):
     """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
 
-    `last`: the number of the last row that is on disk; 0 before the first. `private`: only their
-    owner may read what is made, whatever the umask. `pace`: that of the thread that appends. Raises
+    `last`: the number of the last row on disk; 0 before the first. `private`: only the owner may
+    read the files, whatever the umask. `pace`: the pace of the appending thread. Raises
     JournalError if the directory cannot be made or read, TraceError without pyarrow.
     """
 
@@ -127,7 +127,7 @@ class JournalFiles(Generic[RowT]):
         self._directory = directory
         self._table = table
         self._source = source
-        self._pause = (pace or WritePace()).pause  # one that has not begun makes none
+        self._pause = (pace or WritePace()).pause  # made at the first append
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
         try:
@@ -140,7 +140,7 @@ class JournalFiles(Generic[RowT]):
             raise _journal_error(error, directory) from error
 
     def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
-        """Write rows, which are on disk when this returns. Their numbers grow, from behind `last`.
+        """Write rows; when this returns, they are on disk. Their numbers ascend from `last`.
 
         Each is a `Numbered`, or a tuple of the same. `last` advances file by file. Raises
         JournalError if a file cannot be written; rows behind `last` may then be given again.
@@ -209,7 +209,7 @@ class JournalFiles(Generic[RowT]):
             os.fsync(file.fileno())
 
     def _find_last(self) -> int:
-        """Return the last number on disk, after making sure that its file stays there.
+        """Return the last number on disk, after making sure that the file will stay.
 
         A writer that was killed may not have called fsync on the directory of its last file.
         """

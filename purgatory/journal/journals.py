@@ -50,11 +50,11 @@ class MailboxJournal:
 class ParquetJournal:
     """Writes outcomes to `directory`/outcomes, a directory for each date; also a context manager.
 
-    `seconds`: how often it writes; if the process is killed, outcomes since the last write are
-    lost. `clock`: the one of the purgatory's timer, if that was given one.
+    `seconds`: how often the journal writes; if the process is killed, outcomes since the last write
+    are lost. `clock`: the clock of the purgatory's timer, if not the default.
 
     Columns are those of the table *outcomes* of a trace. `op_id` and `kind` are the operation's
-    attributes of that name, if it has them; else a name that the journal makes, and the class.
+    attributes, if present; else a name that the journal makes, and the class.
 
     Raises JournalError if the directory cannot be written or another journal has it, TraceError
     without pyarrow.

@@ -1,9 +1,9 @@
 """JournalWriter: the thread of a journal, `purgatory-journal`, and the queue that feeds it.
 
-Any thread posts. The journal's thread collects what was posted and writes it when its time has
-come, when there is much of it, at a flush and at the end. Nothing is urgent, so a post wakes the
-thread only when much was posted since the last wake-up. What the disk does not take stays in
-memory, up to a bound, and is written again with the next round.
+Any thread posts. The journal's thread collects posted rows and writes them when due, when there are
+many, at a flush and at the end. Nothing is urgent, so a post wakes the thread only when much was
+posted since the last wake-up. Rows that the disk refuses stay in memory, up to a bound, and are
+written again in the next round.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ class _CheckQueue:
 
 @dataclass(frozen=True, slots=True)
 class _Flush:
-    """Write what came before this, and set `done`."""
+    """Write all earlier rows, and set `done`."""
 
     done: threading.Event
 
 
 @dataclass(frozen=True, slots=True)
 class _StopWriter:
-    """Write what came before this, and end the thread."""
+    """Write all earlier rows, and end the thread."""
 
 
 class JournalWriter(Generic[T]):
     """Writes `rows` every `seconds`, in a thread that its constructor starts and `close` ends.
 
-    `pace` is that of what `rows` writes to.
+    `pace`: the pace of the target of `rows`.
     """
 
     def __init__(self, rows: RowBuffer[T], seconds: float, pace: WritePace) -> None:
@@ -93,7 +93,7 @@ class JournalWriter(Generic[T]):
         self._error: JournalError | None = None
         #: Attempts to write that failed.
         self.failures: int = 0
-        self._flushes: set[threading.Event] = set()  # that threads wait for
+        self._flushes: set[threading.Event] = set()  # threads wait on this
         self._ended = False  # written by the journal's thread
         self._thread = InterruptibleThread(target=self._run, name="purgatory-journal", daemon=True)
         self._thread.start()
@@ -162,11 +162,11 @@ class JournalWriter(Generic[T]):
             self._rows.close()
 
     def _gather(self) -> bool:
-        """Collect what is posted until it is time to write; False to end."""
+        """Collect posted rows until it is time to write; False: end."""
         write_at = time.monotonic() + self._seconds
         while True:
             command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
-            # After receiving the command, so that all that was posted before it is found.
+            # After receiving the command, so that all rows posted earlier are found.
             while self._posted:
                 self._rows.add(self._posted.popleft())
             match command:

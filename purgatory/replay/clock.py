@@ -54,7 +54,7 @@ class ReplayClock:
     timer's clock counts a millisecond of the trace as a nanosecond.
 
     The clock reads the last instant that is *over*. While instant t is processed it reads t - 1, so
-    that nothing that is due at t has expired yet; that happens when it moves on to t.
+    that nothing due at t has expired yet; moving on to t expires it.
     """
 
     def __init__(

@@ -5,11 +5,11 @@ to the millisecond. The order within one instant is submissions, extensions, key
 expirations: the clock moves past the instant when the first three are done.
 
 The rows come by column and in windows of a few thousand. In virtual time the wheel is drained once
-a window, and what ended is collected, sorted by time and passed on then. An operation that ends in
-the window in which it was submitted is never on the wheel.
+a window; then the ended operations are sorted by time and passed on. An operation that ends in the
+window of its submission is never on the wheel.
 
-All of it runs in the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal
-handlers. Memory grows with what is pending, not with the length of the trace.
+For the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal handlers.
+Memory grows with the pending operations, not with the length of the trace.
 """
 
 import time
@@ -112,9 +112,9 @@ class Replay:
     ) -> ReplaySummary:
         """Replay a trace, all tables in time order; returns the summary over all kinds.
 
-        `progress(done)` is called with the number of rows that are done: in real time after each
+        `progress(done)` is called with the number of finished rows: in real time after each
         instant, in virtual time every few thousand rows. An exception of an iterator or of
-        `on_outcome` ends the run and is raised. The rows are not checked; a reader does that.
+        `on_outcome` ends the run and is raised. The rows are not checked; readers do so.
         """
         return self.run_columns(
             batched(operations),
@@ -231,7 +231,7 @@ def _check_times(*times_ms: int) -> None:
 
 
 def _check_waits(columns: Columns) -> None:
-    """Raise TraceError for a wait that its column cannot hold: extensions can add up to one."""
+    """Raise TraceError for a wait beyond its column's range: extensions can add up to one."""
     longest_ms = max(columns[_WAITED])
     if longest_ms > INT64_MAX:
         op_id = columns[0][columns[_WAITED].index(longest_ms)]

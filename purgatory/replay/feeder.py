@@ -25,7 +25,7 @@ _NEVER: Final = 2**64
 class Feeder:
     """Feeds one purgatory. `after_instant(rows)` is called after each instant in real time.
 
-    `last_due_ms`: the latest deadline so far. `may_extend`: whether there are extensions.
+    `last_due_ms`: the latest deadline so far. `may_extend`: whether the trace has extensions.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Feeder:
         return TraceOperation(op_id, kind, submitted_ms, due_ms, need, self._parts.owner)
 
     def settle(self) -> None:
-        """Expire what is due of the operations that are not on the wheel; the others go there.
+        """Expire due operations that are not on the wheel; put the others there.
 
-        After a window most have ended: the wheel sees only those that wait for longer.
+        After a window most have ended: the wheel sees only operations that wait longer.
         """
         waiting, self._off_wheel = self._off_wheel, []
         timer = self._purgatory.timer
@@ -162,8 +162,8 @@ class Feeder:
 
     def _submit_and_extend(self, operations: Part, extensions: Part, at_ms: int) -> None:
         now_ms = self._clock.now_ms()
-        # Of several for one operation the last one wins. Held events count at the submission, but
-        # after the extensions of its instant.
+        # Of several extensions for one operation the last wins. Held events count at the
+        # submission, but after the extensions of its instant.
         extended: dict[str, int] = {}
         op_ids, _, timeouts = extensions.columns
         for place in range(extensions.start, extensions.end):
@@ -217,7 +217,7 @@ def _rows_of(part: Part) -> tuple[list[Any], ...]:
 
 
 def _time_of(part: Part, time_place: int, place: int) -> int:
-    """Return the time of a row; at the end, one that never comes."""
+    """Return the time of a row; at the end, a time that never comes."""
     if place >= part.end:
         return _NEVER
     time_ms: int = part.columns[time_place][place]

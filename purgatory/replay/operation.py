@@ -1,9 +1,9 @@
-"""TraceOperation: an operation of a trace; OutcomeCollector: notes how these end.
+"""TraceOperation: an operation of a trace; OutcomeCollector: records their outcomes.
 
-The thread of the replay makes it, submits it and ends it, and it has no callbacks. So what guards
-an operation against other threads, and runs its actions, is left out where that takes time. Each of
-its ends is told to the purgatory's journal, the `OutcomeCollector`. That notes an outcome in a
-fraction of a microsecond, when it occurs; it sorts many at once, later, and makes columns of them.
+The replay's thread makes, submits and ends the operation, which has no callbacks. So costly
+protection against other threads, and the running of actions, is left out. Each end is told to the
+purgatory's journal, the `OutcomeCollector`. The collector records an outcome in a fraction of a
+microsecond; later it sorts many at once and makes columns.
 """
 
 from collections.abc import Hashable
@@ -35,7 +35,7 @@ LONGEST_DELAY_MS: Final = 2**62
 
 
 class KeyFailed(Exception):
-    """What a failed event of a trace fails its key with."""
+    """The error with which a failed event of a trace fails its key."""
 
     def __init__(self, at_ms: int) -> None:
         super().__init__(at_ms)
@@ -46,7 +46,7 @@ class TraceOperation(KeyedOperation):
     """One operation of a trace, with the deadline in force.
 
     The value of an event is its instant. The wheel is drained rarely, so an event may find an
-    operation that should have expired before: it expires then, and the event does not reach it.
+    overdue operation: the operation expires then, unaffected by the event.
     """
 
     __slots__ = ("due_ms", "ended_ms", "kind", "lateness_ms", "op_id", "submitted_ms")
@@ -79,7 +79,7 @@ class TraceOperation(KeyedOperation):
         return None
 
     def expire_before(self, at_ms: int) -> bool:
-        """Expire if the deadline is before an instant. True if it is."""
+        """Expire if the deadline is before an instant. True if so."""
         if at_ms <= self.due_ms:
             return False
         self.run()

@@ -5,7 +5,7 @@ from typing import Final
 
 from purgatory.trace import COMPLETED, EXPIRED
 
-# Digits that are kept: a wait below 10 seconds is exact, a longer one to 0.1 %.
+# Significant digits kept: a wait below 10 seconds is exact, a longer one to 0.1 %.
 SIGNIFICANT_DIGITS: Final = 4
 
 
@@ -44,7 +44,7 @@ class WaitQuantiles:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """Counts of the operations of one kind; `waits` are those of all that ended."""
+    """Counts of the operations of one kind; `waits`: of all ended operations."""
 
     operations: int = 0
     completed: int = 0

@@ -15,7 +15,7 @@ _TIME_PLACES: Final = (OPERATIONS.time_place, EXTENSIONS.time_place, EVENTS.time
 
 
 class Part(NamedTuple):
-    """The rows of one table that belong to a window: those from `start` on and before `end`."""
+    """The rows of one table within a window: from `start` on, before `end`."""
 
     columns: Columns
     start: int
@@ -23,7 +23,7 @@ class Part(NamedTuple):
 
 
 class Window(NamedTuple):
-    """All rows of a stretch of time, which ends before `until_ms`; None: they are the last ones."""
+    """All rows of a stretch of time, which ends before `until_ms`; None: the last rows."""
 
     operations: Part
     extensions: Part
@@ -123,7 +123,7 @@ class Timeline:
             here = [table for table in self._tables if not table.is_empty()]
             if min(table.span_ms()[0] for table in here) < until_ms:
                 return until_ms
-            # Rows of that instant may follow, and what comes in it must be in one window.
+            # Rows of the same instant may follow, and an instant's rows belong in one window.
             for table in unfinished:
                 if table.span_ms()[1] == until_ms:
                     table.read()

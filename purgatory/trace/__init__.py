@@ -54,5 +54,5 @@ __all__ = [
     "write_outcomes",
 ]
 
-#: The public name of `OutcomeRow` before it had one of its own.
+#: The former public name of `OutcomeRow`.
 Outcome = OutcomeRow

@@ -1,4 +1,4 @@
-"""The errors of a trace, with one base, and the bad rows that they report.
+"""The errors of a trace, with a common base, and descriptions of bad rows.
 
 `validation` finds a bad value, and a reader or writer makes a `BadRow` of it. It raises `BadRows`,
 or gives the bad row to `on_bad` and goes on. Users import these names from `purgatory.trace`.
@@ -20,7 +20,7 @@ class TraceError(PurgatoryError, ValueError):
 
 
 class BadValue(TraceError):
-    """Raised for a value that its column does not allow; the place in the file is not known."""
+    """Raised for a value that its column does not allow; the place in the file is unknown."""
 
     def __init__(self, column: str, value: object, expected: str) -> None:
         super().__init__(column, value, expected)
@@ -55,13 +55,13 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 3] + "..."
 
 
-#: Bad rows that are described; the others are only counted.
+#: So many bad rows are described; more are only counted.
 SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One row that its table does not allow.
+    """A row that its table does not allow.
 
     `unit` and `number` are its place: the physical `line` of a text file on which the row begins,
     or the `row` of a Parquet file, counted from 1. `column` is empty when the whole row is
@@ -106,7 +106,7 @@ class BadRows(TraceError):
 
 @dataclass(slots=True)
 class SkippedRows:
-    """Counts bad rows and keeps the first five; a reader skips them with it as `on_bad`.
+    """Counts bad rows and keeps the first five; pass it as `on_bad` to skip them.
 
     Belongs to the thread that reads.
     """

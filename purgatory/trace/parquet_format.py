@@ -25,7 +25,7 @@ _MAGIC: Final = b"PAR1"
 
 
 class ParquetRowReader(RowReader):
-    """Reads the rows of one Parquet file; `number` is that of the last one, counted from 1."""
+    """Reads the rows of one Parquet file; `number` counts the last row, from 1."""
 
     unit = "row"
 
@@ -168,7 +168,7 @@ class ParquetRowWriter(RowWriter):
         return True
 
     def write_portion(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write some rows; what that takes of the interpreter is over when it returns."""
+        """Write some rows; afterwards the writer holds the interpreter no longer."""
         self._rows.extend(rows)
         self._batch_rows()
         if self._batched >= self._group_rows:
@@ -205,7 +205,7 @@ class ParquetRowWriter(RowWriter):
 
 
 def load_pyarrow(path: Path) -> Any:
-    """Import pyarrow; without it raise TraceError, naming the path that needs it."""
+    """Import pyarrow; if missing, raise TraceError with the path that needs it."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.compute  # noqa: PLC0415
@@ -244,7 +244,7 @@ def _text_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
 
 
 def _list_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
-    """Return what tells the kinds of lists: those with offsets first."""
+    """Return the predicates for kinds of lists: first the lists with offsets."""
     views = types.is_list_view, types.is_large_list_view
     return types.is_list, types.is_large_list, *views, types.is_fixed_size_list
 
@@ -283,7 +283,7 @@ def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[An
 
 
 def _unix_ms(pa: Any, array: Any) -> Any:
-    """Return timestamps as Unix milliseconds; what is within a millisecond counts as that one.
+    """Return timestamps as Unix milliseconds; parts of a millisecond are dropped.
 
     One without a time zone is taken for UTC, as Parquet has it.
     """
@@ -312,7 +312,7 @@ def _scalars(pa: Any, array: Any) -> list[Any]:
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
-        # As in a text file: validation refuses the surrogates, so that it is one bad row.
+        # As in a text file: validation refuses the surrogates, so a bad text makes one bad row.
         cells = array.cast(pa.large_binary()).to_pylist()
         return [c if c is None else c.decode("utf-8", "surrogateescape") for c in cells]
 

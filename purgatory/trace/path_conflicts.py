@@ -1,7 +1,7 @@
 """Refuses outputs that would replace an input, or become part of one, before a file is opened.
 
-Files are compared by what they are, not by their names: through links, hard links, mounts, and in
-the directories of an input. Used by the commands that read and write files; any thread.
+Files are compared by identity, not by name: through links, hard links, mounts, and in the
+directories of an input. Used by the commands that read and write files; any thread.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ class _Input(NamedTuple):
 def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> None:
     """Raise `PathConflict` if an output would replace an input or become part of one.
 
-    `outputs`: paths of files or directories by the names of their arguments. Paths are as Spark
-    takes them, too: URIs, of which those of other machines are compared by name, and patterns. None
-    stands for an argument that was not given. A file that lacks write permission is not replaced.
+    `outputs`: paths of files or directories by the names of their arguments. Paths may be Spark's:
+    URIs (compared by name if on other machines) and patterns. None: the argument was not given.
     """
     found = [one for path in inputs if path is not None for one in _inputs(str(path))]
     for argument, path in outputs.items():
@@ -55,7 +54,7 @@ def check_writable(path: str | Path, name: str) -> None:
     """
     try:
         mode = Path(path).stat().st_mode
-    except OSError:  # there is none, or what writes it will tell
+    except OSError:  # no file, or the writer will report it
         return
     if stat.S_ISREG(mode) and not mode & 0o222:
         raise PathConflict(f"{name}: is read-only (mode {stat.S_IMODE(mode):04o})")
@@ -76,14 +75,14 @@ def _check_output(name: str, path: Path, inputs: list[_Input]) -> None:
 
 
 def _inputs(text: str) -> list[_Input]:
-    """Return what a path stands for: itself, or what matches it as a pattern."""
+    """Return the files that a path means: itself, or the matches of a pattern."""
     is_pattern = glob.has_magic(text) and not os.path.lexists(text)
     names = glob.glob(text) if is_pattern else []  # noqa: PTH207 - absolute ones, too
     return [_Input(name, _local(name)) for name in names or [text]]
 
 
 def _local(text: str) -> Path:
-    """Return the path without links; that of an address elsewhere has its scheme as first name."""
+    """Return the path without links; an address elsewhere has its scheme as first part."""
     if os.path.lexists(text) or not _SCHEME.match(text):
         return Path(os.path.realpath(text))
     parts = urlsplit(text)

@@ -1,6 +1,6 @@
 """Reads the tables of a trace as streams: constant memory, every row checked, in order if asked.
 
-Public through `purgatory.trace`. A reader and what is made of it belong to one thread.
+Public through `purgatory.trace`. A reader and its iterators belong to one thread.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ _LOOK_AHEAD: Final = 10_000
 class Reader(Generic[RowT]):
     """An iterator over the rows of one file, or of the files of a directory sorted by name.
 
-    Closes itself at the end and on an error; use it in a `with` block, or `close` it, when it may
-    be left earlier.
+    Closes itself at the end and on an error; to leave earlier, use a `with` block or `close`.
     """
 
     def __init__(self, path: StrPath, table: Table[RowT], on_bad: OnBad | None = None) -> None:
@@ -196,10 +195,10 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
     the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
     order of the file and are read one by one.
 
-    A bad row raises `BadRows`, after the good rows before it were returned; with `on_bad` it is
-    given to that function instead and skipped (`SkippedRows` counts them). A file that cannot be
-    read, or lacks a column, raises `TraceError`: at once when it can be seen at the beginning of
-    the file, else when reading comes to the place.
+    A bad row raises `BadRows`, after the good rows before it were returned; with `on_bad` the
+    function gets the row, and reading goes on (`SkippedRows` counts such rows). A file that cannot
+    be read, or lacks a column, raises `TraceError`: at once if the beginning of the file shows it,
+    else when reading comes to the place.
     """
     return Reader(path, EVENTS, on_bad)
 
@@ -225,7 +224,7 @@ def table_of(path: StrPath) -> Table[Any]:
 
 
 def _open_bound(file: Path, table: Table[Any]) -> RowReader:
-    """Open a file and check that it has the table's columns."""
+    """Open a file and check for the table's columns."""
     row_reader = open_rows(file)
     try:
         row_reader.bind(table)
@@ -238,8 +237,8 @@ def _open_bound(file: Path, table: Table[Any]) -> RowReader:
 def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
     """Pass rows through; raise `OutOfOrder`, naming the row, where time goes backwards.
 
-    The time is that of the table's `time_column`. Equal times are in order. `rows` is closed when
-    this ends, in whatever way.
+    The time is that of the table's `time_column`. Equal times are in order. `rows` is closed in any
+    case at the end.
     """
     time_of = rows.table.time_of
     before: int | None = None
@@ -253,7 +252,7 @@ def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
 
 
 def batches_in_order(rows: Reader[RowT]) -> Iterator[Columns]:
-    """Pass rows through by column; refuses what `in_order` refuses."""
+    """Pass rows through by column; refuses the same as `in_order`."""
     place = rows.table.time_place
     before = INT64_MIN
     with rows:

@@ -59,7 +59,7 @@ class RowReader:
         return None
 
     def columns_of(self, portion: Any) -> Columns | None:
-        """Return the values of the table's columns in a portion; None: go through its records."""
+        """Return the values of the table's columns in a portion; None: use its records."""
         del portion
         return None
 
@@ -86,5 +86,5 @@ class RowWriter:
         return False
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write buffered rows."""
         raise NotImplementedError

@@ -42,10 +42,10 @@ REQUIRED: Final = object()
 class Column(NamedTuple):
     """A column: the rule for its values, and `beside`, the column that the rule depends on.
 
-    One with a `default` may be absent from a file, and null in a row. One that is `rare` is written
-    only if a row needs it; its default is 0 or False. Such columns come last. One that `is_time`
-    holds Unix milliseconds, and is read from timestamps, too. One that `has_few` has few distinct
-    values. The name is that of the field.
+    A column with a `default` may be absent from a file, and null in a row. A `rare` column is
+    written only if a row needs it; its default is 0 or False. Such columns come last. A column with
+    `is_time` holds Unix milliseconds, and is read from timestamps, too. A column with `has_few` has
+    few distinct values. The name is the field's.
     """
 
     rule: ValueRule
@@ -85,7 +85,7 @@ class Operation(NamedTuple):
 
     @property
     def deadline_ms(self) -> int:
-        """The last millisecond at which an event still completes it, unless it is extended."""
+        """The last millisecond at which an event still completes the operation, unless extended."""
         return self.submitted_ms + self.timeout_ms
 
 
@@ -116,10 +116,10 @@ class Extension(NamedTuple):
 
 
 class OutcomeRow(NamedTuple):
-    """The outcome of an operation; `deadline_ms` is the deadline that it had at the end.
+    """The outcome of an operation; `deadline_ms` is the final deadline.
 
-    `by_key` is the key that completed it, None when it was not completed by a key. `waited_ms` is
-    `at_ms - submitted_ms`; `lateness_ms` is when it was handled minus when it was due.
+    `by_key` is the completing key, or None. `waited_ms` is `at_ms - submitted_ms`; `lateness_ms` is
+    the time of handling minus the due time.
     """
 
     op_id: OpId
@@ -138,8 +138,8 @@ class JobRow(NamedTuple):
 
     `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`: the job was
     due, and no worker began it. `run_ms` is `ended_ms - began_ms`. All three are None if no attempt
-    has begun. `worker`: the connection that ran it. `error`: of the last attempt if that has
-    failed, or the reason of a cancellation.
+    has begun. `worker`: the connection that ran the last attempt. `error`: of the last attempt if
+    that has failed, or the reason of a cancellation.
     """
 
     job_id: OpId
@@ -161,7 +161,7 @@ class JobRow(NamedTuple):
 #: A list for each column of a table, in the order of the table, all of one length.
 Columns: TypeAlias = tuple[list[Any], ...]
 
-#: Names of columns that an error shows of a file that has others.
+#: How many column names of a file an error shows.
 _SHOWN_NAMES: Final = 12
 
 #: Rows of a batch that is made of single rows.
@@ -169,14 +169,14 @@ BATCH_ROWS: Final = 1_024
 
 
 class Batch(NamedTuple):
-    """Rows of one file. `numbers`: the line or row of each, for messages."""
+    """Rows of a file. `numbers`: the line or row of each, for messages."""
 
     columns: Columns
     numbers: Sequence[int]
 
 
 def columns_of(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    """Return rows by column; at least one row."""
+    """Return rows by column; needs at least one row."""
     return tuple(map(list, zip(*rows, strict=True)))
 
 
@@ -223,7 +223,7 @@ class Table(Generic[RowT]):
     def make_columns(self, *columns: list[Any]) -> Columns | None:
         """Return columns of values of any type with their defaults; None if a row may be bad.
 
-        There is at least one row. A caller that wants to name the bad value goes through the rows.
+        Needs at least one row. A caller that wants to name the bad value checks row by row.
         """
         made: dict[str, list[Any]] = {}
         for column, values in zip(self.columns, columns, strict=True):
@@ -236,9 +236,9 @@ class Table(Generic[RowT]):
         return tuple(made.values())
 
     def surely_allows(self, pa: Any, arrays: Mapping[str, Any]) -> bool:
-        """Tell whether the rows of Arrow arrays are good beyond doubt; there is at least one.
+        """Tell whether the rows of Arrow arrays are good beyond doubt; needs at least one.
 
-        `pa`: pyarrow, an optional extra. `arrays`: by column; without those that the file lacks.
+        `pa`: pyarrow, an optional extra. `arrays`: by column, without columns missing in the file.
         """
         return not any(array.null_count for array in arrays.values()) and all(
             column.rule.all_surely_good(pa, arrays[column.name], arrays.get(column.beside))
@@ -307,12 +307,12 @@ OUTCOMES: Final = _table("outcomes", OutcomeRow, "at_ms")
 EXTENSIONS: Final = _table("extensions", Extension, "at_ms")
 JOBS: Final = _table("jobs", JobRow, "ended_ms")
 
-#: Those of a trace; a journal has JOBS beside them, which no operation refers to.
+#: The tables of a trace; a journal also has JOBS, to which no operation refers.
 TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSIONS)
 
 
 def recognise(path: str, names: Collection[str]) -> Table[Any]:
-    """Return the table that a file with these columns holds; TraceError when it is none."""
+    """Return the table of a file with these columns; TraceError if unknown."""
     for table in TABLES:
         if not table.missing_from(names):
             return table
@@ -323,6 +323,6 @@ def recognise(path: str, names: Collection[str]) -> Table[Any]:
 
 
 def named(names: Collection[str]) -> str:
-    """Return the first of a file's names of columns, for an error; what is odd in them shows."""
+    """Return a file's first column names, for an error; oddities stay visible."""
     shown = ", ".join(repr(name) for name in islice(names, _SHOWN_NAMES))
     return (shown or "none") + ("" if len(names) <= _SHOWN_NAMES else ", ...")

@@ -1,7 +1,7 @@
 """Traces as text, gzip-compressed or not: CSV, and JSON lines.
 
 CSV: a header line, then a row a record; RFC 4180 with line feeds. An empty cell is null, lists are
-separated by '|', integers are plain decimal digits, truth is `true` or `false` in any case. JSON
+separated by '|', integers are plain decimal digits, booleans `true` or `false` in any case. JSON
 lines: one object a line; blank lines are skipped. Both are UTF-8.
 
 The readers only decode: `purgatory.trace.reader` says what becomes of a bad row. Used by
@@ -63,9 +63,9 @@ class _TextWriter(RowWriter):
 
 
 class CsvRowReader(_TextReader):
-    """Reads the records of one CSV file; `number` is the line on which the last one begins.
+    """Reads the records of one CSV file; `number` is the first line of the last record.
 
-    `lines`: those of the file, each with its end, where the caller has opened it.
+    `lines`: the lines of an open file, each with its end.
     """
 
     def __init__(self, path: Path, lines: Iterable[str] | None = None) -> None:
@@ -158,7 +158,7 @@ class CsvRowWriter(_TextWriter):
 
 
 class JsonRowReader(_TextReader):
-    """Reads the lines of one file; `number` is that of the last one."""
+    """Reads the lines of one file; `number` is the last line's."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, newline="\n")
@@ -203,8 +203,8 @@ class JsonRowWriter(_TextWriter):
 def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
     """Open a file for reading, decompressing `.gz`.
 
-    Bytes that are not UTF-8 become lone surrogates, which validation refuses. So a bad byte makes
-    one bad row, and does not end the reading. A byte order mark is dropped.
+    Bytes that are not UTF-8 become lone surrogates, which validation refuses. So a bad byte makes a
+    bad row, and reading goes on. A byte order mark is dropped.
     """
     opened = gzip.GzipFile if is_gzip(path) else open
     raw = opened(path, "rb")
@@ -245,7 +245,7 @@ def is_binary(first_line: str) -> bool:
 
 
 def object_of(line: str) -> dict[str, object]:
-    """Return the one JSON object that a line is; `BadValue` for anything else."""
+    """Return the JSON object of a line; `BadValue` for anything else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

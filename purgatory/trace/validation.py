@@ -1,4 +1,4 @@
-"""Rules: which values a column of a trace may hold, and what the errors say of others.
+"""Rules: which values a column of a trace may hold, and the texts of errors.
 
 Each rule is there three ways: for a value; for a column, where a loop in C takes a tenth of the
 time; and for an Arrow array, which takes a few looks and decodes no text. A column or an array that
@@ -31,7 +31,7 @@ _LISTS: Final = frozenset((tuple, list))
 
 
 class ColumnType(enum.Enum):
-    """The type of a column; each format maps it to one of its own."""
+    """The type of a column; each format maps it to its own type."""
 
     TEXT = "text"
     TEXTS = "list of texts"
@@ -75,7 +75,7 @@ def _are_texts(values: list[Any], _beside: Any = None) -> bool:
 def _is_encodable(text: str) -> bool:
     """Tell whether UTF-8 can hold a text: readers pass on bad bytes as lone surrogates.
 
-    Two of them beside each other are no pair: Python has no pairs.
+    Two surrogates in a row are no pair: Python has no pairs.
     """
     try:
         text.encode()
@@ -247,7 +247,7 @@ _TYPE: Final = ColumnType
 TEXT: Final = ValueRule(_TYPE.TEXT, _text_fault, _are_texts, _is_text_array, _PLAIN_TEXT)
 NAME: Final = ValueRule(_TYPE.TEXT, _name_fault, _are_names, _are_names_in_array, _PLAIN_NAME)
 OUTCOME: Final = ValueRule(_TYPE.TEXT, _outcome_fault, _are_outcomes, _unsure, _IN_OUTCOMES)
-#: The key that completed an operation, beside its outcome.
+#: The key that completed an operation, in a row with its outcome.
 COMPLETING_KEY: Final = ValueRule(
     _TYPE.TEXT, _completing_key_fault, _are_completing_keys, _unsure, "{value} is None"
 )

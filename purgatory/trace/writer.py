@@ -37,7 +37,7 @@ class Writer(Generic[RowT]):
         self.count: int = 0
         self._format = format_of(Path(path))
         self._target = Path(os.path.realpath(path))  # a link stays a link
-        # With the suffixes, so that `_add_rare_columns` can read it.
+        # With the suffixes, so that `_add_rare_columns` can read the file.
         suffixes = "".join(Path(path).suffixes[-2:])
         self._hidden = self._target.with_name(f".purgatory-{secrets.token_hex(8)}.tmp{suffixes}")
         self._file: IO[bytes] | None = None
@@ -72,8 +72,8 @@ class Writer(Generic[RowT]):
     def write_columns(self, columns: Columns, *, checked: bool = False) -> None:
         """Write many rows, given by column, as `write` does each of them.
 
-        After `BadRows` those before the bad one are written. `checked`: the rows are known to be
-        good, as those of a reader or of a replay are, so that they need not be checked again.
+        After `BadRows` the rows before the bad row are written. `checked`: the rows are known to be
+        good, like a reader's or a replay's, and are not checked again.
         """
         if not self._try_write_columns(columns, checked):
             for row in zip(*columns, strict=True):

@@ -68,7 +68,7 @@ def test_handles_are_not_pickled(ctx):
         for handle in (ctx, push):
             for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
                 with pytest.raises(
-                    TypeError, match="cannot be pickled: it belongs to this process"
+                    TypeError, match="cannot be pickled: only this process can use the handle"
                 ):
                     pickle.dumps(handle, protocol)
             for same in (copy.copy(handle), copy.deepcopy(handle)):

@@ -1,4 +1,4 @@
-"""callback_kind: tells in one call what kind of callable a callback is.
+"""callback_kind: classifies a callable in one call.
 
 Worth it: `schedule` takes 3760 instructions instead of 4380, with the same look at a callback in
 compiled Python (callgrind).
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from _purgatory_cpython.atomicity import COMPILED
 
 LOOK_CLOSER: Final = 0  # not known to be callable, or async, or a generator function
-PLAIN: Final = 1  # a function or a bound method that runs when it is called
-STATELESS: Final = 2  # such a function that refers to nothing but its module
+PLAIN: Final = 1  # a function or bound method whose call runs it
+STATELESS: Final = 2  # a RUNS function that refers only to its module
 
 if COMPILED and not TYPE_CHECKING:
     from timingwheel._cpython._native import callback_kind

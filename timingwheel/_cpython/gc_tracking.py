@@ -1,9 +1,9 @@
 """gc_untrack and gc_track: what the cycle collector need not look at.
 
 A full collection visits every tracked object. A pending task is in use, as its timer says, so there
-is nothing for the collector to find out: it is untracked while it is pending, and tracked again
-when it has ended. From then on it may well be garbage, because a callback often refers to the
-object that holds the task.
+is nothing for the collector to find out: the timer untracks a task while pending, and tracks an
+ended task again. From then on it may well be garbage, because a callback often refers to the object
+that holds the task.
 
 Worth it: with a million pending timers a full collection takes 27 ms instead of 148 ms, and
 scheduling them 706 ns each instead of 1401 ns, because collections run meanwhile
@@ -26,7 +26,7 @@ if COMPILED and not TYPE_CHECKING:
 else:
 
     def gc_untrack(task: object) -> None:
-        """Hide an object from the cycle collector, with all that it alone holds."""
+        """Hide an object, and everything only it holds, from the cycle collector."""
 
     def gc_track(task: object) -> None:
         """Let the cycle collector visit an object again."""

@@ -1,1 +1,1 @@
-"""What time it is, and what a delay in seconds becomes."""
+"""Clocks, readings, and the conversion of delays from seconds."""

@@ -1,9 +1,8 @@
-"""Clocks: the default one, and one that is moved by hand.
+"""Clocks: the default clock, and a clock that is moved by hand.
 
-A *clock* is any `Callable[[], int]` that returns milliseconds. One that has a method `now_ns` as
-well, as the two here, is read by that, to the nanosecond. A timer reads its clock through a
-`ClockReader`. Interpreted, because programs may subclass a `ManualClock` and refer to it weakly.
-Any thread.
+A *clock* is any `Callable[[], int]` that returns milliseconds. A clock with a method `now_ns`, like
+both here, is read through it, to the nanosecond. A timer reads its clock through a `ClockReader`.
+Interpreted, because programs may subclass a `ManualClock` and refer to it weakly. Any thread.
 """
 
 import weakref
@@ -59,7 +58,7 @@ class ManualClock:
         return self._now_ns
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Move forward by `seconds`, exact to the nanosecond; raises what `to_ns` raises."""
+        """Move forward by `seconds`, exact to the nanosecond; raises the errors of `to_ns`."""
         self._move(to_ns(seconds, "seconds"), relative=True)
 
     def advance_to(self, now_ms: int) -> None:
@@ -92,7 +91,7 @@ class ManualClock:
 
 
 def check_reading(what: str, value: object) -> int:
-    """Return a reading of a clock as an int; TypeError for what cannot be one."""
+    """Return a reading of a clock as an int; TypeError for a value of another type."""
     reading = plain_number(value)
     if type(reading) is not int:
         raise TypeError(f"{what} is {value!r}; expected whole milliseconds (int)")

@@ -57,7 +57,7 @@ class ClockReader:
             self._offset_ns = _checked_offset(int(offset_ns) + int(last_ns) - int(now_ns))
 
     def time_of_reading(self, reading_ns: int) -> int:
-        """Return the time at which the clock reads `reading_ns`, or read it."""
+        """Return the time at which the clock reads `reading_ns`; if frozen, the time now."""
         return reading_ns + int(self._offset_ns)
 
     def on_advance(self, listener: Callable[[], None]) -> None:
@@ -103,7 +103,7 @@ class MonotonicClockReader(ClockReader):
         super().__init__(monotonic_ms)
         self._lock = new_hot_rlock()  # guards all fields while time is frozen, and at its ends
         self._was_frozen = is_frozen()
-        self._frozen_offset_ns: i64 = 0  # while it is frozen, instead of the other offset
+        self._frozen_offset_ns: i64 = 0  # offset while the clock is frozen
 
     def now_ns(self) -> i64:
         """Return the time; without the calls of `monotonic_ms.now_ns`."""
@@ -155,7 +155,7 @@ def _checked_offset(offset_ns: int) -> int:
 def clock_reader_for(clock: Clock | None) -> ClockReader:
     """Return the most exact reader for `clock` (None: the default clock).
 
-    Raises TypeError for what is no clock, after reading it once.
+    Raises TypeError for an object that is not a clock, after one reading.
     """
     if clock is None or clock is monotonic_ms:
         return MonotonicClockReader()

@@ -18,14 +18,14 @@ NS_PER_S: Final = 1_000_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-# 146 years, and the latest reading of a clock to which a delay is added: the year 2079 for one that
+# 146 years, and the latest reading of a clock to which a delay is added: the year 2079 if the clock
 # counts from 1970. The bounds keep each sum, rounded up to a tick, within 64 bits.
 MAX_DELAY_NS: Final = 2**62
 MAX_NOW_NS: Final = 2**62 - 2**60
 MAX_TICK_NS: Final = 2**59
 
-# Delays up to here are accepted, among them `timedelta.max` and what other libraries have for "no
-# limit"; beyond it a value is a mistake.
+# Longest accepted delay: `timedelta.max` and the "no limit" of other libraries fit below; a longer
+# delay is a mistake.
 MAX_DELAY_S: Final = 2**62 // 1000
 
 # Floats from 0 up to here take the fast path; NaN and infinity do not. Below 2**52 ns a float tells
@@ -41,10 +41,11 @@ def to_ns(delay: float | timedelta, name: str = ...) -> i64: ...
 def to_ns(delay: object, name: str = "delay") -> i64:
     """Convert a delay to the fewest whole nanoseconds that are not less.
 
-    `delay`: seconds (int, float) or a timedelta. A float counts as the decimal number that it
-    prints as: 16.1 s are 16,100,000,000 ns, although the float is a little more. More than 2**62
-    ns, 146 years, count as 2**62 ns. `name`: the caller's for it. Raises TypeError for what is no
-    number, ValueError for NaN, infinity, a negative delay and one of more than 146 million years.
+    `delay`: seconds (int, float) or a timedelta. A float counts as its printed decimal number: 16.1
+    s are 16,100,000,000 ns, although the float is a little more. More than 2**62 ns, 146 years,
+    count as 2**62 ns. `name`: the caller's name of `delay`, for errors. Raises TypeError for a
+    value that is not a number, ValueError for NaN, infinity, a negative delay and more than 146
+    million years.
     """
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ns: i64 = int(delay * 1e9)

@@ -1,11 +1,11 @@
-"""Executors: they decide in which thread due tasks run.
+"""Executors: decide in which thread due tasks run.
 
 A timer dispatches whole buckets, never single tasks. An executor here is any object with the four
-methods of `TaskExecutor`; it knows nothing of timers and only decides which thread calls
+methods of `TaskExecutor`; an executor knows no timers and only decides which thread calls
 `run(bucket)`. To run a bucket twice, or from two threads, is harmless: each task is taken from it
-once. `runner` runs the tasks, and handles what they raise.
+once. `runner` runs the tasks and handles their exceptions.
 
-The locks here are re-entrant: a finalizer in the thread that holds one may add a task.
+The locks here are re-entrant: a finalizer in the thread that holds a lock may add a task.
 """
 
 import threading
@@ -40,7 +40,7 @@ class TaskExecutor(Protocol):
 
 
 class _InlineQueue(threading.local):
-    """The buckets that one thread runs inline, first come first served."""
+    """The buckets that one thread runs inline, first in, first out."""
 
     def __init__(self) -> None:
         self.running = False
@@ -50,12 +50,12 @@ class _InlineQueue(threading.local):
 class InlineExecutor:
     """Runs tasks in the thread that advances the clock.
 
-    A task that is due when it is added runs in the thread that adds it. If that happens inside
-    another task, it runs after that one: a task that adds itself again does not recurse. One
+    A task that is already due when added runs in the adding thread. A task added from inside
+    another task runs after the outer task: a task that adds itself again does not recurse. One
     instance may serve several timers and threads.
 
     A KeyboardInterrupt or SystemExit that a task raises in the main thread ends the run early; the
-    next thread that runs something here continues from there.
+    next thread that uses the executor continues with the remaining tasks.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class InlineExecutor:
         )  # by runs that ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Run the bucket now, or after those that this thread runs already."""
+        """Run the bucket now, or after the buckets that this thread is running."""
         self._inline_queue.waiting.append((run, bucket))
         self._run_queue(self._inline_queue)
 
@@ -75,7 +75,7 @@ class InlineExecutor:
 
     def resume(self) -> None:
         """See `TaskExecutor`."""
-        # A thread without memory to hand over its buckets continues with them itself.
+        # A thread without memory to hand over its buckets runs the buckets itself.
         if self._interrupted or self._inline_queue.waiting:
             self._run_queue(self._inline_queue)
 

@@ -3,8 +3,8 @@
 Its threads, the *workers*, are all alike; what differs is their role.
 
 The *leader* sleeps until something is due or dispatched, and runs it. If the timer was started, the
-leader advances the clock as well, so the thread that the clock wakes starts the due task itself. It
-runs one task at a time, in order of expiry.
+leader advances the clock as well, so the thread that the clock wakes starts the due task itself.
+The leader runs one task at a time, in order of expiry.
 
 The *standby* watches the leader: it looks when the next bucket has been due for `SLOW_TASK_S`, and
 as often while the leader runs tasks. If one task takes the leader longer than that, the standby
@@ -18,10 +18,10 @@ An idle timer has no standby yet, or one that sleeps as long as the leader does:
 
 A worker may be killed by an exception from another thread (`PyThreadState_SetAsyncExc`). In a task
 that is an error of the task. Elsewhere the worker goes on, or is replaced as it ends, and jobs stay
-queued until they are done; leader and standby look whether the other one lives.
+queued until they are done; leader and standby check each other's life.
 
-Lock order: `_lock` is a leaf, except that a thread is started under it. It may be taken under the
-timer's lock (`Timer.start`), and the timer is never called under it.
+Lock order: `_lock` is a leaf, except that a thread is started under it. `_lock` may be taken under
+the timer's lock (`Timer.start`); the timer is never called under `_lock`.
 """
 
 import contextlib
@@ -45,8 +45,9 @@ from timingwheel.reaper import (
     reduce_timer_slack,
 )
 
-# Seconds in one task after which the leader is replaced. The standby notices after up to twice as
-# long. Shorter, and ordinary tasks would often overlap; longer, and other tasks would be late.
+# A leader that spends so many seconds in one task is replaced. The standby notices after up to
+# twice as long. Shorter, and ordinary tasks would often overlap; longer, and other tasks would be
+# late.
 SLOW_TASK_S = 0.002
 
 # A standby that wakes up late is on a busy machine, or had to wait for the interpreter lock. So may
@@ -61,7 +62,7 @@ Job = tuple[RunBucket, TimerTaskList]
 
 
 class FiredCount(Protocol):
-    """What a `WorkerExecutor` knows of its timer's tasks."""
+    """The part of a timer's task counts that a `WorkerExecutor` reads."""
 
     @property
     def fired(self) -> int:
@@ -73,7 +74,7 @@ class Worker(InterruptibleThread):
 
     def __init__(self, executor: "WorkerExecutor", name: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.waiter: ConditionWaiter = ConditionWaiter()  # it sleeps on that as the standby
+        self.waiter: ConditionWaiter = ConditionWaiter()  # the worker sleeps on this as standby
         self._executor = executor
 
     def run(self) -> None:
@@ -85,7 +86,7 @@ class Worker(InterruptibleThread):
 
 
 class WorkerExecutor:
-    """Runs tasks one at a time in workers of its own; see the module. Any thread.
+    """Runs tasks one at a time in its own workers; see the module. Any thread.
 
     The first worker is started with the first bucket, or by `lead_clock`. `counts`: of the timer.
     """
@@ -94,7 +95,7 @@ class WorkerExecutor:
         self._name = name
         self._counts = counts
         self._lock = new_rlock()  # guards all fields below
-        self._jobs: deque[Job] = deque()  # the first one stays here while it runs
+        self._jobs: deque[Job] = deque()  # the first job stays queued while running
         self._clock: Advanceable | None = None
         self._waiter: Waiter = ConditionWaiter()  # the leader sleeps on it
         # All that may be alive. A dict: sets have their order by chance, and which of them is woken
@@ -108,7 +109,7 @@ class WorkerExecutor:
         self._seen: tuple[int, int] | None = None
         self._seen_s = 0.0
         self._grace_s = 0.0  # what the leader is granted beyond SLOW_TASK_S
-        self._next_look_s = 0.0  # when it looks again
+        self._next_look_s = 0.0  # when the standby looks again
         self._closed = False
         self._is_stopping = False  # the interpreter exits
         fork.register(self)
@@ -126,12 +127,12 @@ class WorkerExecutor:
         run(bucket)
 
     def flush(self) -> None:
-        """Run what is queued, in the leader; in other threads wake it."""
+        """Run queued jobs if this thread is the leader; else wake the leader."""
         if not self._jobs:
             return
         me = threading.current_thread()
         if self._leader is not me:
-            if not self._running:  # else it looks at the queue before it sleeps
+            if not self._running:  # else the leader checks the queue before sleeping
                 self._waiter.wake()
         elif not self._running:  # else this is called by a task
             self._run_jobs(me)
@@ -148,7 +149,7 @@ class WorkerExecutor:
             self.join(timeout)
 
     def join(self, timeout: float | None) -> None:
-        """Wait until all workers have ended; does nothing in one of them."""
+        """Wait until all workers have ended; returns at once in a worker."""
         deadline_s = None if timeout is None else real_seconds() + timeout
         while workers := self._living():
             if threading.current_thread() in workers:
@@ -205,7 +206,7 @@ class WorkerExecutor:
                 failure.report()
                 role(me)
                 failure.count = 0
-            except TimerForked:  # a task forked, and this is the child, which has no leader
+            except TimerForked:  # a task forked; the child process has no leader
                 pass
             except BaseException as error:  # noqa: BLE001  # it is reported
                 failure.add(error)
@@ -304,7 +305,7 @@ class WorkerExecutor:
         """Make the standby the leader. Locked."""
         self._leader, self._standby, self._seen = me, None, None
         self._running = False
-        if self._jobs:  # the former leader runs none of its tasks but the present one
+        if self._jobs:  # the former leader only finishes its present task
             self._jobs[0][1].take_over()
 
     def _is_over(self) -> bool:
@@ -343,7 +344,8 @@ class WorkerExecutor:
             number += 1
         worker = Worker(self, _numbered(name, number))
         worker.start()
-        # It waits for the lock. If this was interrupted, it finds that it does not belong here.
+        # It waits for the lock. If this start was interrupted, the worker finds itself unlisted and
+        # ends.
         self._workers[worker] = None
         at_exit.register(self)
         return worker
@@ -407,7 +409,7 @@ class ClockLeader:
             raise
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the end of all workers; does nothing in one of them."""
+        """Wait for the end of all workers; returns at once in a worker."""
         self._executor.join(timeout)
 
     def ended(self) -> bool:

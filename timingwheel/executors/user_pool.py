@@ -2,7 +2,7 @@
 
 A user's pool may refuse a bucket, because it was shut down, or drop its jobs
 (`shutdown(cancel_futures=True)`): then `RefusedBuckets` runs the tasks, so none is lost. Any
-thread. The lock is re-entrant: a finalizer in the thread that holds it may add a task.
+thread. The lock is re-entrant: a finalizer in the thread that holds the lock may add a task.
 """
 
 import concurrent.futures
@@ -44,7 +44,7 @@ class PoolExecutor:
         self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Submit a job for each thousand tasks or so; raises what `submit` raises."""
+        """Submit a job for each thousand tasks or so; raises the errors of `submit`."""
         more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
         self._submit(run, bucket)
         for _ in range(more_jobs):
@@ -82,7 +82,7 @@ class PoolExecutor:
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Wait for the jobs in the pool, unless called by one.
 
-        Two jobs that close the timer would wait for each other.
+        Two jobs that close the timer would deadlock.
         """
         if wait and not self._context.in_job:
             with self._lock:
@@ -91,7 +91,7 @@ class PoolExecutor:
 
 
 def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
-    """Return why a job that is done did not run all its tasks."""
+    """Return why a finished job did not run all its tasks."""
     error = concurrent.futures.CancelledError("the pool dropped its job")
     if not future.cancelled():  # an exception from another thread ended it
         error.__cause__ = future.exception()
@@ -106,7 +106,7 @@ class RefusedBuckets:
         self._runner = runner
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Run a bucket that was refused with `error`, and report that for each of its tasks.
+        """Run a bucket refused with `error`, and report the error for each of its tasks.
 
         If the system has no thread left, the tasks run here.
         """
@@ -119,7 +119,7 @@ class RefusedBuckets:
         self._runner.report_refused(tasks, error)
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """End the worker when it has run what it has; see `TaskExecutor`."""
+        """End the worker after its queued tasks; see `TaskExecutor`."""
         self._workers.close(wait=wait, timeout=timeout)
 
 
@@ -137,11 +137,12 @@ def executor_for(
         return WorkerExecutor(name, counts)
     if isinstance(executor, InlineExecutor):
         return executor
-    # Looked up, not imported: `atexit` handlers may make a timer, when it is too late for that.
+    # Looked up, not imported: an `atexit` handler may make a timer when importing is no longer
+    # possible.
     processes = sys.modules.get("concurrent.futures.process")
     if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
         raise TypeError(
-            f"executor is {executor!r}; expected one that runs tasks in this process, "
+            f"executor is {executor!r}; expected an executor of this process, "
             "where they can be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):

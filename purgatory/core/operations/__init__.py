@@ -1,1 +1,1 @@
-"""A delayed operation: its state, how it ends, its actions, and its future."""
+"""A delayed operation: state, end, actions and future."""

@@ -2,8 +2,8 @@
 
 Compiled; the future is not, since it inherits from the standard library's. So the operation keeps
 what the future shows: its state, result and exception. Resolving the future is one section under
-the operation's lock, which does not touch the future at all. The operation keeps them after its
-end, and drops all other references.
+the operation's lock, which does not touch the future at all. After the end, the operation keeps
+only these.
 """
 
 from collections.abc import Hashable
@@ -38,7 +38,7 @@ class DeferredOperation(KeyedOperation):
         self, timeout: float | timedelta, need: int, watch_keys: tuple[Hashable, ...]
     ) -> None:
         super().__init__(timeout, need)
-        self._op_has_condition = False  # only keys complete it
+        self._op_has_condition = False  # only keys complete the operation
         self._watch_keys = watch_keys
         self.cancel_requested: bool = False  # by `DeferredFuture.cancel`
         # The future to resolve, if a thread has registered it. Dropped at the end, or the two would
@@ -79,7 +79,7 @@ class DeferredOperation(KeyedOperation):
         return owner is not None and owner.extend(self, timeout)
 
     def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
-        """End it as the program says, whatever its keys; False if it has ended."""
+        """End the operation as the program asks, whatever its keys; False if already ended."""
         if error is not None:
             return end_by_hand(self, FAILED, error)
         return end_by_hand(self, COMPLETED, result)
@@ -105,7 +105,7 @@ class DeferredOperation(KeyedOperation):
             )
         except MemoryError as shortage:  # threads wait for the future all the same
             error = shortage
-        except BaseException:  # a key that exits when it is shown, or an interrupt
+        except BaseException:  # a key that raises on look-up, or an interrupt
             self.resolve(None, OperationExpired(f"not completed within {self.delay_ms} ms"))
             raise
         self.resolve(None, error)
@@ -128,7 +128,7 @@ class DeferredOperation(KeyedOperation):
     def resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
         """Resolve the future. Called again if it was interrupted.
 
-        With an error the result is the traceback that it has now: `result()` raises it with that.
+        With an error, the result is its present traceback: `result()` raises the error with it.
         """
         if error is not None:
             result = error.__traceback__
@@ -139,20 +139,20 @@ class DeferredOperation(KeyedOperation):
             try:
                 again = False
                 while not _try_resolve(future, result, error, state, again):
-                    again = True  # it takes a few bytes, which other threads give back
-            except Exception:  # resolved behind its back; reported, and no cycle is left
+                    again = True  # needs a few bytes, which other threads will free
+            except Exception:  # resolved by foreign code; reported, and no cycle is left
                 self.future = None
                 raise
         self.drop_references()
 
     def drop_references(self) -> None:
-        """Refer to nothing but the result: the future refers to its operation while it lives."""
+        """Keep only the result: a live future refers to its operation."""
         self.future = None
         self._op_owner = None
         self._watch_keys = ()
 
     def _op_on_raised(self, error: Exception) -> None:
-        """End the future all the same: no other callback will."""
+        """End the future nevertheless: no further callback will."""
         if self.is_unresolved():
             self.resolve(None, error)
 
@@ -190,7 +190,7 @@ def _register(operation: DeferredOperation, future: DeferredFuture) -> None:
 def _store(
     operation: DeferredOperation, result: object, error: BaseException | None, state: str
 ) -> None:
-    """Resolve the future, unless it is registered. One that registers from now on is done."""
+    """Resolve the future, unless it is registered. A future registered later is done at once."""
     if operation.future is None:
         operation.result = result
         operation.error = error
@@ -200,7 +200,7 @@ def _store(
 def _try_store(
     operation: DeferredOperation, result: object, error: BaseException | None, state: str
 ) -> bool:
-    """Enter the section of `_store`; False if there is no memory for that now."""
+    """Enter the section of `_store`; False if memory is short."""
     if COMPILED:
         enter(operation)
         _store(operation, result, error, state)
@@ -217,7 +217,7 @@ def _try_store(
 def _try_resolve(
     future: DeferredFuture, result: object, error: BaseException | None, state: str, again: bool
 ) -> bool:
-    """Resolve a future; False if there is no memory for that now. `again`: it was tried before."""
+    """Resolve a future; False if memory is short. `again`: an earlier attempt failed."""
     try:
         if again and future.done():  # but its waiters may not have been told
             future.tell_again()

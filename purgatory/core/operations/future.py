@@ -2,9 +2,9 @@
 
 Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So a
 future has no state of its own: its operation keeps it (see `deferred`), and the costly parts are
-made at their first access (see `LazyAttribute`). A thread that accesses one registers the future
-with its operation first. That is atomic: either the future is done by then, or the thread that
-resolves it finds it registered, and resolves it as the standard library does.
+made at their first access (see `LazyAttribute`). A thread that accesses a costly part first
+registers the future with its operation. Registration is atomic: either the future is done by then,
+or the resolving thread finds the future registered and resolves it like the standard library.
 
 Not compiled, like its base class. Any thread.
 """
@@ -68,7 +68,7 @@ def mark_observed(future: Any) -> None:
 
 
 def _delegated(field: str) -> Any:
-    """Make an attribute of the future that its operation keeps."""
+    """Make an attribute of the future whose value its operation keeps."""
 
     def set_field(future: "DeferredFuture", value: object) -> None:
         setattr(future._operation, field, value)
@@ -77,7 +77,7 @@ def _delegated(field: str) -> Any:
 
 
 class FastResultFuture(concurrent.futures.Future[_T]):
-    """A future with a `result` that is quick once it is done, when it is mostly called."""
+    """A future with a quick `result` for the common case: already done."""
 
     __slots__ = ()
 
@@ -88,9 +88,9 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         return super().result(timeout)
 
     def notify_waiters(self) -> None:
-        """Wake the threads that wait for it. Idempotent.
+        """Wake the threads that wait for the future. Idempotent.
 
-        It is done, but the thread that resolved it was interrupted, perhaps before it did so.
+        For a done future whose resolving thread was interrupted, perhaps before waking the waiters.
         """
         with self._condition:
             for waiter in self._waiters:
@@ -100,7 +100,7 @@ class FastResultFuture(concurrent.futures.Future[_T]):
 
 
 class DeferredFuture(FastResultFuture[Any]):
-    """A `concurrent.futures.Future` that ends when its operation does.
+    """A `concurrent.futures.Future` that ends with its operation.
 
     `result()`: the value of the completed key, or, with need > 1, a dict key -> value of those
     that completed it. Raises OperationExpired (a TimeoutError) after the timeout, the error of
@@ -109,7 +109,7 @@ class DeferredFuture(FastResultFuture[Any]):
     """
 
     __slots__ = ("_operation",)
-    _operation: Any  # set once: its `DeferredOperation`, which imports this module
+    _operation: Any  # set once: its `DeferredOperation` (whose module imports this module)
     _called = 0  # how many of its callbacks were called
 
     __init__ = object.__init__
@@ -133,8 +133,8 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             return self._result
         try:
-            # Others may have raised it, each of which added to its traceback: begin with that of
-            # its end, for which the result stands.
+            # Other threads may have raised the error, extending its traceback: start with the
+            # traceback at its end, kept as the result.
             raise error.with_traceback(self._result)
         finally:
             del error, self  # the traceback refers to this frame: no cycle is left
@@ -172,14 +172,14 @@ class DeferredFuture(FastResultFuture[Any]):
         return bool(self._operation.extend(timeout))
 
     def set_result(self, result: Any) -> None:
-        """End the operation with a result of your own: its outcome is completed.
+        """End the operation with a result of your own: outcome completed.
 
         Raises `concurrent.futures.InvalidStateError` if it has ended.
         """
         self._resolve_by_hand(result, None)
 
     def set_exception(self, exception: BaseException | type[BaseException] | None) -> None:
-        """End the operation with an error of your own: its outcome is failed.
+        """End the operation with an error of your own: outcome failed.
 
         `exception`: an exception, or a class of them; None ends it with the result None. Raises
         `concurrent.futures.InvalidStateError` if it has ended, TypeError for anything else.
@@ -204,9 +204,9 @@ class DeferredFuture(FastResultFuture[Any]):
         self.set_running_or_notify_cancel()
 
     def tell_again(self) -> None:
-        """Wake the threads that wait for it, and run its callbacks; called by the operation.
+        """Wake the waiting threads and run the callbacks; called by the operation.
 
-        It is done, but the thread that resolved it was interrupted. Idempotent.
+        For a done future whose resolving thread was interrupted. Idempotent.
         """
         if self._state == CANCELLED:
             self.set_running_or_notify_cancel()
@@ -218,7 +218,7 @@ class DeferredFuture(FastResultFuture[Any]):
         callbacks = self._done_callbacks
         while self._called < len(callbacks):
             callback = callbacks[self._called]
-            # No call between these: an interrupt comes before both or inside the callback.
+            # No call in between: an interrupt comes before both or inside the callback.
             self._called += 1
             try:
                 callback(self)

@@ -32,8 +32,8 @@ _NO_LOCK: Final = nullcontext()  # where one key is enough
 class KeyedOperation(DelayedOperation):
     """Waits for `need` of its keys; the first completion of a key counts, with its value.
 
-    `check_and_complete` of a key does not affect it: a key counts when it is *completed*. If a key
-    that has not counted fails, the operation fails, whatever its need.
+    `check_and_complete` of a key does not affect it: a key counts when it is *completed*. If an
+    uncounted key fails, the operation fails, whatever its need.
     """
 
     __slots__ = ("_op_value", "_op_values", "_op_values_lock", "by_key", "need")
@@ -43,7 +43,7 @@ class KeyedOperation(DelayedOperation):
         # KeyedOperation has no condition of its own; only subclasses define try_complete().
         self._op_has_condition = type(self) is not KeyedOperation
         self.need: int = need if type(need) is int else plain_int("need", need)
-        self.by_key: Hashable = None  # the key that completed it; set before the outcome
+        self.by_key: Hashable = None  # the completing key; set before the outcome
         self._op_value: object = _NO_VALUE  # of by_key
         # The values of all keys so far, and the lock that guards counting them; unless one key is
         # enough. __hash__ and __eq__ of keys run under it, and may re-enter. Order: before
@@ -67,7 +67,7 @@ class KeyedOperation(DelayedOperation):
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that it failed with; None if it has not failed."""
+        """The error of a failed operation; None if it has not failed."""
         if self._op_outcome is not FAILED:
             return None
         return cast("BaseException", self._op_value)
@@ -134,7 +134,7 @@ def prepare_keyed(
 
 
 def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
-    """Count the completion of a key. If it is WON, but raises, it is finalized."""
+    """Count the completion of a key. If counting raises after WON, the operation is finalized."""
     effect = WON
     won = False
     try:
@@ -162,7 +162,7 @@ def end_by_hand(
     value: object,
     uncounted: tuple[Hashable, ...] = (),
 ) -> bool:
-    """End it whatever its need, with a value or an error; False if it has ended.
+    """End the operation whatever its need, with a value or an error; False if already ended.
 
     `uncounted`: only if none of these keys has counted; none: what has counted is dropped.
     """

@@ -1,15 +1,15 @@
 """DelayedOperation: completes exactly once, expires exactly once, or is cancelled; never two.
 
-Many threads act on an operation at once: some complete its keys, the timer's executor expires it,
-others cancel it. Its lock guards a few plain fields. It is held for a few lines without a call,
-never while user code runs, and never together with another lock of this package. So nothing that a
-callback does, to the purgatory, to other operations, or to its own key, can deadlock. (Operations
-may share a lock: see `timingwheel.lowlevel.shared_lock`.)
+Many threads act on an operation at once: some threads complete its keys, the timer's executor
+expires it, and some cancel it. Its lock guards a few plain fields. The lock is held for a few lines
+without a call, never while user code runs, and never together with another lock of this package. So
+nothing that a callback does, to the purgatory, to other operations, or to its own key, can
+deadlock. (Operations may share a lock: see `timingwheel.lowlevel.shared_lock`.)
 
 `outcome_race` has the race for the outcome and what follows. Compiled, those few lines are an
-atomic section, which takes no lock, or without the interpreter lock one that costs little. What is
-done for each operation is written as functions, there and here: compiled, a method of a class that
-may be subclassed is looked up at each call.
+atomic section, which takes no lock, or without the interpreter lock a cheap lock. Work done for
+each operation is written as functions, in both modules: compiled, a method of a class that may be
+subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable
@@ -46,17 +46,17 @@ class DelayedOperation(OperationState):
         return self._op_outcome is COMPLETED or self._op_outcome is EXPIRED
 
     def force_complete(self) -> bool:
-        """Complete it, condition or not. True for exactly one caller among all that end it.
+        """Complete it, condition or not. True for exactly one caller among all enders.
 
         `on_complete` has run when this returns, with two exceptions. If another thread runs the
-        operation's actions (or this is called from its own `try_complete`), that thread runs it
-        next. If this is called a dozen callbacks deep, it runs when these have returned.
+        operation's actions (or `try_complete` calls this), `on_complete` runs next in the busy
+        thread. Called a dozen callbacks deep, `on_complete` runs after these callbacks return.
         """
         check_not_forked(self)
         return finish(self, COMPLETED)
 
     def cancel(self) -> bool:
-        """End it without completing it, off the wheel and off all watch lists. True if it did."""
+        """End the operation uncompleted, off the wheel and watch lists. True if done here."""
         check_not_forked(self)
         return finish(self, CANCELLED)
 
@@ -99,9 +99,9 @@ class DelayedOperation(OperationState):
 
 
 def attach(operation: OperationState, owner: OperationOwner) -> bool:
-    """Make an operation belong to a purgatory. False if it ended before it was submitted.
+    """Make an operation belong to a purgatory. False if ended before.
 
-    ValueError if it was submitted already, ended or not: it is not revived.
+    ValueError if the operation was submitted before, ended or not.
     """
     attached = False
     try:
@@ -129,7 +129,7 @@ def _attach(operation: OperationState, owner: OperationOwner) -> bool:
 
 
 def detach(operation: OperationState, for_ever: bool = False) -> bool:
-    """Make an operation belong to no purgatory again. False if it has ended, and keeps its own.
+    """Make an operation belong to no purgatory again. False if ended; the owner stays.
 
     `for_ever`: it ends, and no callback is told.
     """
@@ -141,7 +141,7 @@ def detach(operation: OperationState, for_ever: bool = False) -> bool:
 
 def _detach(operation: OperationState, for_ever: bool) -> bool:
     if operation._op_outcome is not None:
-        # The other way round if it is detached already, and this is another attempt.
+        # After an earlier attempt detached the operation: the reverse.
         return operation._op_owner is None and operation._op_stage == UNFINISHED
     operation._op_owner = None
     if for_ever:

@@ -1,7 +1,7 @@
 """OperationState: the fields and hooks of a delayed operation; its owner; Outcome: how it ends.
 
-`DelayedOperation` is the class for users. This one is beneath it, so that `outcome_race`
-can work on an operation without importing it. Any thread.
+`DelayedOperation` is the class for users. Its base here lets `outcome_race` work on an operation
+without importing it. Any thread.
 """
 
 import enum
@@ -42,8 +42,8 @@ CANCELLED: Final = Outcome.CANCELLED
 for outcome in Outcome:  # every operation refers to one
     keep_for_ever(outcome)
 
-# The stages of finishing, in order. Each is marked as done together with doing it, so that a thread
-# that goes on after an interrupt neither leaves one out nor does it twice.
+# The stages of finishing, in order. Each is marked done in the same section that does it, so a
+# thread that continues after an interrupt neither skips nor repeats a stage.
 UNFINISHED: Final = 0
 COUNTED: Final = 1  # in the figures of the watch lists
 JOURNALED: Final = 2
@@ -67,11 +67,11 @@ _leave_section: Final = leave_section
 
 
 class OperationOwner:
-    """What operations know of the purgatory that they were submitted to.
+    """The part of the purgatory that its operations know.
 
-    They do not refer to the purgatory itself: one that the program drops is freed, even while
-    operations are pending. No method is called while a lock is held. `first`: the one that this is
-    a copy of; see `PurgatoryParts.owner_of`.
+    Operations do not refer to the purgatory itself: a purgatory that the program drops is freed,
+    even with pending operations. No method is called while a lock is held. `first`: the original of
+    a copy; see `PurgatoryParts.owner_of`.
     """
 
     def __init__(self, name: str) -> None:
@@ -91,7 +91,7 @@ class OperationOwner:
 
     @property
     def forked(self) -> bool:
-        """Whether this is a forked child's copy of its parent's."""
+        """Whether this owner is a forked child's copy."""
         return self._fork_number != FORK_COUNTER.value
 
     def check_not_forked(self) -> None:
@@ -108,7 +108,7 @@ class OperationOwner:
     def record_outcome(self, operation: "OperationState", outcome: Outcome) -> None:
         """Take a finished operation off all watch lists; count and journal its outcome.
 
-        Idempotent: called again after an interrupt, it does what is left.
+        Idempotent: after an interrupt, a second call does the rest.
         """
         raise NotImplementedError
 
@@ -153,8 +153,8 @@ class OperationState(TimerTask):
         self._op_owner: OperationOwner | None = None
         self._op_has_condition = True  # whether try_complete may ever be satisfied
         # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: the
-        # collector, and so a finalizer that ends this very operation, may run at the call of the
-        # function under it, which has changed nothing by then.
+        # collector, and so a finalizer that ends the same operation, may run at the call of the
+        # function under the lock, which has changed nothing by then.
         self._op_lock: Final[Any] = None if ATOMIC_SECTIONS else _shared_lock(self)
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread runs its actions
@@ -164,7 +164,7 @@ class OperationState(TimerTask):
         self._op_stage = UNFINISHED
 
     def try_complete(self) -> object:
-        """Check the condition; when it is satisfied: `return self.force_complete()`.
+        """Check the condition; if satisfied: `return self.force_complete()`.
 
         Called at submission and for each completion of a watch key, never twice at a time. An
         exception is reported and counts as not satisfied.
@@ -194,7 +194,7 @@ class OperationState(TimerTask):
         raise NotImplementedError
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
-        """Do as `_op_complete_key`, and return what it did; WON, if some of it is left to do."""
+        """Do as `_op_complete_key`; return the effect, WON if work is left."""
         return ENDED if self._op_complete_key(key, value) else UNAFFECTED
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
@@ -226,7 +226,7 @@ def leave(operation: OperationState) -> None:
 
 
 def exception_of(error: object, base: type[BaseException] = BaseException) -> Any:
-    """Return an exception, made if `error` is a class of them. Raises TypeError for others."""
+    """Return an exception; an exception class is instantiated. Raises TypeError for others."""
     made = error() if isinstance(error, type) and issubclass(error, base) else error
     if not isinstance(made, base):
         raise TypeError(f"error is {error!r}; expected an {base.__name__} or a class of them")
@@ -234,7 +234,7 @@ def exception_of(error: object, base: type[BaseException] = BaseException) -> An
 
 
 def timeout_error(error: Exception, timeout: object) -> Exception:
-    """Return the error of a bad timeout by that name, or the one that there was."""
+    """Return the error of a bad timeout under the argument's name, else the given error."""
     try:
         delay_to_ns("timeout", timeout)
     except (TypeError, ValueError) as better:
@@ -248,12 +248,12 @@ def outcome_of(operation: OperationState) -> Outcome | None:
 
 
 def drop_condition(operation: OperationState) -> None:
-    """Let only keys complete an operation: nothing calls its `try_complete`."""
+    """Let only keys complete an operation: `try_complete` is not called."""
     operation._op_has_condition = False
 
 
 def tell_key(operation: OperationState, key: Hashable, value: object) -> bool:
-    """Tell one operation of a key's completion. True if this call completed it."""
+    """Tell one operation of a key's completion. True if this completed it."""
     return operation._op_complete_key(key, value)
 
 
@@ -263,10 +263,10 @@ def first_of(owner: OperationOwner) -> OperationOwner:
 
 
 def prepare_operation(operation: OperationState, owner: OperationOwner, lock: Any) -> None:
-    """Set the fields of an operation that only keys complete, and attach it to its owner.
+    """Set the fields of a keys-only operation, and attach it to its owner.
 
     As the constructor and `operation.attach` do, without their checks: see `prepare_task`. The
-    delay is 0. `lock`: operations that one thread ends may share it.
+    delay is 0. `lock`: operations that one thread ends may share a lock.
     """
     prepare_task(operation, 0)
     operation._op_keys = ()

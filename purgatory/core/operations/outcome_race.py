@@ -1,25 +1,24 @@
 """Outcome race: completion, expiry and cancellation race; one wins, and the callbacks follow.
 
-The thread that sets `_op_outcome` has won the race; that happens once. It takes the operation off
-the wheel and the watch lists. What follows are *actions*: call `try_complete` (again), then the
-callbacks. One thread at a time runs the actions of an operation. A thread that finds it busy leaves
-a flag and returns, and the busy thread looks at the flags before it leaves. Hence a check that
-arrives while another runs is never lost, it only runs a moment later; and the methods of one
-operation never overlap.
+The thread that sets `_op_outcome` wins the race, once. The winner takes the operation off the wheel
+and the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread
+at a time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
+returns; the busy thread checks the flags before leaving. So a check that arrives while another runs
+is never lost, only a moment later; and the methods of one operation never overlap.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock, by
 the thread that runs the actions. An exception is reported to the owner and stops nothing. A
 callback may complete operations, and their callbacks further ones. From `MAX_NESTED` callbacks on,
-further ones are deferred until those around them have returned: otherwise a long chain would end in
-a RecursionError.
+further callbacks are deferred until the surrounding ones return: otherwise a long chain would end
+in a RecursionError.
 
 A KeyboardInterrupt may come at any call or loop. Each stage is marked together with doing it, and
 an interrupted thread does the remaining stages before it lets the interrupt go on: a finished
 operation always gets its callbacks. (A second interrupt meanwhile may prevent that.)
 
-For `DelayedOperation` and the classes of this room that work on its fields; any thread. `_op_lock`
-is held for a few lines without a call, and not at all where such lines are an atomic section; see
+For `DelayedOperation` and classes of this room that use its fields; any thread. `_op_lock` is held
+for a few lines without a call, and not at all where such lines are an atomic section; see
 `purgatory.core.operations.operation`.
 """
 
@@ -92,15 +91,16 @@ class CallbackDepth:
 class OutermostCallback:
     """Taken by one callback at a time, which then need not look up the depth of its thread.
 
-    Callbacks inside it find it taken, and are counted. So they nest at most one deeper than
-    `MAX_NESTED`. It saves 8 % of a pair of submission and completion (7,382 instead of 7,987
-    instructions, callgrind): the look into thread-local storage costs as much as the watch lists.
+    Callbacks inside the outermost see it active, and are counted. So they nest at most one level
+    deeper than `MAX_NESTED`. It saves 8 % of a pair of submission and completion (7,382 instead of
+    7,987 instructions, callgrind): the look into thread-local storage costs as much as the watch
+    lists.
     """
 
     __slots__ = ("active",)
 
     def __init__(self) -> None:
-        self.active: bool = False  # read and written in atomic sections; not used without them
+        self.active: bool = False  # read and written in atomic sections; else unused
 
 
 _CALLBACK_DEPTH: Final = ThreadLocal(CallbackDepth)
@@ -119,16 +119,16 @@ def callback_depth() -> CallbackDepth:
 
 
 def request_check(operation: OperationState) -> bool:
-    """Call `try_complete`, here or by the busy thread. True if this call completed it."""
+    """Call `try_complete`, here or in the busy thread. True if this call completed it."""
     if not operation._op_has_condition:
         return False
-    # A busy thread looks at it before it leaves, and so does this one right after.
+    # A busy thread checks the flag before leaving; this thread does so right away.
     _set_recheck(operation, True)
     return operation._op_outcome is None and run_actions(operation)
 
 
 def _set_recheck(operation: OperationState, wanted: bool) -> None:
-    """Ask for a check, or note that one begins.
+    """Ask for a check, or note its beginning.
 
     Locked where sections are: else the processor could do the write late. One that clears the flag
     would then wipe out a request whose cause the check, begun before, has not seen.
@@ -142,7 +142,7 @@ def _set_recheck(operation: OperationState, wanted: bool) -> None:
 
 
 def finish(operation: OperationState, outcome: Outcome) -> bool:
-    """Set the outcome and do all that follows from it. False if the operation has one."""
+    """Set the outcome and do everything that follows. False if already set."""
     won = False
     try:
         if COMPILED:
@@ -183,9 +183,9 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 def finalize(operation: OperationState, outcome: Outcome) -> None:
     """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Idempotent: called again after an interrupt, it does what is left. The outcome is set, and no
-    other thread would do that: whatever keeps the operation from being released, its callbacks run,
-    and its future ends. Then the error is raised.
+    Idempotent: after an interrupt, a second call does the rest. No other thread would finish the
+    operation: whatever hinders the release, callbacks run and the future ends. Then the error is
+    raised.
     """
     attempts = 0
     failure: Exception | None = None
@@ -365,7 +365,7 @@ def _call_next(operation: OperationState) -> None:
 
 
 def report(operation: OperationState, error: Exception) -> None:
-    """Report an exception of user code to the operation's owner; log it if there is none."""
+    """Report an exception of user code to the operation's owner; log it without owner."""
     owner = operation._op_owner
     if owner is not None:
         owner.report(error, operation)
