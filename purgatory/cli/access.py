@@ -46,7 +46,7 @@ examples, on the gateway's machine:
   purgatory tokens list
   purgatory tokens revoke shop                    all of a client, or one by its id"""
 
-# What a token may do that is made without `--rights`: all but other clients' operations.
+# The rights of a token made without `--rights`: all but other clients' operations.
 _TOKEN_RIGHTS: Final = "submit,complete,read,work"
 
 
@@ -57,18 +57,18 @@ def add_keys(subparsers: SubParsers) -> None:
     new = add_command(commands, "new", _new_key, "make a key pair")
     new.add_argument("name", metavar="NAME", help='of the client; "server" for the server itself')
     allow = add_command(commands, "allow", _allow, "let a client in")
-    allow.add_argument("name", metavar="NAME", help="what it is called here")
+    allow.add_argument("name", metavar="NAME", help="its name in this directory")
     allow.add_argument(
         "key",
         metavar="KEY",
         nargs="?",
-        help="its public key, or a file that has it (default: NAME.key in the directory)",
+        help="its public key, or a file with the key (default: NAME.key in the directory)",
     )
     allow.add_argument(
         "--name",
         dest="names",
         metavar="NAME,...",
-        help="client names that it may use; '*' for any (default: any or, with --rights, its own)",
+        help="client names it may use; '*' for any (default: any or, with --rights, its own)",
     )
     allow.add_argument(
         "--rights",
@@ -96,7 +96,7 @@ def add_tokens(subparsers: SubParsers) -> None:
     summary = "make a token, or all of a client, useless"
     revoke = add_command(commands, "revoke", _revoke_token, summary)
     revoke.add_argument("name", metavar="NAME|ID")
-    shown = add_command(commands, "list", _list_tokens, "show which tokens there are")
+    shown = add_command(commands, "list", _list_tokens, "list the tokens")
     add_directory_options(new, revoke, shown)
 
 
@@ -145,7 +145,7 @@ def _allow(arguments: argparse.Namespace) -> int:
 
 
 def _access(arguments: argparse.Namespace) -> Access | None:
-    """Return the access that the options give; None if there are none of these."""
+    """Return the access that the options give; None without any."""
     label, names = arguments.name, arguments.names
     if names is None and arguments.rights is None:
         return None

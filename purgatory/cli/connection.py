@@ -1,4 +1,4 @@
-"""The connection of a command to a server: its options, and the client made of them.
+"""The connection of a command to a server: options, and the client made from them.
 
 Used by the commands that talk to a server, from the main thread. Nothing of the extra is imported
 before a command runs.
@@ -56,7 +56,7 @@ def connected(arguments: argparse.Namespace) -> Iterator[Client]:
         yield client
     except BaseException as error:
         client.close(0)  # after an error or Ctrl-C the user does not wait again
-        if isinstance(error, ValueError):  # says which argument, and what it may be
+        if isinstance(error, ValueError):  # the text names the argument and the values expected
             raise ConfigError(str(error)) from error
         raise
     client.close()
@@ -99,7 +99,7 @@ def _open(address: str, options: dict[str, Any]) -> Client:
 def person() -> str:
     """Return the client name of a person at a terminal: one for each user and host.
 
-    So outcomes that one leaves unread are not among those of another.
+    So each person's unread outcomes stay separate.
     """
     try:
         user = getpass.getuser()

@@ -1,7 +1,7 @@
 """The command line: `purgatory`, or `python -m purgatory`.
 
 `COMMANDS` lists the functions that add the commands. A command has a default `run`: a function from
-the parsed arguments to the exit code. A command raises its errors; only this module prints them.
+the parsed arguments to the exit code. A command raises its errors; only here are they printed.
 Called from the main thread.
 
 Exit codes: 0 done; 1 done, and the answer is bad news (the command's help says which); 2 an error,
@@ -93,7 +93,7 @@ class UsageError(Exception):
     """Raised for a wrong command line."""
 
 
-# Errors whose message is complete; `_error_message` words the others.
+# Errors whose message is complete; `_error_message` completes other errors.
 EXPECTED: Final = (PurgatoryError, UsageError)
 
 
@@ -170,7 +170,7 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that are nearly those of known variables -> the nearest one.
+    """Return names close to those of known variables -> the closest known name.
 
     Programs of others may use the prefix, too (Kubernetes sets PURGATORY_PORT for a service of that
     name), so only a name that is nearly one of ours is worth a word.
@@ -215,7 +215,7 @@ def _error_message(error: Exception) -> str:
 
 
 def _drop_output() -> None:
-    """Discard buffered output: Python flushes it at exit, which would fail again."""
+    """Discard buffered output: Python flushes output at exit, and would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         for stream in (sys.stdout, sys.stderr):

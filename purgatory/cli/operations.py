@@ -125,7 +125,7 @@ def _add_defer(subparsers: SubParsers) -> None:
     )
     parser.add_argument("--need", default=1, help="how many of the keys", **COUNT)
     parser.add_argument("--kind", default="", help="a word for the statistics")
-    parser.add_argument("--id", metavar="ID", help="its id; the same one twice is one operation")
+    parser.add_argument("--id", metavar="ID", help="its id; a second submission changes nothing")
     parser.add_argument("--payload", metavar="VALUE", help="kept with it: JSON, or else a text")
     parser.add_argument(
         "--wait",
@@ -137,10 +137,10 @@ def _add_defer(subparsers: SubParsers) -> None:
 def _add_list(subparsers: SubParsers) -> None:
     summary = "list the operations of a server"
     parser = add_command(subparsers, "list", _list, summary, _LIST, _LIST_EXAMPLES)
-    parser.add_argument("--kind", help="only those of this kind")
-    parser.add_argument("--waits-for", metavar="KEY", help="only those that wait for this key")
-    parser.add_argument("--client", help="only those of this client")
-    parser.add_argument("--state", choices=_STATES, help="only those in this state")
+    parser.add_argument("--kind", help="of this kind only")
+    parser.add_argument("--waits-for", metavar="KEY", help="waiting for this key only")
+    parser.add_argument("--client", help="of this client only")
+    parser.add_argument("--state", choices=_STATES, help="in this state only")
     parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
     add_wide_option(parser)
     add_json_option(parser)

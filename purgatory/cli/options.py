@@ -39,7 +39,7 @@ def add_command(
 def add_group(
     subparsers: SubParsers, name: str, summary: str, description: str, examples: str | None = None
 ) -> SubParsers:
-    """Add a command that has commands of its own; returns where these are added."""
+    """Add a command with subcommands; return the group to add them to."""
     parser = add_command(subparsers, name, None, summary, description, examples)
     return parser.add_subparsers(metavar="COMMAND", required=True)
 

@@ -64,7 +64,7 @@ def _add_end(
 ) -> argparse.ArgumentParser:
     parser = add_command(commands, name, run, summary)
     parser.add_argument("ids", metavar="ID", nargs="*", help=of)
-    parser.add_argument("--all", action="store_true", help="all that are there now")
+    parser.add_argument("--all", action="store_true", help="all present ones")
     add_connection_options(parser)
     return parser
 
@@ -107,7 +107,7 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
 
 
 def _numbers(arguments: argparse.Namespace, read: Callable[[int], Sequence[Any]]) -> dict[str, int]:
-    """Return the numbers of those that the arguments name, by id."""
+    """Return the numbers of the named outcomes, by id."""
     wanted = arguments.ids
     return {one.op_id: one.number for one in _pages(read) if arguments.all or one.op_id in wanted}
 

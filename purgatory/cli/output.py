@@ -21,7 +21,7 @@ _SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
 def say(text: str, *, file: TextIO | None = None) -> None:
-    """Print a line that may have texts of others in it."""
+    """Print a line that may contain foreign texts."""
     print(printable(text), file=file)
 
 
@@ -31,7 +31,7 @@ def value_text(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as one line of JSON; what JSON cannot hold as its `repr`."""
+    """Return a value as one line of JSON; other values as their `repr`."""
     try:
         try:
             return json.dumps(value, default=repr, allow_nan=False)
@@ -58,7 +58,7 @@ def optional_text(value: Any) -> str:
 
 
 def result_text(outcome: str, value: Any) -> str:
-    """Return the result of an operation: its value or, if it failed, the error."""
+    """Return the result of an operation: its value or, after a failure, the error."""
     if outcome == "failed" and isinstance(value, list) and len(value) >= 2:
         return ": ".join(str(text) for text in value[:2] if text)
     return optional_text(value)

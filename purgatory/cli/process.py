@@ -1,4 +1,4 @@
-"""What a command does with its process: the log, signals, the limit of open files, systemd.
+"""How a command sets up its process: the log, signals, the limit of open files, systemd.
 
 The main thread calls all of it.
 """
@@ -20,7 +20,7 @@ from typing import Any, Final
 from purgatory.printable import printable, printable_json
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# What every record has; other attributes were given as `extra`.
+# The attributes of every record; `extra` adds others.
 _COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as one line, and its traceback as lines that are indented.
+    """Formats a record as one line, and its traceback as indented lines.
 
     So no text of a client, a file or an error can pass for a line of the log.
     """
@@ -87,7 +87,7 @@ def signals_handled(
     `once`: for the first one only; then, as after the block, the former handlers are back.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # it receives no signals
+        yield  # without signals
         return
     before: dict[signal.Signals, Any] = {}
 
@@ -129,7 +129,7 @@ _ENOUGH: Final = 65_536
 def raise_descriptor_limit() -> None:
     """Let the process open as many files as the system allows it, within reason.
 
-    Many systems allow 1024 unless a process asks for more; each connection takes one.
+    Many systems allow 1024 unless a process asks for more; each connection uses a descriptor.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)

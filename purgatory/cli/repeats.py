@@ -89,7 +89,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_set(commands: SubParsers) -> None:
-    parser = add_command(commands, "set", _set, "declare one, or replace its settings")
+    parser = add_command(commands, "set", _set, "declare a repeat, or replace its settings")
     parser.add_argument("repeat", metavar="NAME")
     times = parser.add_mutually_exclusive_group(required=True)
     times.add_argument("--cron", metavar="EXPRESSION", help="minute hour day month weekday")
@@ -199,7 +199,7 @@ def _preview(cron: str, tz: str, count: int) -> list[datetime]:
 
 
 def _at_intervals(repeat: RepeatHandle, count: int) -> list[datetime]:
-    """Return the next times of an interval; none of a paused one, which has none."""
+    """Return the next times of an interval; none if paused."""
     first = repeat.next
     if first is None:
         return []
@@ -214,7 +214,7 @@ def _print_times(times: Iterable[datetime], arguments: argparse.Namespace) -> No
 
 
 def _repeats(client: Client, owner: str | None, name: str | None = None) -> list[RepeatHandle]:
-    """Return the repeats of a client, or of all; with a name, those that have it."""
+    """Return the repeats of a client, or of all; with a name, only repeats of the name."""
     make = import_extra("purgatory.service.client.repeats.repeat_handle", "service").RepeatHandle
     found: list[RepeatHandle] = []
     cursor = None
@@ -229,7 +229,7 @@ def _repeats(client: Client, owner: str | None, name: str | None = None) -> list
 def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:
     """Return the repeat of a name; says so if there is none. Raises ConfigError for several.
 
-    If several clients have one, it is that of the client --name.
+    If several clients have such a repeat, return the one of the client --name.
     """
     found = _repeats(client, owner, name)
     own = [repeat for repeat in found if repeat.client == client.name]

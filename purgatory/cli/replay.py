@@ -183,7 +183,7 @@ def _console() -> "Console":
 
 @contextlib.contextmanager
 def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], None]]:
-    """Show a line of progress if there is a terminal; yields the function that updates it."""
+    """Show a line of progress if there is a terminal; yields an update function."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

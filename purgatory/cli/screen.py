@@ -120,7 +120,7 @@ class Top:
         return Group(*answers, *jobs, tiles, self._chart())
 
     def _head(self) -> Text:
-        """Return where this is, and whether it is well."""
+        """Return the address and the health."""
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
         line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")

@@ -1,7 +1,7 @@
 """`purgatory serve`: run a server until SIGTERM or SIGINT.
 
 Called from the main thread. The first signal ends the server in order: it accepts nothing new,
-answers what is in flight, and the command exits with 0. A second one acts as if there were no
+answers what is in flight, and the command exits with 0. A second signal acts as if without a
 handler. SIGHUP reloads the allow-list.
 """
 

@@ -49,7 +49,7 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the worker until a signal; raises what it raises."""
+    """Run the worker until a signal; raises the worker's error."""
     configure_logging("text", verbose=False)
     worker = _load(arguments.worker)
     if arguments.metrics_port is not None:
@@ -78,14 +78,14 @@ def _set_metrics(worker: Worker, where: str) -> None:
 
 
 def _run_until(received: list[int], worker: Worker, drain: float) -> None:
-    """Run a worker until a signal is received; raises what it raises."""
+    """Run a worker until a signal is received; raises the worker's error."""
     worker.start()
     progress = _Progress(worker)
     while not received and not worker.wait(_LOOK_S):
         progress.show()
     worker.stop(drain)
     progress.end()
-    worker.wait(0)  # raises what has ended it
+    worker.wait(0)  # raises the worker's error
 
 
 def _load(name: str) -> Worker:

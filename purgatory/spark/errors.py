@@ -50,7 +50,7 @@ JAVA_GONE: Final = (Py4JNetworkError, ConnectionError)
 # What Spark raises: its own errors in Python, and errors of Java without a class in Python.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
-# With it begins what a Python worker raised; below are the frames, then the error.
+# Begins the error of a Python worker; the frames follow, then the error.
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _OWN_ERROR: Final = re.compile(r"^purgatory\.[\w.]+: ")
 

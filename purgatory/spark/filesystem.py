@@ -46,7 +46,7 @@ def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
 
 
 def find_paths(spark: SparkSession, path: str) -> list[str]:
-    """Return a path if it exists, else those that match it as a glob, for Spark as they are."""
+    """Return a path if present, else the paths matching it as a glob, in Spark's form."""
     file_system, place = file_system_for(spark, path)
     if file_system.exists(place):
         return [place]
@@ -57,12 +57,12 @@ def find_paths(spark: SparkSession, path: str) -> list[str]:
 
 
 def escape_glob(path: str) -> str:
-    """Return a glob that matches this path alone."""
+    """Return a glob that matches only this path."""
     return _GLOB.sub(r"\\\g<0>", path)
 
 
 class LocalFileSystem:
-    """The local disks of this machine, with all that is mounted there. Raises OSError.
+    """The local disks of this machine, with all mounts. Raises OSError.
 
     A path may begin with `file:`, which Spark needs if its default file system is another one.
     """
@@ -104,7 +104,7 @@ class LocalFileSystem:
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
         try:
-            os.link(hidden, _local(path))  # unlike a rename, it refuses a name that is taken
+            os.link(hidden, _local(path))  # unlike a rename, refuses a name in use
         except FileExistsError:
             return False
         finally:
@@ -118,7 +118,7 @@ class LocalFileSystem:
             _local(source).replace(_local(target))
 
     def move_new(self, source: str, target: str) -> bool:
-        """Rename a file, unless `target` exists or `source` is missing; tell whether it was."""
+        """Rename a file, unless `target` exists or `source` is missing; True if renamed."""
         _local(target).parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(_local(source), _local(target))
@@ -136,7 +136,7 @@ class LocalFileSystem:
 
 
 class HadoopFileSystem:
-    """The file systems that Spark knows, through its Java process. Raises OSError, Spark's errors.
+    """The file systems known to Spark, through its Java process. Raises OSError, Spark's errors.
 
     `create` is only as atomic as the file system's rename: HDFS refuses a name that is taken,
     object stores check for it first and rename then.

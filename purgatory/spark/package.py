@@ -11,8 +11,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 ZIP_NAME: Final = "purgatory.zip"
 PROGRAM_NAME: Final = "purgatory_main.py"
 
-# This package, and what it imports besides PySpark and pyarrow, which the cluster has: all of it
-# pure Python. Of rich only what prints tables and progress is used, which imports no other package.
+# This package and its imports, except PySpark and pyarrow, which the cluster has: all pure Python.
+# Of rich only the parts for tables and progress are used, which import no other package.
 _PACKAGES: Final = (
     "_purgatory_cpython",
     "mq",

@@ -16,8 +16,8 @@ from rich.console import Console
 class Progress:
     """Shows each step, in a `with` block that begins with the step `first`.
 
-    A terminal gets one line that is rewritten; a log gets a line for each step. With a `clock`,
-    that line begins with the seconds since the start, and `first` has one, too.
+    A terminal gets one rewritten line; a log gets a line for each step. With a `clock`, the line
+    begins with the seconds since the start, and `first` has a line, too.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Progress:
         return self
 
     def show(self, step: object) -> None:
-        """Show that a step begins, or what one has done."""
+        """Show the beginning or the result of a step."""
         if self._console.is_terminal:
             self._status.update(str(step))
         else:

@@ -4,8 +4,8 @@
     spark.read.format("purgatory").load("DATA_DIR")  # outcomes
     spark.read.format("purgatory").option("table", "operations").load("DATA_DIR")
 
-Spark calls it in Python processes of its own: the driver's plans a read, the executors' read files.
-So these need this package, pyarrow, and the files. Any thread may call the functions.
+Spark calls this in its own Python processes: the driver's plans a read, the executors' read files.
+So these processes need this package, pyarrow, and the files. Any thread may call the functions.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class JournalSource(DataSource):
 
 
 class _File(InputPartition):
-    """One file of a table, which one task reads."""
+    """One file of a table, for one task."""
 
 
 class JournalReader(DataSourceReader):
-    """Reads columns of a table, file by file; Spark copies it to the processes that read."""
+    """Reads columns of a table, file by file; Spark copies the reader to its processes."""
 
     def __init__(self, path: str, table: str, schema: StructType) -> None:
         self._path, self._table, self._schema = path, table, schema
@@ -118,7 +118,7 @@ class JournalReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the files that can have rows that meet the filters."""
+        """Return the files that can have rows meeting the filters."""
         first, last = time_range(self._filters, _TABLES[self._table].time_column)
         found = find_files(self._path, self._table)
         # Spark plans no query without a partition.
@@ -147,14 +147,14 @@ class JournalReader(DataSourceReader):
                 for row in rows:
                     values = row._asdict()
                     if "keys" in values:
-                        values["keys"] = list(values["keys"])  # as Spark takes them
+                        values["keys"] = list(values["keys"])  # in Spark's form
                     yield tuple(values[name] for name in names)
         except TraceError as error:
             raise TableError(str(error)) from error
 
 
 _SCHEME: Final = re.compile(r"(\w[\w+.-]+):/+")
-# A directory of a server has the journal in this one.
+# A server's directory has the journal in this subdirectory.
 _JOURNAL: Final = "journal"
 _DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 _DAY_MS: Final = 86_400_000
@@ -206,10 +206,10 @@ def may_contain(file: Path, first: int, last: int) -> bool:
 
 
 def arrow_condition(filters: Iterable[Filter]) -> ds.Expression | None:
-    """Return the condition that all filters make together; None without one that Arrow has.
+    """Return the conjunction of all filters; None if Arrow has none of them.
 
-    Rows that meet all filters meet it. Spark evaluates the filters again, so it may be true of more
-    rows.
+    Rows that meet all filters meet the condition. Spark evaluates the filters again, so more rows
+    may pass.
     """
     conditions = [found for each in filters if (found := _condition(each)) is not None]
     return reduce(and_, conditions) if conditions else None

@@ -1,7 +1,7 @@
-"""Spark sessions: an existing one, or a local one that starts quickly.
+"""Spark sessions: an existing session, or a quick local session.
 
-`open_session` chooses, `local_session` starts one, without output. Spark keeps one context per
-process, so call these from one thread at a time; any thread may use the session.
+`open_session` chooses, `local_session` starts a session, without output. Spark keeps one context
+per process, so call these from one thread at a time; any thread may use the session.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _JAVA_VARIABLES: Final = (
 )
 _COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
-# Settings for work of seconds: there Java's second compiler takes half of the time and saves none.
+# Settings for work of seconds: Java's second compiler would take half of the time and save none.
 # Without it Java's own default for compiled code would be too small. One thread collects garbage.
 SHORT_WORK: Final[Mapping[str, str]] = {
     _JAVA_OPTIONS: ("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 }
 
-# spark-submit sets it for the program that it runs; the Java process runs already.
+# spark-submit sets the variable for its program; the Java process runs already.
 _GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 
@@ -96,12 +96,12 @@ def local_session(
     memory: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start a session in a local Java process; the caller stops it.
+    """Start a session in a local Java process; the caller stops the session.
 
     `cores`: number of worker threads, by default the cores that this process may use. `memory`: as
     Java writes it ("4g"), by default a quarter of the machine's. `conf` adds to the settings, or
-    overrides them. Raises `JavaNotFound` or `SessionFailed`. A Java process that this process has
-    started earlier is used again, with the memory that it has.
+    overrides them. Raises `JavaNotFound` or `SessionFailed`. A Java process started earlier by this
+    process is used again, with its memory.
     """
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     settings = _settings(cores or usable or 1, memory or _quarter_of_memory())
@@ -139,7 +139,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Every failure is raised in Python too; logging it as well would report it twice.
+        # Every failure is raised in Python too; logging would report it twice.
         "spark.log.level": "FATAL",
         # The default of 200 is for clusters; here each partition only costs a task.
         "spark.sql.shuffle.partitions": str(cores),
@@ -154,7 +154,7 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.sql.ui.explainMode": "simple",
         # Rows are cached for seconds and used a few times: compressing costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        # The default starts a process for each file that it renames.
+        # The default starts a process for each renamed file.
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
@@ -175,8 +175,8 @@ def _start(conf: SparkConf) -> SparkSession:
     """Start Java; show its output only if the start fails."""
     stderr = _StderrRelay()
     try:
-        # In a session of its own: a signal to this process's group, such as SIGTERM, would end
-        # Java before this process can stop its query. Java ends when its stdin does.
+        # In a session of its own: a signal to this process's group, such as SIGTERM, would end Java
+        # before this process can stop its query. Java ends with its stdin.
         options = {"stderr": stderr.writer, "start_new_session": True}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
@@ -192,8 +192,8 @@ def _start(conf: SparkConf) -> SparkSession:
 class _StderrRelay:
     """Relays stderr of the Java process, except what it wrote before `stop_collecting`.
 
-    No setting silences all that Java writes while it starts. `_collected` is guarded by `_lock`,
-    and None after `stop_collecting`. A daemon thread, `spark-stderr`, reads the pipe.
+    No setting silences everything Java writes at its start. `_collected` is guarded by `_lock`, and
+    None after `stop_collecting`. A daemon thread, `spark-stderr`, reads the pipe.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from timingwheel.lowlevel import to_ns
 class ManualPurgatory(Purgatory):
     """A purgatory without threads: callbacks run within `advance`, and within what completes.
 
-    Arguments are those of `Purgatory`, but for its timer. `clock` is its clock. Not thread-safe.
+    Arguments as for `Purgatory`, without a timer. `clock` is its clock. Not thread-safe.
     """
 
     def __init__(self, name: str = "test", **options: Any) -> None:
@@ -23,7 +23,7 @@ class ManualPurgatory(Purgatory):
         """Do nothing: time passes in `advance`."""
 
     def advance(self, seconds: float | timedelta) -> None:
-        """Let time pass: what is due expires, each at its time, and what was posted is done.
+        """Let time pass: due operations expire, each at its time, and posted calls run.
 
         Raises ValueError for less than 0 seconds.
         """

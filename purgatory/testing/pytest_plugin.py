@@ -1,4 +1,4 @@
-"""Fixtures of pytest, which loads them by itself where this package is installed."""
+"""Fixtures for pytest, which loads them wherever this package is installed."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

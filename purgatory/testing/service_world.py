@@ -19,7 +19,7 @@ _SERVER: Final = "server"
 
 
 class ServiceWorld:
-    """A world with a server; also a context manager, which closes it."""
+    """A world with a server; as a context manager, closed at the end."""
 
     def __init__(self, seed: int = 0) -> None:
         self._world = World(seed)

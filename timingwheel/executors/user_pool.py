@@ -142,8 +142,8 @@ def executor_for(
     processes = sys.modules.get("concurrent.futures.process")
     if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
         raise TypeError(
-            f"executor is {executor!r}; expected an executor of this process, "
-            "where they can be cancelled"
+            f"executor is {executor!r}; expected an executor that runs tasks in this "
+            "process, where they can be cancelled"
         )
     if isinstance(executor, concurrent.futures.Executor):
         return PoolExecutor(executor, refuse)

@@ -91,13 +91,13 @@ def _end_dead(arguments: argparse.Namespace) -> int:
         done = _answers(call, ids)
     words = "sent again" if arguments.verb == "retry" else "dropped"
     if arguments.ids:
-        return _tell(done, words, "there is no dead job of this id")
+        return _tell(done, words, "no dead job has this id")
     print(f"{counted(sum(done.values()), 'job')} {words}")
     return 0
 
 
 def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the ids of dead jobs; a job that is retried keeps its place among the newest."""
+    """Yield the ids of dead jobs; a retried job keeps its place among the newest."""
     found = client.jobs(
         state="dead",
         kind=arguments.kind,

@@ -12,17 +12,17 @@ from typing import Any, Final
 from purgatory.cli.options import DURATION
 from purgatory.service.errors import ConfigError
 
-#: What a job is; `purgatory.service.job_messages` needs the extra.
+#: The states of a job; `purgatory.service.job_messages` needs the extra.
 STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
 
 
 def add_filters(parser: argparse.ArgumentParser, *, state: bool = True) -> None:
     """Add the options that select jobs by their fields."""
-    parser.add_argument("--kind", help="only those of this kind")
+    parser.add_argument("--kind", help="of this kind only")
     if state:
-        parser.add_argument("--state", choices=STATES, help="only those in this state")
-    parser.add_argument("--tag", help="only those with this tag")
-    parser.add_argument("--client", help="only those of this client")
+        parser.add_argument("--state", choices=STATES, help="in this state only")
+    parser.add_argument("--tag", help="with this tag only")
+    parser.add_argument("--client", help="of this client only")
 
 
 def filters(arguments: argparse.Namespace) -> dict[str, str]:

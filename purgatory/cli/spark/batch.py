@@ -76,7 +76,7 @@ def add_report(subparsers: SubParsers) -> None:
         "--html", metavar="FILE", help="write a page with plots, complete in itself"
     )
     parser.add_argument(
-        "--against", metavar="JOURNAL", help="an earlier period's; say what changed since"
+        "--against", metavar="JOURNAL", help="an earlier period's journal; report the changes since"
     )
     parser.add_argument(
         "--export", metavar="DIR", help="write the data of each figure there, as CSV"

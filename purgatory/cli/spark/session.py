@@ -31,7 +31,7 @@ def command_session(
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a local Spark session: `cores` and `memory`."""
     group = parser.add_argument_group("local session (spark-submit has options of its own)")
-    group.add_argument("--cores", help="threads that work (default: all cores)", **COUNT)
+    group.add_argument("--cores", help="worker threads (default: all cores)", **COUNT)
     group.add_argument(
         "--memory", metavar="SIZE", help="of the Java process, as 4g (default: a quarter)"
     )

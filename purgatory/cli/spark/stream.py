@@ -89,7 +89,7 @@ def add_run(subparsers: SubParsers) -> None:
     endings.add_argument(
         "--once",
         action="store_true",
-        help="take what is there and stop; what is open stays pending for the next run",
+        help="process present rows and stop; open operations stay pending for the next run",
     )
     endings.add_argument(
         "--until-end",
@@ -132,7 +132,7 @@ def _add_time_options(parser: argparse.ArgumentParser) -> None:
 def _add_source_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-files",
-        help="files of each directory in one micro-batch (default: all that are there)",
+        help="files of each directory in one micro-batch (default: all present files)",
         **COUNT,
     )
     parser.add_argument(
@@ -250,7 +250,7 @@ def _topic(arguments: argparse.Namespace) -> TopicOutput | None:
     servers = options.pop("kafka.bootstrap.servers", arguments.kafka)
     if servers is None:
         raise PurgatoryError(
-            "--outcomes-topic: no broker; with sources that are directories, it is --outcomes-"
+            "--outcomes-topic: no broker; if the sources are directories, give --outcomes-"
             "option kafka.bootstrap.servers=HOST:PORT"
         )
     module = import_extra("purgatory.spark.stream.output", "spark")
@@ -303,7 +303,7 @@ def add_compact(subparsers: SubParsers) -> None:
     summary = "merge the small files of a stream's output into an archive"
     parser = add_command(subparsers, "compact", _compact, summary, _COMPACT)
     parser.add_argument(
-        "--checkpoint", required=True, metavar="DIR", help="that of the stream; it knows the output"
+        "--checkpoint", required=True, metavar="DIR", help="the checkpoint of the stream"
     )
     parser.add_argument("--archive", required=True, metavar="DIR", help="where large files go")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`purgatory store status`: which server is active, and which stand by."""
+"""`purgatory store status`: which server is active, and which are standbys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access: what an allowed key may do, and under which client names.
+"""Access: the actions allowed to a key, and under which client names.
 
 Immutable, so any thread may use it; the network thread asks for each request.
 """
@@ -12,7 +12,7 @@ from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import Request
 from purgatory.service.verbs import VERBS
 
-#: The rights in the order of the documentation; `administer` includes the others.
+#: The rights in the documentation's order; `administer` includes all.
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
 # Names that the allow list can hold: printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
@@ -21,8 +21,8 @@ _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
 class Access:
     """What a key may do: `label` is its name in the allow list.
 
-    `names`: the client names that it may use; none means any. `rights`: those of `RIGHTS` that it
-    was given. Raises KeysError for a bad name or right.
+    `names`: the client names it may use; none means any. `rights`: the granted `RIGHTS`. Raises
+    KeysError for a bad name or right.
     """
 
     __slots__ = (
@@ -43,12 +43,12 @@ class Access:
         given = set(rights)
         self.rights: tuple[str, ...] = tuple(right for right in RIGHTS if right in given)
         _check(self.names, given)
-        #: Whether it is limited to operations of its own client name.
+        #: Whether limited to operations of its own client name.
         self.own_only: bool = "administer" not in given
         self._granted: frozenset[str] = frozenset(given if self.own_only else RIGHTS)
-        #: Whether it may acknowledge outcomes of its client name.
+        #: Whether outcomes of its client name may be acknowledged.
         self.acknowledges: bool = "submit" in self._granted
-        #: Whether the outcomes of its client name are sent to it.
+        #: Whether outcomes of its client name are delivered.
         self.gets_outcomes: bool = not self._granted.isdisjoint(("submit", "read"))
 
     @classmethod
@@ -66,7 +66,7 @@ class Access:
         return cls(label, **found)
 
     def options(self) -> list[str]:
-        """Return what `parse` reads; nothing for a key that may do all under any name."""
+        """Return the options that `parse` reads; none for a key with all rights under any name."""
         found = [f"names={','.join(self.names)}"] if self.names else []
         return found + ([f"rights={','.join(self.rights)}"] if self.own_only else [])
 

@@ -57,16 +57,16 @@ class CurveAuthenticator:
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
         self._pair: KeyPair = keys.pair(SERVER)
-        self._allowed: Mapping[bytes, Access] = keys.allowed()  # immutable; a reload replaces it
+        self._allowed: Mapping[bytes, Access] = keys.allowed()  # a reload replaces the dict
         self._authenticator: ThreadAuthenticator | None = None
-        # Changed by `purgatory-zap`; a reload replaces it.
+        # Changed by `purgatory-zap`; a reload replaces the set.
         self._logged_keys: set[bytes] = set()
         #: How many handshakes were refused; counted by `purgatory-zap`, read by any thread.
         self.refused_handshakes: int = 0
 
     @property
     def allowed(self) -> Mapping[bytes, Access]:
-        """The allow list: public key -> what it may do."""
+        """The allow list: public key -> its rights."""
         return self._allowed
 
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any]) -> None:
@@ -99,7 +99,7 @@ class CurveAuthenticator:
         return self._allowed.get(user_id.encode())
 
     def reload(self) -> None:
-        """Read the allow list again; if it cannot be read, log that and keep the old one."""
+        """Read the allow list again; on an error, log the error and keep the old list."""
         self._logged_keys = set()
         try:
             self._allowed = self._keys.allowed()

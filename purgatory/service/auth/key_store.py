@@ -1,6 +1,6 @@
 """KeyStore: CURVE key pairs of servers and clients, and a server's allow list.
 
-A directory that only its owner may read:
+A directory readable only by its owner:
 
     server.key_secret   public and secret key; a client has such a file too, on its own machine
     server.key          the public key alone, to be given to clients
@@ -60,7 +60,7 @@ class KeyStore:
         try:
             _create(secret, _certificate(name, pair.public, pair.secret))
         except FileExistsError as error:
-            raise KeysError(f"{secret}: there is a key of this name already") from error
+            raise KeysError(f"{secret}: a key of this name exists already") from error
         write_private(self.directory / f"{name}.key", _certificate(name, pair.public))
         return pair
 
@@ -76,9 +76,8 @@ class KeyStore:
     def allow(self, name: str, public: bytes, access: Access | None = None) -> bool:
         """Add a client to the allow list, or change its access; a server has to be reloaded.
 
-        Without `access` a new client may do everything, and one on the list keeps what it has.
-        False if the list says that already; KeysError if the name is there with another key, or the
-        key with another name.
+        Without `access` a new client may do everything, and a known client keeps its rights. False
+        if unchanged; KeysError if the name exists with another key, or the key with another name.
         """
         check_name(name)
         check_public(public)
@@ -95,7 +94,7 @@ class KeyStore:
         return True
 
     def revoke(self, name: str) -> bool:
-        """Remove a client from the allow list; False if it was not on it."""
+        """Remove a client from the allow list; False if unknown."""
         allowed = self.allowed()
         kept = {key: one for key, one in allowed.items() if one.label != name}
         if len(kept) == len(allowed):
@@ -104,7 +103,7 @@ class KeyStore:
         return True
 
     def allowed(self) -> Mapping[bytes, Access]:
-        """Read the allow list: public key -> what it may do."""
+        """Read the allow list: public key -> its rights."""
         path = self.directory / _ALLOWED
         try:
             entries = read_entries(path, lambda key: check_public(key.encode()))
@@ -128,7 +127,7 @@ def _new_pair() -> KeyPair:
 
 
 def make_directory_of_keys(directory: Path) -> None:
-    """Make a directory that only its owner may read, with its parents. Raises KeysError."""
+    """Make a directory readable only by its owner, with parents. Raises KeysError."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -144,7 +143,7 @@ def read_pair(path: Path) -> KeyPair:
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if stat.S_IMODE(mode) & 0o077:
-        raise KeysError(f"{path}: others may read this secret key; chmod 600 it")
+        raise KeysError(f"{path}: other users may read this secret key; run chmod 600 on the file")
     if secret is None:
         raise KeysError(f"{path}: has no secret key")
     check_public(public)
@@ -190,7 +189,7 @@ def _certificate(name: str, public: bytes, secret: bytes | None = None) -> str:
 
 
 def _create(path: Path, text: str) -> None:
-    """Write a new file that only its owner may read, atomically. Raises FileExistsError."""
+    """Write a new file readable only by its owner, atomically. Raises FileExistsError."""
     hidden = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         try:
@@ -210,7 +209,7 @@ def _create(path: Path, text: str) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, atomically, in place of one that exists.
+    """Write a file readable only by its owner, atomically; replaces an old file.
 
     Raises KeysError.
     """

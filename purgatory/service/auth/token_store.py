@@ -1,8 +1,8 @@
 """TokenStore: the tokens with which programs speak to a gateway, as hashes in a file.
 
-A token is 32 random bytes, so its SHA-256 gives nothing away and needs no salt: there is nothing to
-guess. A line of the file is a hash, the name of the client whose operations it is for, and what it
-may do: `HASH NAME rights=submit,read`. Any thread may use a store; its methods raise KeysError.
+A token is 32 random bytes, so its SHA-256 reveals nothing and needs no salt. A line of the file has
+a hash, the name of the client that owns the operations, and the rights: `HASH NAME
+rights=submit,read`. Any thread may use a store; methods raise KeysError.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from purgatory.service.auth.access import Access
 from purgatory.service.auth.key_store import check_name, read_entries, write_entries
 from purgatory.service.errors import KeysError
 
-#: Begins each token, so that it is known for one where it should not be, as in a log.
+#: Begins each token, so that leaked tokens are recognised, for example in a log.
 PREFIX: Final = "ptk_"
 _FILE: Final = "tokens"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -32,7 +32,7 @@ class Token(NamedTuple):
 
     @property
     def id(self) -> str:
-        """What `revoke` and `list` call it."""
+        """The token's name in `revoke` and `list`."""
         return self.hash[:ID_LENGTH]
 
 
@@ -45,7 +45,7 @@ class TokenStore:
         self._tokens: dict[str, Token] = {}
 
     def new(self, access: Access) -> str:
-        """Make a token for the client `access.label`; returns it, for it is not kept."""
+        """Make a token for the client `access.label`; return the text, which is not stored."""
         check_name(access.label)
         token = PREFIX + secrets.token_urlsafe(32)
         self._write([*self.all(), Token(_hashed(token), access)])
@@ -58,12 +58,12 @@ class TokenStore:
         return None if found is None else found.access
 
     def all(self) -> list[Token]:
-        """Return all tokens, in the order in which they were made."""
+        """Return all tokens, oldest first."""
         self._refresh()
         return list(self._tokens.values())
 
     def revoke(self, name: str) -> int:
-        """Remove a client's tokens, or the one with this id; returns how many there were."""
+        """Remove a client's tokens, or the token with an id; return how many."""
         before = self.all()
         kept = [token for token in before if name not in (token.id, token.access.label)]
         if len(kept) < len(before):

@@ -1,1 +1,1 @@
-"""The client's side of the service: `Client`, `AsyncClient`, and what they are made of."""
+"""The client's side of the service: `Client`, `AsyncClient` and their parts."""

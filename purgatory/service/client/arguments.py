@@ -15,7 +15,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class _OperationFuture(Protocol):
-    """A future that knows the id of its operation."""
+    """A future with the id of its operation."""
 
     @property
     def op_id(self) -> str: ...
@@ -28,9 +28,9 @@ class _JobHandle(Protocol):
     def id(self) -> str: ...
 
 
-#: What names a job: its id, its handle or its status.
+#: The name of a job: its id, its handle or its status.
 JobName: TypeAlias = str | _JobHandle
-#: What names an operation: an id, a future, or the name of a job.
+#: The name of an operation: an id, a future, or the name of a job.
 OperationName: TypeAlias = JobName | _OperationFuture
 #: A duration: seconds, or a text as "30m".
 Duration: TypeAlias = float | timedelta | str
@@ -120,5 +120,5 @@ def moment_ms(moment: object, what: str) -> int:
     if not isinstance(moment, datetime):
         raise TypeError(f"{what} is {moment!r}; expected a datetime with a time zone")
     if moment.utcoffset() is None:
-        raise ValueError(f"{what} is {moment!r}, which has no time zone; expected one that has")
+        raise ValueError(f"{what} is {moment!r}, without a time zone; expected an aware datetime")
     return max(0, -((_EPOCH - moment) // _MILLISECOND))

@@ -1,6 +1,6 @@
 """AsyncClient: delayed operations at a server in another process, for asyncio.
 
-It wraps a `Client` with its I/O thread. Its methods are called in the thread of an event loop, and
+It wraps a `Client` and its I/O thread. Its methods are called in the thread of an event loop, and
 their futures resolve there.
 """
 
@@ -71,7 +71,7 @@ def summed(
 ) -> "Callable[[AsyncClient, Iterable[int]], Coroutine[Any, Any, int]]":
     """Make the verb that sends numbers in as many messages as they need; returns the sum.
 
-    One message after the other: of what is refused, nothing more is sent.
+    Sends one message after the other, and none after a refusal.
     """
 
     async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
@@ -205,7 +205,7 @@ class AsyncClient:
         await asyncio.to_thread(self._client.flush, timeout)
 
     async def result_of(self, future: ReplyFuture[_T], most: float = math.inf) -> _T:
-        """Return the result of one of `calls`; raises RequestTimeout, and what it raises.
+        """Return the result of one of `calls`; raises RequestTimeout and the reply's error.
 
         Waits for the client's timeout, and for `most` seconds at most.
         """

@@ -28,7 +28,7 @@ class CallSender:
         platform: Platform,
     ) -> None:
         self._io_thread = io_thread
-        # Its lock also guards `_count`, and that an id is looked up and entered in one step.
+        # Its lock also guards `_count`, and makes look-up and entry of an id atomic.
         self._batcher = io_thread.batcher
         self._tracer = tracer
         self._prefix = f"{platform.new_id()[:16]}-"

@@ -45,7 +45,7 @@ from purgatory.service.protocol import (
 from purgatory.service.verbs import VERBS
 from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
 
-#: Calls in one message, and in one batch, at most.
+#: Most calls in one message, and in one batch.
 CALLS_PER_MESSAGE: Final = 512
 #: High-water mark: more calls than this may not be unsent when a batch is opened.
 BACKLOG: Final = 50_000
@@ -63,7 +63,7 @@ RequestType = type[Request]
 
 
 class Keeping(IntEnum):
-    """What the server says to a worker that keeps a lease."""
+    """The server's answer to a worker that keeps a lease."""
 
     LOST = 0
     KEPT = 1
@@ -133,7 +133,7 @@ class CallBatcher:
         self._waiting = 0  # callers, for room
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
-        """Send a call, or add it to the open batch or a new one. Raises what `post` raises."""
+        """Send a call, or add it to the open batch or a new one. Raises the errors of `post`."""
         with self.lock:
             batch = self.open_batch
             if batch is None and self._send_now(request, item, future):
@@ -176,7 +176,7 @@ class CallBatcher:
     def set_finished_calls(self, count: int) -> None:
         """Note how many calls were sent or failed since the start, and wake blocked callers.
 
-        The I/O thread calls it once more after it has closed its mailbox: that ends all waits.
+        The I/O thread calls this once more after closing its mailbox, which ends all waits.
         """
         with self._room:
             self._finished_calls = count
@@ -185,7 +185,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of one kind, posted together or sent in one message."""
+    """Calls of one kind, posted together or in one message."""
 
     __slots__ = ("calls", "request")
 
@@ -201,7 +201,7 @@ class CallBatch:
         return encode(request(seq, *self.calls[0][0]))
 
     def resolve(self, answer: Answer) -> None:
-        """Give each call what the answer says to it; all answers but that to submissions."""
+        """Give each call its part of the answer; for all answers except those to submissions."""
         result = _result(answer)
         convert = _CONVERSIONS.get(self.request)
         if convert is not None:
@@ -237,7 +237,7 @@ def decode_values(
 def resolve(future: ReplyFuture[Any], result: object) -> None:
     """Set the result of a future, unless it was cancelled."""
     if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
-        future.notify_waiters()  # resolved by a thread that was interrupted, or it is cancelled
+        future.notify_waiters()  # resolved by an interrupted thread, or cancelled
         return
     if ATOMIC_SECTIONS and not future.is_observed and future._state == PENDING:
         # Atomic: a reader finds the future resolved, or was registered before, which sets

@@ -48,7 +48,7 @@ DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
 # Seconds that `close` waits for answers, at most, if it is not told.
 CLOSE_TIMEOUT_S: Final = 5.0
-# Seconds that `close` waits for the I/O thread beyond its timeout.
+# How long `close` waits for the I/O thread beyond its timeout, in seconds.
 CLOSE_GRACE_S: Final = 2.0
 # What `lost_after` may be, in seconds: ZeroMQ counts in milliseconds, up to 6,553.5 s.
 _LOST_AFTER_S: Final = (0.1, 6000.0)
@@ -98,31 +98,30 @@ def with_handle(
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
-    `address` is that of the server, or those of several, separated by commas, of which one is
-    active: "tcp://a:7411,tcp://b:7411". The client finds the active one, and goes on there when
-    another server takes over: what was not answered is sent again, and done once.
+    `address`: the server's, or several servers' addresses, separated by commas, of which one is
+    active: "tcp://a:7411,tcp://b:7411". The client finds the active server, and moves on when
+    another server takes over: the client retries unanswered requests, which are idempotent.
 
-    `name` is the owner of the operations: outcomes come to the client that has it (default: a
-    unique one). `timeout` is how long methods wait for an answer, in seconds. After `lost_after`
-    seconds without a sign of the server's host the connection is lost, and made anew. `server_key`,
-    `public_key` and `secret_key` are for a server that asks for CURVE; all servers of the addresses
-    have the same key.
+    `name` owns the operations: outcomes go to the client with this name (default: a unique name).
+    `timeout` is how long methods wait for an answer, in seconds. After `lost_after` seconds without
+    a sign from the server's host the client reconnects. `server_key`, `public_key` and `secret_key`
+    are for servers that ask for CURVE; all servers of the addresses have the same key.
 
-    `on_outcome(outcome)` is called, in the I/O thread, with each outcome of that name that no
-    future waits for (of operations from before a restart). By returning it acknowledges the
-    outcome; if it returns a `concurrent.futures.Future`, the result of that does. If it raises, it
-    is called again, up to ten times, after 0.2 s and then ever longer; after that the outcome stays
-    at the server until the next connection. So an outcome can come more than once. Of several
-    clients of a name, the one that connected last is called. Without `on_outcome` the outcomes stay
-    at the server.
+    The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name that no future
+    waits for (of operations from before a restart). Returning acknowledges the outcome; if
+    `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If `on_outcome`
+    raises, the client retries up to ten times, after 0.2 s and then ever longer; then the outcome
+    stays pending at the server until the next connection. So an outcome can come more than once. Of
+    several clients with one name, only the last connected is called. Without `on_outcome` the
+    outcomes stay at the server.
 
     `tracer`: makes a span for each operation, in the trace in which it was submitted; see
     `purgatory.service.tracing`. The context takes some 70 bytes of the operation's payload.
 
-    `platform`: the machine that it runs on; another one than the real one is for simulations.
+    `platform`: the client's machine; a substitute serves simulations.
 
     Raises TypeError and ValueError for bad arguments, BadAddress (a ValueError) for an address. Use
-    it as a context manager, or `close` it.
+    the client as a context manager, or `close` it.
     """
 
     def __init__(
@@ -143,7 +142,7 @@ class Client(LaterCalls):
         check_name(name)
         if on_outcome is not None and check_function("on_outcome", on_outcome):
             raise TypeError(
-                f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient for that"
+                f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient instead"
             )
         self.timeout: float = to_ms(timeout) / 1000
         self.address = address
@@ -186,11 +185,11 @@ class Client(LaterCalls):
         the client was closed before. While no server answers, it raises RequestTimeout, after its
         timeout and the client's.
 
-        `op_id` is its id. An operation that the server has from this client under that id already
-        is not submitted again; its end comes to this future. The server remembers such an id for
+        `op_id`: the id of the operation. If the server already has an operation of this client and
+        id, nothing is submitted; this future gets its outcome. The server remembers such an id for
         `unique_for` after the end (default: the server's `remember_ended`; 0: not after the end).
-        `payload` is kept with the operation.
-        Raises TypeError and ValueError for bad arguments, and Unavailable.
+        `payload` is kept with the operation. Raises TypeError and ValueError for bad arguments, and
+        Unavailable.
         """
         submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         with self._batcher.lock:
@@ -282,9 +281,9 @@ class Client(LaterCalls):
     ) -> Iterator[JobStatus]:
         """Yield jobs that the server knows, page by page; at most `limit`.
 
-        Those of all clients that this one may see, in a `state`, of a `kind`, with a `tag`, of a
-        `client`. `order`: "due", those that are due first come first, or "newest", the latest
-        submissions first. It is no snapshot: a job that changes meanwhile may be there or not.
+        Yields the jobs of all clients visible to this client, in a `state`, of a `kind`, with a
+        `tag`, of a `client`. `order`: "due", earliest due first, or "newest", latest submission
+        first. Not a snapshot: a job that changes meanwhile may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters = {"state": state, "kind": kind, "tag": tag, "client": client}
@@ -303,9 +302,10 @@ class Client(LaterCalls):
     ) -> Iterator[OperationStatus]:
         """Yield operations that the server knows, in order of submission, page by page.
 
-        Those of all clients that this one may see, of a `kind`, waiting for a `key`, of a `client`,
-        in a `state`; at most `limit`. It is no snapshot: what ends or is submitted meanwhile may be
-        there or not. `cursor`: only those with greater numbers, see `list_page`.
+        Yields the operations of all clients visible to this client, of a `kind`, waiting for a
+        `key`, of a `client`, in a `state`; at most `limit`. Not a snapshot: operations that end or
+        start meanwhile may be missing. `cursor`: only operations with greater numbers, see
+        `list_page`.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         after: int | None = cursor
@@ -320,14 +320,14 @@ class Client(LaterCalls):
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
     ) -> LeaseHandle:
-        """Return a lease of a name, for `with`: one program at a time has it.
+        """Return a lease of a name, for `with`: one program at a time holds it.
 
-        The block begins when the program has the lease. Programs that wait have it in turn; after
-        `timeout`, LeaseTimeout is raised (None: it waits for ever). The lease is kept in the
-        background while the program lives; if the program dies, or cannot reach the server, the
-        lease ends after `keep`, at least 0.1 s. It lasts over restarts of the server. In the block
-        `lost` of the handle is an Event that tells when the lease could not be kept, and `token`
-        grows with each lease.
+        The block begins when the program holds the lease. Waiting programs get it in turn; after
+        `timeout`, LeaseTimeout is raised (None: wait for ever). The lease is kept in the background
+        while the program lives; if the program dies, or cannot reach the server, the lease ends
+        after `keep`, at least 0.1 s. It lasts over restarts of the server. In the block `lost` of
+        the handle is an Event that tells when the lease could not be kept, and `token` grows with
+        each lease.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)

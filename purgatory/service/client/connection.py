@@ -1,8 +1,9 @@
 """ServerConnection: the socket of a client, kept connected, with its session.
 
-Used by the thread that has the `Turn`. A ZeroMQ descriptor is edge-triggered: it becomes readable
-once for several messages, and any use of its socket may consume that. So `frames_pending` and
-`monitor_pending` are brought up to date before the thread sleeps on the `Doorbell`.
+Used by the thread that has the `Turn`. A ZeroMQ descriptor is edge-triggered: the descriptor
+becomes readable once for several messages, and any use of the socket may consume the readiness. So
+`frames_pending` and `monitor_pending` are brought up to date before the thread sleeps on the
+`Doorbell`.
 
 A lost connection is replaced by a new socket, so that no message is left in an old one. The session
 then says hello, and sends again what was not answered.
@@ -134,7 +135,7 @@ class ServerConnection:
         self.reconnect_at: float | None = None  # no connection until then
         # Since when calls are unanswered and nothing has come; None while no call is unanswered.
         self.silent_since: float | None = None
-        # Since when no server has said anything on a connection; None while there is one.
+        # Since when no server has answered on a connection; None while connected.
         self._away_since: float | None = self._monotonic()
         #: What is wrong with the connection, for error messages; empty while it is up.
         self.error: str = "not connected yet"

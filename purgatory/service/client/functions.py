@@ -21,7 +21,7 @@ def check_function(name: str, function: object) -> bool:
     forms = inner, getattr(inner, "__call__", None)  # noqa: B004  # of an object
     if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in forms):
         raise TypeError(
-            f"{name} is {function!r}, a generator function; expected one that runs when called"
+            f"{name} is {function!r}, a generator function; expected a function that runs at once"
         )
     return any(inspect.iscoroutinefunction(one) for one in forms)
 

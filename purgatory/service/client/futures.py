@@ -1,4 +1,4 @@
-"""The futures of a client: a reply to one call, and the end of one operation.
+"""The futures of a client: the reply to a call, and the end of an operation.
 
 Made by any thread; resolved by the client's I/O thread.
 """
@@ -36,7 +36,7 @@ class ReplyFuture(FastResultFuture[_T]):
     the future is resolved without a lock, by `calls.resolve`.
     """
 
-    # Slots, so that nothing is allocated when these change.
+    # Slots, so that changes allocate nothing.
     __slots__ = ("_exception", "_result", "_state")
     _state: str
 
@@ -52,7 +52,7 @@ class ReplyFuture(FastResultFuture[_T]):
         self._exception = None
 
     def _invoke_callbacks(self) -> None:
-        """Call what was added; the thread survives whatever they raise, SystemExit too."""
+        """Call the callbacks; the thread survives their exceptions, even SystemExit."""
         for callback in self._done_callbacks:
             try:
                 callback(self)
@@ -76,7 +76,7 @@ class SubmissionReceipt(NamedTuple):
 
 
 class OperationControl(Protocol):
-    """What a `ServiceFuture` needs of its client."""
+    """The part of a client that a `ServiceFuture` uses."""
 
     timeout: float
     platform: Platform
@@ -91,11 +91,12 @@ class OperationControl(Protocol):
 class ServiceFuture(ReplyFuture[Any]):
     """The end of an operation that waits at a server; see `Client.defer`.
 
-    `op_id` is its id there. `acknowledged` tells whether the server has it, and on disk.
+    `op_id`: the operation's id at the server. `acknowledged`: whether the server has stored the
+    operation on disk.
     """
 
     def __init__(self, client: OperationControl, op_id: str) -> None:
-        # Not by `super().__init__()`: that would be one more call for each operation.
+        # Not by `super().__init__()`: one call less for each operation.
         self._state = PENDING
         self._result = None
         self._exception = None
@@ -106,7 +107,7 @@ class ServiceFuture(ReplyFuture[Any]):
         self._cancel_requested = False
 
     def result(self, timeout: float | None = None) -> Any:
-        """See `concurrent.futures.Future`, and `Client.defer` for what it returns and raises."""
+        """See `concurrent.futures.Future`; `Client.defer` tells results and errors."""
         if self._state == PENDING:
             timeout = self._pass_time(timeout)
         return super().result(timeout)

@@ -3,17 +3,18 @@
 Callers post commands to its mailbox. The thread sleeps on three descriptors: of the mailbox, of the
 socket, and of the monitor socket, which reports what becomes of the connection.
 
-While nothing else is under way, a caller does without the thread: it sends its call (`send_now`)
-and receives the answer (`lead`) itself. That saves four changes of thread. It leaves to the I/O
-thread whatever is posted, outcomes, errors, futures with callbacks and the end of a connection. So
-callbacks run in the I/O thread alone. `Turn` says which thread uses connection and session.
+While nothing else is under way, a caller does without the thread: the caller sends its call
+(`send_now`) and receives the answer (`lead`) itself. That saves four changes of thread. The I/O
+thread handles everything posted, outcomes, errors, futures with callbacks and the end of a
+connection. So callbacks run in the I/O thread alone. `Turn` says which thread uses connection and
+session.
 
-An interrupt (KeyboardInterrupt) may hit a caller between any two steps. What it has sent or
-received may then be lost. It leaves `_interrupted` set, and the I/O thread replaces the connection:
-what was not answered is sent again.
+An interrupt (KeyboardInterrupt) may hit a caller between any two steps. Its sent or received
+messages may then be lost. `_interrupted` stays set, and the I/O thread reconnects and sends
+unanswered messages again.
 
 Callers that wait for a flush, or for room in the backlog, are woken last in each step: earlier they
-would compete with this thread for the interpreter.
+would compete with the I/O thread for the interpreter.
 """
 
 import contextlib
@@ -37,7 +38,7 @@ from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Steps that fail, one after the other, after which the thread ends.
+# The thread ends after so many failed steps in a row.
 MAX_FAILURES: Final = 10
 # Taken in one step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
@@ -98,7 +99,7 @@ class ClientIOThread:
         self._doorbell = platform.doorbell()
         self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
-        self._left: list[Any] = []  # messages that a caller has received for this thread
+        self._left: list[Any] = []  # messages that a caller received for this thread
         self._interrupted = False  # set while a caller sends or receives
         self._is_lent = False  # the descriptors, to a caller
         self._close_deadline: float | None = None  # set while closing
@@ -201,7 +202,7 @@ class ClientIOThread:
         return None if handler is None else handler.next_retry_at
 
     def step(self) -> None:
-        """Do what there is to do; does not sleep."""
+        """Do all present work; never sleeps."""
         self.turn.take()
         try:
             self._look_at_descriptors()
@@ -218,7 +219,7 @@ class ClientIOThread:
             flush.done()
 
     def _look_at_descriptors(self) -> None:
-        """Note which descriptors are readable, and take what was posted."""
+        """Note which descriptors are readable, and take posted commands."""
         for descriptor in self._doorbell.ready():
             if descriptor == self._mailbox_descriptor:
                 self._take_commands()
@@ -251,7 +252,7 @@ class ClientIOThread:
         return min(now + command.seconds, silent_since + command.patience)
 
     def _finish_for_callers(self) -> None:
-        """Do what callers have left that used the connection themselves."""
+        """Finish the work of callers that used the connection themselves."""
         left, self._left = self._left, []
         for message in left:
             self._connection.send_all(self._session.handle(message))
@@ -274,7 +275,7 @@ class ClientIOThread:
         return self._run_in_caller(lambda: self._send_now(request, (item, future)))
 
     def lead(self, reply: ReplyFuture[Any] | None, seconds: float) -> bool:
-        """Receive the only answer that is awaited, in its caller's thread.
+        """Receive the only awaited answer, in its caller's thread.
 
         Returns whether `reply` is done or, if it is None, no call is unanswered. False at once if
         the caller cannot do so, or no longer: then the I/O thread goes on.

@@ -102,7 +102,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         unique_for: Duration | None = None,
         payload: Any = None,
     ) -> ReplyFuture[SubmissionReceipt]:
-        """Have an operation wait at the server, on disk; answers its id and its state.
+        """Have an operation wait at the server, on disk; answers its id and state.
 
         Like `Client.defer`, but its outcome goes to `on_outcome` of the client that has this name
         then, or stays at the server; see `unread` and `query`.
@@ -142,15 +142,15 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
         """Read jobs of this client's name that were given up after their last attempt.
 
-        Those with numbers above `after`, as many as fit into a message: go on after the last one,
-        until there are none. They stay where they are.
+        The dead jobs with numbers above `after`, as many as fit into a message: go on after the
+        last one, until the answer is empty. Reading removes nothing.
         """
         return self._call(ReadDead, (checked_number(after, "after"),))
 
     def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Have dead jobs tried again, from the first attempt; answers how many there were.
 
-        `retry_dead_later` sends one message: a server refuses more than its `max_items` numbers.
+        Sends one message: a server refuses more numbers than its `max_items`.
         """
         return self._call(EndDead, (checked_numbers(numbers), False))
 
@@ -168,10 +168,10 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> ReplyFuture[int]:
         """Complete a key for all operations at the server; answers how many that completed.
 
-        `limit`: for at most so many operations, the longest waiting first; those that it neither
-        completes nor brings nearer do not count. `hold`: for so many seconds the event also counts
-        for operations that are submitted later; `limit` bounds both together. It replaces what is
-        held for the key, without `hold`, too.
+        `limit`: for at most so many operations, the longest waiting first; operations that stay
+        unaffected do not count. `hold`: for so many seconds the event also counts for operations
+        submitted later; `limit` bounds both together. A held event of the key is replaced, even
+        without `hold`.
 
         The completions are on disk then, and what is held. `value` is anything that MessagePack can
         hold. If the connection is lost before the answer, the completion is sent again, and done
@@ -188,8 +188,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         """Fail a key for all operations at the server; answers how many that ended.
 
         Their futures raise OperationFailed, with the name of the error's class and its text.
-        Operations for which that key has counted go on. What is held for the key stays. Otherwise
-        like `complete`.
+        Operations for which the key has already counted go on. A held event of the key stays.
+        Otherwise like `complete`.
         """
         return self._call(Fail, KeyFailure(checked_text(key, "key"), *error_texts(error)))
 
@@ -198,20 +198,19 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> ReplyFuture[bool]:
         """Have an operation's timeout count anew from now, by its future or its id.
 
-        The operation keeps its place among those that wait. False if it has ended or is not known.
-        That is on disk then. If the connection is lost before the answer, it is sent again, and
-        done once.
+        The operation keeps its place in the key's order. False if ended or unknown. The answer
+        means: on disk. If the connection is lost before the answer, the client retries; idempotent.
         """
         extension = TimeoutExtension(op_id_of(operation), to_ms(timeout))
         self._patience.extend(extension.op_id, extension.timeout_ms)
         return self._call(Extend, extension)
 
     def cancel_later(self, operation: OperationName) -> ReplyFuture[bool]:
-        """Cancel an operation, by its future or its id; False if it has ended or is not known."""
+        """Cancel an operation, by its future or its id; False if ended or unknown."""
         return self._call(Cancel, op_id_of(operation))
 
     def query_later(self, operation: OperationName) -> ReplyFuture[OperationStatus]:
-        """Read what the server knows of an operation, by its future or its id."""
+        """Read the state of an operation at the server, by its future or its id."""
         return self._call(Query, op_id_of(operation))
 
     def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
@@ -224,7 +223,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many were there.
 
-        The server keeps them no longer, and no client gets them. Sent as `retry_dead` sends them.
+        The server forgets them, and no client gets them. Sent like `retry_dead`.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 
@@ -240,7 +239,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> ReplyFuture[Operations]:
         """Read a page of `list`, which may be empty, and the `cursor` of the next.
 
-        That is its `after`; None: there are no more.
+        The cursor of the next page; None: no more.
         """
         page = checked_number(cursor, "cursor"), checked_number(limit, "limit", 1)
         wanted = {"kind": kind, "key": key, "client": client, "state": state}
@@ -253,7 +252,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
 
 class JobCalls:
-    """Calls of a worker; `call` makes one, `session` is its client's, `wake` has it sent."""
+    """Calls of a worker; `call` makes a call, `session` is the client's, `wake` starts sending."""
 
     def __init__(
         self,
@@ -271,12 +270,12 @@ class JobCalls:
         return self._session.max_result_bytes
 
     def begin(self, leases: list[Lease]) -> None:
-        """Tell the server which handlers have begun; there is no answer."""
+        """Tell the server which handlers have begun; no answer."""
         self._session.begun.leases.extend(leases)
         self._wake()
 
     def ask(self, link: WorkerLink) -> ReplyFuture[None]:
-        """Ask for jobs, on this connection and on those to come."""
+        """Ask for jobs, on this and all later connections."""
         self._session.worker = link
         return self._call(Work, link.asks)
 
@@ -292,7 +291,7 @@ class JobCalls:
 def described_by(call: Callable[..., ReplyFuture[Any]], made: _F, returns: Any = None) -> _F:
     """Give what was made of a `..._later` call its name, docstring and signature.
 
-    `returns`: what it returns, if that is not the answer of the call.
+    `returns`: the return type, if not the call's answer.
     """
     functools.update_wrapper(made, call)
     made.__name__ = made.__qualname__ = call.__name__.removesuffix("_later")

@@ -60,7 +60,7 @@ class _Delivery:
     def __init__(self, outcome: OutcomeMessage) -> None:
         self.outcome = outcome
         self.attempts = 0
-        # Of the first call: that of a trace.
+        # The context of the first call, with its trace.
         self.context = contextvars.copy_context()
 
 
@@ -102,7 +102,7 @@ class OutcomeHandler:
         return True
 
     def _report(self, number: int, future: "concurrent.futures.Future[Any]") -> None:
-        """Tell the I/O thread how a call has ended; called by the thread that ended it."""
+        """Tell the I/O thread how a call ended; called by the ending thread."""
         error: BaseException | None
         try:
             error = future.exception()
@@ -188,7 +188,7 @@ class ReceivedOutcomes:
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
         """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
         if outcome.number in self._acknowledged and outcome.op_id not in self._futures:
-            return True  # a future that was made since then waits for it
+            return True  # a future made since then waits for the outcome
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
             if traceparent and self._tracer is not None and self._is_for_us(outcome, take):
@@ -217,7 +217,7 @@ class ReceivedOutcomes:
             resolve_outcome(future, outcome)
             return True
         if self._handler is None or not take:
-            return False  # another client of this name may take it
+            return False  # another client of this name may take the outcome
         unpack_values(outcome)
         return self._handler.handle(outcome)
 

@@ -1,7 +1,7 @@
 """Resending: which unanswered messages are sent again on a new connection, and how often.
 
-If the connection is lost again and again, the messages are sent one by one: that shows which of
-them is to blame, as a server that it ends would be ended for ever. Used with the session's `Turn`.
+If the connection is lost again and again, the messages are sent one by one: so the message that
+makes a server crash is found, and is not repeated for ever. Used with the session's `Turn`.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from purgatory.service.client.calls import CallBatch
 
 #: So often a message is sent at most, if the connection is lost each time before its answer.
 MAX_SENDINGS: Final = 5
-# After so many losses messages are sent again one by one.
+# After so many losses, send messages again one by one.
 _ALONE_AFTER: Final = 2
 
 
@@ -22,12 +22,12 @@ class Resending:
         self._unanswered = unanswered
         # How often the connection was lost after they were sent.
         self._losses: dict[int, int] = {}
-        self._waiting: deque[int] = deque()  # to be sent again one by one
-        self._alone = 0  # the one that was sent last of these
+        self._waiting: deque[int] = deque()  # waiting to be sent again alone
+        self._alone = 0  # the last message of these sent
 
     @property
     def is_under_way(self) -> bool:
-        """Whether messages are sent again one by one, and new ones have to wait."""
+        """Whether messages are sent again one by one, while new messages wait."""
         return bool(self._waiting) or self._alone in self._unanswered
 
     def take_abandoned(self) -> list[CallBatch]:

@@ -66,12 +66,12 @@ PIPELINE_DEPTH: Final = 2
 #: its network). A full queue stops libzmq's reading. If the connection then breaks, and a heartbeat
 #: is among the bytes behind the queue, an assertion of libzmq ends the server's process.
 MAX_UNANSWERED: Final = 12
-#: Errors that end the connection, not the calls: these are sent again on the next one.
+#: Errors that end the connection, not the calls: calls are sent again on the next connection.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 # Requests whose answer has room for fewer items than were asked for.
 _QUERIES: Final = (Query, ReadJobs, WatchJobs)
-# Messages that answer no call, or that may end it otherwise. For a look-up: `isinstance` takes a
-# microsecond for each class that it is not.
+# Messages that answer no call, or may end one otherwise. For a look-up: `isinstance` takes a
+# microsecond for each class tried.
 _NO_REPLIES: Final = frozenset(
     (
         Outcomes,
@@ -106,22 +106,22 @@ class Session:
         #: Called with the news that the turn of a waiter for a named lease has come.
         self.on_lease_ready: Callable[[LeaseReady], None] | None = None
         self._futures = futures
-        #: Calls `on_outcome`; None: this client takes no outcomes but for its futures.
+        #: Calls `on_outcome`; None: this client takes outcomes for its futures alone.
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
         )
-        #: What becomes of the outcomes that the server sends.
+        #: The fate of outcomes from the server.
         self.received: ReceivedOutcomes = ReceivedOutcomes(futures, self.handler, tracer)
         #: The jobs whose ends callers wait for.
         self.job_waits: JobWaits = JobWaits()
-        #: What a worker asks for; None: this client is none.
+        #: What a worker asks for; None: not a worker.
         self.worker: WorkerLink | None = None
         #: What a worker's handlers have begun.
         self.begun: BegunLeases = BegunLeases()
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
-        self._version = VERSION  # of this connection, or offered for it
+        self._version = VERSION  # sent on this connection, or offered to it
         self._unsent = UnsentCalls()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
         self._resending = Resending(self._unanswered)
@@ -129,7 +129,7 @@ class Session:
         self._max_message_bytes = 0
         self._max_items = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
-        #: The server's refusal of this client, if there was one: permanent.
+        #: The server's permanent refusal of this client, if any.
         self.failure: ServiceError | None = None
         #: Whether the I/O thread must replace the connection.
         self.connection_lost: bool = False
@@ -182,7 +182,7 @@ class Session:
     def on_disconnected(self, lost: bool) -> None:
         """Note the end of the connection: nothing is sent until the next welcome.
 
-        If it was lost, give up messages after which that has happened too often.
+        After a lost connection, give up messages sent too often.
         """
         if lost and self.welcome is not None:
             error = f"the connection was lost {MAX_SENDINGS} times after this request was sent"
@@ -201,7 +201,7 @@ class Session:
         self._unsent.add(request, calls)
 
     def begin(self, request: RequestType, call: Call) -> list[bytes] | None:
-        """Return the messages of a call that is the only one; None if calls cannot be sent now."""
+        """Return the messages of a single call; None if calls cannot be sent now."""
         if self.welcome is None or self.failure is not None or self.busy:
             return None
         self.add(request, [call])
@@ -315,7 +315,7 @@ class Session:
         return self._resending.begin()
 
     def _fail_unanswered_unknown(self) -> None:
-        """Fail messages to a server that was replaced by an older one, which knows less."""
+        """Fail messages that an older server, after a replacement, does not know."""
         for seq, (_, batch) in list(self._unanswered.items()):
             names = [missing(self._version, batch.request, item) for item, _ in batch.calls]
             if any(names):
@@ -413,7 +413,7 @@ class Session:
         return welcome.limits.payload_bytes
 
     def _take_acknowledgements(self) -> list[bytes]:
-        """Return the messages that acknowledge what is handled; none without a connection."""
+        """Return the acknowledgements of handled messages; none without a connection."""
         done = self.received.take_handled()
         if self.welcome is None:
             return []

@@ -53,7 +53,7 @@ def wrap(traceparent: str, payload: Raw) -> Raw:
 
 
 def unwrap(payload: Raw) -> tuple[str, Raw]:
-    """Split what `wrap` returned; the context is empty if the payload carries none."""
+    """Split the result of `wrap`; the context is empty for a plain payload."""
     data = bytes(payload)
     if not data.startswith(_FIRST_BYTES):
         return "", payload

@@ -12,7 +12,7 @@ class Turn:
         # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
         self._changed = new_hot_condition()
         self._waiting = 0  # threads
-        #: The identity of the thread that holds it; 0: none does.
+        #: The identity of the holding thread; 0: none.
         self.holder: int = 0
 
     @property
@@ -23,7 +23,7 @@ class Turn:
     def try_take(self) -> bool:
         """Take the turn if it is free; False also if the calling thread holds it already.
 
-        It is not free for this while another thread waits for it.
+        Not free for this while another thread waits.
         """
         thread = get_ident()
         with self._changed:
@@ -48,10 +48,10 @@ class Turn:
             self._waiting -= 1
 
     def give_up(self) -> None:
-        """Let others take it. Does nothing if the calling thread does not hold it."""
+        """Let other threads take the turn. Does nothing if the calling thread does not hold it."""
         thread = get_ident()
         with self._changed:
             if self.holder == thread:
                 if self._waiting:
                     self._changed.notify()
-                self.holder = 0  # last: a caller that is interrupted before does it all again
+                self.holder = 0  # last: an interrupted caller repeats everything

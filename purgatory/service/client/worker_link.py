@@ -1,4 +1,4 @@
-"""WorkerLink: what a worker asks of its client's session, and hears; and the begun handlers.
+"""WorkerLink: a worker's requests to its client's session, and the answers; begun handlers.
 
 Used by the thread that has the `Turn`; any thread may add leases.
 """
@@ -22,7 +22,7 @@ Asks = tuple[dict[str, int], int, int, bool, dict[str, int], bool]
 
 @dataclass(slots=True)
 class WorkerLink:
-    """What a worker asks for, and what it hears.
+    """The requests of a worker, and the answers.
 
     `on_jobs` gets jobs that are leased from now on; `on_connected` is called before the first ones
     of a connection: leases of the connection before have ended, or will. `on_cancelled` gets what

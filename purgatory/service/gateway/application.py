@@ -1,4 +1,4 @@
-"""The application: the routes of the API, and what guards them."""
+"""The application: the routes of the API, and their guards."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ for methods in _METHODS.values():
 
 
 def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> Starlette:
-    """Return the application. `hosts`: the names by which requests may call this machine."""
+    """Return the application. `hosts`: host names by which requests may call this machine."""
 
     @contextlib.asynccontextmanager
     async def connections(_: Starlette) -> AsyncIterator[None]:

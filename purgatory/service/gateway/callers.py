@@ -1,7 +1,7 @@
-"""Callers: what each token may do, and the connection to the server that it has.
+"""Callers: each token's rights and its connection to the server.
 
-A client name has one connection, made with its first request, one more while streams of its
-outcomes are open, and some over which it takes jobs. Used by the gateway's event loop.
+A client name has one connection, made with its first request, a second while streams of its
+outcomes are open, and more for taking jobs. Used by the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from purgatory.service.http.listening import KNOWN
 
 
 class Caller(NamedTuple):
-    """A request's client: what its token may do, and the connections of its name.
+    """A request's client: its token's rights, and the connections of its name.
 
     `check` raises ApiError or NotAllowed once the token may no longer do what was asked for:
     it is revoked. To be called before each thing that is told after a wait.
@@ -41,7 +41,7 @@ class Caller(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the client, to which its operations belong."""
+        """The name of the client, which owns its operations."""
         return self.access.label
 
 
@@ -86,7 +86,7 @@ class Callers:
         access = self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
         if access is None:
             raise ApiError(401, "token", "expected a token: Authorization: Bearer TOKEN")
-        setattr(request.state, KNOWN, True)  # of the connection: others give way before it
+        setattr(request.state, KNOWN, True)  # of the connection: other connections are closed first
         return access
 
     def end_waits(self) -> None:

@@ -16,10 +16,10 @@ from purgatory.service.gateway.messages import Problem
 _DESCRIPTION: Final = """\
 Delayed operations: each completes when a watch key is completed, or expires at its timeout, once.
 All that is answered is on disk. Errors are a `Problem`; requests may be sent again."""
-# What each endpoint may answer besides what it returns.
+# The errors that endpoints may answer.
 _PROBLEMS: Final = {
-    400: "the request has a bad value",
-    401: "there is no token, or none that is known",
+    400: "the request has an invalid value",
+    401: "the token is missing or unknown",
     403: "the token lacks the right",
     404: "the operation, job or repeat is not known",
     409: "the id belongs to another client",

@@ -1,4 +1,4 @@
-"""Endpoint: a method of a path: what it takes and returns, and which right it needs.
+"""Endpoint: a method of a path: its arguments, its result, and the right needed.
 
 Requests are checked by the types of a handler's arguments. Used by the gateway's event loop.
 """
@@ -21,7 +21,7 @@ from purgatory.service.verbs import VERBS
 
 #: Bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20
-#: Arguments of handlers that are not in the body: where a request has them, under which name.
+#: Arguments of handlers that are not in the body: their place and name in a request.
 PLACES: Final = {
     "last_event_id": ("header", "Last-Event-ID"),
     **{
@@ -41,8 +41,9 @@ _EVENT_HEADERS: Final = {
 class Endpoint:
     """A method of a path, answered by `handler` with `status`; it needs the right of `request`.
 
-    The handler's arguments say what it takes: `caller`; `data`, the body; `name`, the text in the
-    path; `request`; and those of `PLACES`. It returns a struct, or yields events.
+    The handler's arguments say what the endpoint takes: `caller`; `data`, the body; `name`, the
+    text in the path; `request`; and the arguments in `PLACES`. It returns a struct, or yields
+    events.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Endpoint:
     ) -> None:
         self.method = method
         self.path = path
-        #: What is before the name in the path, if there is one, and behind it.
+        #: The path before the name, if any, and behind.
         self.prefix: str = path.partition("{")[0]
         self.suffix: str = path.partition("}")[2]
         self.right: str = VERBS[request].right
@@ -111,7 +112,7 @@ def decoded(body: bytes | msgspec.Raw, kind: Any, name: str) -> Any:
 
 
 def _checked(decode: Callable[[], Any], name: str) -> Any:
-    """Return what `decode` does. Raises ApiError, which says where `name` has a bad value."""
+    """Return the result of `decode`. Raises ApiError naming the place of a bad value."""
     try:
         return decode()
     except msgspec.ValidationError as error:

@@ -42,7 +42,7 @@ class Health(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics of this moment."""
-        text = "Requests that were answered, streams when they begin"
+        text = "Requests answered; streams count when they begin"
         labels = ["method", "status"]
         requests = CounterMetricFamily("purgatory_gateway_requests", text, labels=labels)
         for key, count in self._requests.items():

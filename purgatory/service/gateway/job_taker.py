@@ -1,7 +1,7 @@
 """JobTaker: takes leases of jobs for the requests that wait for some of the same kinds.
 
 It has a connection to the server, which gives it as many jobs as the waiting requests can take. The
-leases are detached: they last for their time, whatever becomes of this connection, and each gateway
+leases are detached: they last for their time, whatever happens to the connection, and each gateway
 can keep and end them. Used by the gateway's event loop.
 """
 
@@ -20,7 +20,7 @@ _MAX_ROOM: Final = 4096
 
 
 class Ask(NamedTuple):
-    """What requests ask for; those that ask for the same share a `JobTaker`."""
+    """The wishes of requests; equal requests share a `JobTaker`."""
 
     kinds: tuple[str, ...]
     max_attempts: int
@@ -40,7 +40,7 @@ class _Waiting:
         return 0 if self.is_over.is_set() else self.limit
 
     def give(self, jobs: list[LeasedJob]) -> list[LeasedJob]:
-        """Take what there is room for; returns the others."""
+        """Take as many as fit; return the others."""
         room = self.limit - len(self.jobs)
         self.jobs += jobs[:room]
         if self.jobs:
@@ -49,7 +49,7 @@ class _Waiting:
 
 
 class JobTaker:
-    """Takes jobs over the connection `client`, which is its own."""
+    """Takes jobs over its own connection `client`."""
 
     def __init__(self, client: AsyncClient, ask: Ask) -> None:
         self._client = client
@@ -67,7 +67,7 @@ class JobTaker:
     async def take(
         self, limit: int, seconds: float, gone: Coroutine[Any, Any, None]
     ) -> list[LeasedJob]:
-        """Return up to `limit` jobs: those that are due, or the first ones within `seconds`.
+        """Return up to `limit` jobs: the due jobs, or the first jobs within `seconds`.
 
         When `gone` returns, the program that asked has hung up: then none is returned. Raises what
         the server refuses, and RequestTimeout.
@@ -89,7 +89,7 @@ class JobTaker:
     async def _wait(
         self, waiting: _Waiting, seconds: float, gone: Coroutine[Any, Any, None]
     ) -> bool:
-        """Wait until there are jobs, or it is time; returns whether the program has hung up."""
+        """Wait until jobs come, or time is over; return whether the program hung up."""
         hanging_up = asyncio.ensure_future(gone)
         hanging_up.add_done_callback(lambda _: waiting.is_over.set())
         try:
@@ -99,7 +99,7 @@ class JobTaker:
                     await waiting.is_over.wait()
             if not waiting.jobs:
                 waiting.is_over.set()
-                await self._ask()  # what is on its way comes before the answer
+                await self._ask()  # jobs on their way come before the answer
             return hanging_up.done()
         finally:
             hanging_up.cancel()
@@ -131,7 +131,7 @@ class JobTaker:
 
     def give_back(self, jobs: list[LeasedJob]) -> None:
         """Have jobs leased to others, as if they had not been taken."""
-        for job in reversed(jobs):  # each comes before those that wait
+        for job in reversed(jobs):  # returned jobs come before waiting jobs
             self._client.calls.job_calls.finish(LeaseEnd(job.number, job.token, How.RETURNED))
 
     def end(self) -> None:
@@ -150,7 +150,7 @@ MAX_TAKERS: Final = 16
 
 
 class JobTakers:
-    """A `JobTaker` for each thing that requests ask for; `connect` makes its connection."""
+    """A `JobTaker` for each kind of request; `connect` makes its connection."""
 
     def __init__(self, connect: Callable[[], AsyncClient]) -> None:
         self._connect = connect
@@ -158,7 +158,7 @@ class JobTakers:
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, ask: Ask) -> JobTaker:
-        """Return the one for what a request asks for. Raises ApiError if there are too many."""
+        """Return the taker for a request's wishes. Raises ApiError if too many exist."""
         taker = self._takers.pop(ask, None)
         if taker is None:
             self._make_room()
@@ -167,7 +167,7 @@ class JobTakers:
         return taker
 
     def _make_room(self) -> None:
-        """Close the idle one that was not used for longest, if there are too many."""
+        """Close the longest idle taker, if too many exist."""
         if len(self._takers) < MAX_TAKERS:
             return
         idle = next((ask for ask, taker in self._takers.items() if taker.is_idle), None)

@@ -40,7 +40,7 @@ _Name = Annotated[str, Meta(max_length=1024)] | None
 
 @endpoint("POST", "/v1/jobs", Submit, "Schedule a job", 201)
 async def schedule(caller: Caller, data: JobRequest) -> JobReceipt:
-    """Have a worker do a job when it is due; it is on disk when this is answered."""
+    """Have a worker do a job when it is due; the answer means: on disk."""
     job = await caller.client.schedule(
         data.delay,
         at=data.at,
@@ -67,7 +67,7 @@ async def list_jobs(
     limit: _Limit = 100,
     cursor: Annotated[str, Meta(max_length=40, description="of the page before")] | None = None,
 ) -> JobList:
-    """Return a page of jobs: those that are due first or, newest, that were submitted last."""
+    """Return a page of jobs: earliest due first or, newest, latest submission first."""
     if caller.access.own_only:
         if client not in (None, caller.name):
             return JobList([], None)
@@ -101,7 +101,7 @@ async def look(caller: Caller, name: str) -> JobReport:
 
 @endpoint("PATCH", "/v1/jobs/{job_id}", RescheduleJobs, "Move a job")
 async def reschedule(caller: Caller, name: str, data: RescheduleRequest) -> Done:
-    """Move a job to another time; not one that runs or has ended."""
+    """Move a job to another time; not a running or ended job."""
     client = caller.client
     return await _change(caller, name, lambda: client.reschedule_job(name, data.delay, at=data.at))
 

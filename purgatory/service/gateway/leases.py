@@ -1,8 +1,8 @@
-"""`/v1/leases`: be a worker: take jobs that are due, keep their leases, and end them.
+"""`/v1/leases`: be a worker: take due jobs, keep their leases, and end them.
 
-A lease belongs to whatever program knows its name, for the time that it asked for: if that program
-vanishes, the lease ends by time, and the job is another's. A gateway that restarts changes nothing:
-it remembers no lease, and a program goes on with any gateway of the server.
+A lease belongs to any program that knows its name, for the requested time: if the program vanishes,
+the lease ends by time, and another worker gets the job. A gateway that restarts changes nothing: it
+stores no leases, and a program may use any gateway of the server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_RETRY_DELAY_S: Final = 600.0
 
 @endpoint("POST", "/v1/leases", Work, "Take jobs")
 async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJobs:
-    """Return jobs that are due, leased to the caller: those that there are, or the first to come.
+    """Return jobs that are due, leased to the caller: present jobs, or the first to come.
 
     To be asked again at once if there was none.
     """
@@ -50,7 +50,7 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
     jobs = await taker.take(data.limit, wait, _hanging_up(request))
     try:
         caller.check()
-    except BaseException:  # its token was revoked while it waited
+    except BaseException:  # the token was revoked meanwhile
         taker.give_back(jobs)
         raise
     return LeasedJobs([_shown(job) for job in jobs])

@@ -1,4 +1,4 @@
-"""What the API takes and returns, as JSON; its OpenAPI document is made of these types.
+"""What the API takes and returns, as JSON; the OpenAPI document is made from these types.
 
 Times are seconds, moments whole milliseconds of Unix time, as `_ms` says. Values and payloads are
 any JSON.
@@ -25,7 +25,7 @@ Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+0
 
 
 class OperationRequest(Struct, forbid_unknown_fields=True):
-    """An operation to submit: it waits for `need` of its keys, or expires.
+    """An operation to submit: waits for `need` of its keys, or expires.
 
     With the `op_id` of an operation that is known it changes nothing: so it can be sent again.
     """
@@ -39,7 +39,7 @@ class OperationRequest(Struct, forbid_unknown_fields=True):
 
 
 class JobRequest(Struct, forbid_unknown_fields=True):
-    """A job for the workers of the token's client: one of them does the job, at least once.
+    """A job for the workers of the token's client: a worker runs the job, at least once.
 
     It is due in `delay`, or `at` a moment: one of the two is required. `kind` chooses the worker's
     handler, which gets `payload`. With the `job_id` of a job that the server has, the request
@@ -105,7 +105,7 @@ class JobReport(Struct):
 
 
 class JobList(Struct):
-    """A page of jobs, which may be empty; `cursor` asks for the next. Null: there are no more."""
+    """A page of jobs, which may be empty; `cursor` asks for the next. Null: no more."""
 
     jobs: list[JobReport]
     cursor: str | None
@@ -133,8 +133,8 @@ class RepeatRequest(Struct, forbid_unknown_fields=True):
 class RepeatReport(Struct):
     """A repeat of a client: `every` and `jitter` are seconds.
 
-    `next_ms`: when its next job is due; null while it is paused. `last_ms`: when its last one was.
-    `skipped`: how many times had no job, because one had not ended.
+    `next_ms`: when its next job is due; null while it is paused. `last_ms`: when its last job was
+    due. `skipped`: how many times had no job, because one had not ended.
     """
 
     name: str
@@ -154,7 +154,7 @@ class RepeatReport(Struct):
 
 
 class RepeatList(Struct):
-    """A page of repeats; `cursor` asks for the next. Null: there are no more."""
+    """A page of repeats; `cursor` asks for the next. Null: no more."""
 
     repeats: list[RepeatReport]
     cursor: str | None
@@ -175,7 +175,7 @@ class BatchItems(Struct, forbid_unknown_fields=True):
 
 
 class Receipt(Struct):
-    """An operation that is on disk: `pending`, or how it has ended if it was known already."""
+    """An operation that is on disk: `pending`, or the outcome of a known operation."""
 
     op_id: str
     state: str
@@ -256,7 +256,7 @@ class KeyChange(Struct, forbid_unknown_fields=True):
 
 
 class Count(Struct):
-    """How many there were."""
+    """How many were affected."""
 
     count: int
 
@@ -277,7 +277,7 @@ class OutcomeReport(Struct):
 
 
 class OutcomeList(Struct):
-    """Outcomes in order; none: there are no more."""
+    """Outcomes in order; none: no more."""
 
     outcomes: list[OutcomeReport]
 
@@ -297,8 +297,8 @@ _Leases = Annotated[list[LeaseName], Meta(max_length=512)]
 class TakeRequest(Struct, forbid_unknown_fields=True):
     """Ask for up to `limit` jobs of some kinds that are due.
 
-    If there is none, the answer comes when there is, or after `wait`, of which the gateway has a
-    longest. Each job is leased for `lease`. After `max_attempts` that failed it is dead.
+    If no job is due, the gateway answers with the first jobs, or after `wait`, limited by the
+    gateway. Each job is leased for `lease`. After `max_attempts` failures a job is dead.
     """
 
     kinds: Annotated[list[_Kind], Meta(min_length=1, max_length=100)]
@@ -309,11 +309,11 @@ class TakeRequest(Struct, forbid_unknown_fields=True):
 
 
 class LeasedJobReport(Struct):
-    """A job that is leased to the caller: no other worker gets it until `lease` has ended.
+    """A job that is leased to the caller: no other worker gets the job until `lease` ends.
 
     `attempt` counts from 1. `token` grows with each lease of any job: storage that keeps the
-    highest that it has seen of a job can refuse one whose lease has ended. `traceparent`: of the
-    trace in which the job was scheduled.
+    highest token of a job can refuse a worker whose lease has ended. `traceparent`: of the trace in
+    which the job was scheduled.
     """
 
     lease: str
@@ -328,7 +328,7 @@ class LeasedJobReport(Struct):
 
 
 class LeasedJobs(Struct):
-    """Jobs that are leased; none: there was none in time."""
+    """Jobs that are leased; none: no job came in time."""
 
     jobs: list[LeasedJobReport]
 
@@ -352,9 +352,9 @@ class ReturnRequest(Struct, forbid_unknown_fields=True):
 
 
 class KeptLeases(Struct):
-    """For each lease, in order: whether it lasts, and whether its job was cancelled meanwhile.
+    """For each lease, in order: whether the lease lasts, and whether its job was cancelled.
 
-    Of a cancelled job no other attempt follows. It ends done if it is acknowledged, else cancelled.
+    A cancelled job gets no other attempt. Its end is done if acknowledged, else cancelled.
     """
 
     held: list[bool]

@@ -34,7 +34,7 @@ _UNKNOWN: Final = "unknown"
 
 @endpoint("POST", "/v1/operations", Submit, "Submit an operation", 201)
 async def submit(caller: Caller, data: OperationRequest) -> Receipt:
-    """Have an operation wait; it is on disk when this is answered."""
+    """Have an operation wait; the answer means: on disk."""
     return await _submit(caller, data)
 
 
@@ -73,20 +73,20 @@ def _result(reply: Receipt | BaseException) -> BatchResult:
 
 @endpoint("GET", "/v1/operations/{op_id}", Query, "Look at an operation")
 async def look(caller: Caller, name: str) -> OperationReport:
-    """Return the state of an operation. Its outcome stays unread."""
+    """Return the state of an operation. The outcome stays unread."""
     return report(OperationReport, await _status(caller, name))
 
 
 @endpoint("PATCH", "/v1/operations/{op_id}", Extend, "Extend an operation")
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
-    """Have its timeout count anew from now, unless it has ended."""
+    """Restart its timeout from now, unless ended."""
     timeout = seconds(data.timeout)
     return await _change(caller, name, lambda: caller.client.extend(name, timeout))
 
 
 @endpoint("DELETE", "/v1/operations/{op_id}", Cancel, "Cancel an operation")
 async def cancel(caller: Caller, name: str) -> Done:
-    """End it as cancelled, unless it has ended."""
+    """Cancel an operation, unless ended."""
     return await _change(caller, name, lambda: caller.client.cancel(name))
 
 

@@ -1,4 +1,4 @@
-"""OutcomeFeed: the unacknowledged outcomes of one client, for the streams that follow them.
+"""OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
 
 A stream reads a page of outcomes from the server, sends it, and reads the next: so many streams
 keep as many pages in memory, however many outcomes there are. The server pushes new outcomes to
@@ -20,13 +20,13 @@ from purgatory.service.protocol import OutcomeMessage
 
 
 class OutcomeFeed:
-    """Reads outcomes with `client`; `connect` makes a client that takes those of its name."""
+    """Reads outcomes with `client`; `connect` makes a client that takes its name's outcomes."""
 
     def __init__(self, client: AsyncClient, connect: Callable[[OnOutcome], Client]) -> None:
         self._client = client
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._taker: Client | None = None  # while there are readers that take
+        self._taker: Client | None = None  # while readers take outcomes
         self._takers = 0
         self._changed = asyncio.Event()
         self._closed = False

@@ -1,4 +1,4 @@
-"""`/v1/outcomes`: how a client's operations have ended, until it acknowledges that it knows."""
+"""`/v1/outcomes`: how a client's operations ended, until acknowledged."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from purgatory.service.gateway.problems import ApiError
 from purgatory.service.protocol import Acknowledge, OutcomeMessage, Unread
 from purgatory.service.verbs import VERBS
 
-# Seconds without an outcome after which a stream says that it is there.
+# Seconds without an outcome after which a stream sends a sign of life.
 _QUIET_S: Final = 15.0
-_Number = Annotated[int, Meta(ge=0, le=2**63 - 1, description="tell those beyond this number")]
+_Number = Annotated[int, Meta(ge=0, le=2**63 - 1, description="only outcomes beyond this number")]
 
 
 @endpoint("GET", "/v1/outcomes", Unread, "Read outcomes")
@@ -49,8 +49,8 @@ async def follow(
 ) -> AsyncGenerator[bytes]:
     """Send unacknowledged outcomes as server-sent events, as they come.
 
-    The event's name is `outcome`, its id the number, its data the outcome as JSON. A browser that
-    connects anew goes on behind the last one that it had.
+    The event's name is `outcome`, its id the number, its data the outcome as JSON. A reconnecting
+    browser continues after its last event.
     """
     start = int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() else after
     takes = caller.access.has(VERBS[Acknowledge].right)

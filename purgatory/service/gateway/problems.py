@@ -73,7 +73,7 @@ def answer_to(request: Request, error: Exception) -> Response:
         status = 400
     else:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return refusal(500, "internal", "the gateway failed; its log says more")
+        return refusal(500, "internal", "the gateway failed; see its log")
     problem = problem_of(error)
     return refusal(status, problem.code, problem.message)
 

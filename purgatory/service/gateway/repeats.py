@@ -89,7 +89,7 @@ async def declare(caller: Caller, name: str, data: RepeatRequest) -> RepeatRepor
 
 @endpoint("DELETE", "/v1/repeats/{repeat}", ChangeRepeat, "Delete a repeat")
 async def delete(caller: Caller, name: str, client: _Client = None) -> Done:
-    """Delete a repeat; jobs that it has scheduled stay."""
+    """Delete a repeat; its scheduled jobs stay."""
     return await _change(caller, name, client, "delete")
 
 
@@ -107,7 +107,7 @@ async def pause(caller: Caller, name: str, client: _Client = None) -> Done:
 
 @endpoint("POST", "/v1/repeats/{repeat}/resume", ChangeRepeat, "Resume a repeat")
 async def resume(caller: Caller, name: str, client: _Client = None) -> Done:
-    """End a pause; `missed` says what becomes of the times that have passed."""
+    """End a pause; `missed` decides about the times passed."""
     return await _change(caller, name, client, "resume")
 
 

@@ -1,4 +1,4 @@
-"""Gateway: serves the API over HTTP, as a client of a server. `purgatory gateway` runs one."""
+"""Gateway: serves the API over HTTP, as a client of a server. `purgatory gateway` runs this."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from purgatory.service.http.listening import (
 if TYPE_CHECKING:
     from purgatory.service.auth.token_store import TokenStore
 
-#: Seconds that a request waits for jobs, at most: what is between here and a worker may end others.
+#: Longest wait of a request for jobs, in seconds: proxies may end longer ones.
 MAX_WAIT_S: Final = 30.0
 #: Seconds that a connection may be idle: longer than a proxy keeps one, as nginx 60 s.
 KEEP_ALIVE_S: Final = 75.0
@@ -53,11 +53,11 @@ class TLSFiles:
 class Gateway:
     """Serves at `bind`, "host:port", until it is told to end by a signal.
 
-    `connector` connects to the server. `hosts`: names, besides that of `bind`, by which requests
-    may name this machine. `max_wait`: seconds that a request waits for jobs, at most. `keep_alive`:
-    seconds that a connection may be idle between two requests. Beyond
-    loopback there must be TLS: anyone could read a token that is sent in plain text. Raises
-    ConfigError and ServerError.
+    `connector` connects to the server. `hosts`: host names, besides that of `bind`, by which
+    requests may call this machine. `max_wait`: seconds that a request waits for jobs, at most.
+    `keep_alive`: seconds that a connection may be idle between two requests. Beyond loopback there
+    must be TLS: anyone could read a token that is sent in plain text. Raises ConfigError and
+    ServerError.
     """
 
     def __init__(

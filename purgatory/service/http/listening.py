@@ -1,10 +1,10 @@
 """How HTTP is served, to the page and the gateway: addresses, sockets, uvicorn and its bounds.
 
 uvicorn waits without end for the rest of a request, and answers 503 to all when there are too many
-connections. Here a connection has a few seconds for each request and its answer; and if there are
-too many, one gives way: a stranger's before one whose last request had a token, then one that waits
-for no answer, of these the one that has been without a complete request for longest. So a new peer
-is answered, however many others hold half a request, and none of them ends a stream.
+connections. Here a connection has a few seconds for each request and its answer; if too many are
+open, one is closed: a stranger's before one whose last request had a token, then one that awaits no
+answer, of these the longest without a complete request. So a new peer is answered, however many
+peers hold half a request, and no stream is ended for them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
 KNOWN: Final = "is_known"
 #: Seconds that a connection has to send a request and to take the answer.
 REQUEST_S: Final = 5.0
-#: Connections at a time. One browser opens six.
+#: Most simultaneous connections. One browser opens six.
 MAX_CONNECTIONS: Final = 200
 
 
@@ -84,7 +84,7 @@ class BoundedProtocol(H11Protocol):
 
     max_connections: int = MAX_CONNECTIONS
     _deadline: asyncio.TimerHandle | None = None
-    #: When it was made, or had its last answer; seconds of the loop's clock.
+    #: When the connection was made or last answered; seconds of the loop's clock.
     answered_at: float = 0.0
 
     def connection_made(self, transport: Any) -> None:
@@ -104,7 +104,7 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
 
     def _expect_request(self) -> None:
-        """Give the connection its time for the next request, however slowly it sends that."""
+        """Restart the time limit for the next request."""
         self.answered_at = self.loop.time()
         self.start_deadline()
 
@@ -119,14 +119,14 @@ class BoundedProtocol(H11Protocol):
             self._deadline.cancel()
 
     def _make_room(self) -> None:
-        connections: set[Any] = self.connections  # all of this class
+        connections: set[Any] = self.connections  # all connections of the server
         while len(connections) > self.max_connections:
             least = min(connections, key=methodcaller("worth"))
             connections.discard(least)  # now, for the loop ends it a moment later
             least.transport.abort()
 
     def worth(self) -> tuple[bool, bool, float]:
-        """Return what is compared when there are too many: the least gives way."""
+        """Return the sort key for closing connections: the least is closed."""
         is_known = bool(self.scope) and bool(self.scope["state"].get(KNOWN))
         return is_known, self.waits_for_answer(), self.answered_at
 

@@ -1,7 +1,7 @@
-"""HostCheck and OriginCheck: refuse requests that pages of other sites have browsers send.
+"""HostCheck and OriginCheck: refuse requests that pages of other sites make browsers send.
 
-A page of another site can have its name resolve to this machine, and then read what is served here
-as if it were its own (DNS rebinding). The browser still sends that name, so it is refused. An
+Another site's page can let its name resolve to this machine, and then read this server's pages as
+its own (DNS rebinding). The browser still sends the site's name, so the request is refused. An
 address in digits has no name to resolve, and a request without a host is from no browser.
 """
 

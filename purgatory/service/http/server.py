@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Returns what is wrong; empty if nothing is.
+#: Returns the trouble; empty if healthy.
 Check = Callable[[], str]
 
 
@@ -60,7 +60,7 @@ class StatusSource(Protocol):
 
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
-# Connections that the system keeps until they are accepted.
+# How many connections the system queues for acceptance.
 _LISTEN_BACKLOG: Final = 128
 # Seconds of history for the charts, a row a second; and for an hour a row each half minute.
 _HISTORY_S: Final = 120
@@ -90,7 +90,7 @@ class WebServer:
     """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
     The thread `purgatory-http` calls `health` and `ready` for each request to them. Also a context
-    manager. `hosts`: names, besides that of `bind`, by which requests may name this server.
+    manager. `hosts`: host names, besides that of `bind`, by which requests may call this server.
     Raises ServerError if it cannot listen at the address, or if the thread ends at once.
     """
 

@@ -1,7 +1,7 @@
 """StatusReader: what the live page shows, as values for JSON. Any thread; it only reads.
 
-The figures are those of `/metrics`, plus the wheel slot by slot. They are read one after the other
-while the purgatory works, so they are not from exactly the same moment.
+The figures are those of `/metrics`, plus the wheel slot by slot. The figures are read one after
+another while the purgatory works, so not at exactly the same moment.
 """
 
 from __future__ import annotations

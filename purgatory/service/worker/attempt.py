@@ -1,4 +1,4 @@
-"""Attempt: what a worker and the handler of one attempt tell each other. Any thread."""
+"""Attempt: how a worker and an attempt's handler communicate. Any thread."""
 
 import threading
 from typing import Final
@@ -8,7 +8,7 @@ _making: Final = threading.Lock()
 
 
 class Attempt:
-    """An attempt: whether its job was cancelled, and how it gets more time."""
+    """An attempt: whether its job was cancelled, and how to extend its time."""
 
     __slots__ = ("_event", "is_cancelled")
 

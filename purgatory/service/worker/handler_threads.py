@@ -182,7 +182,7 @@ class HandlerThreads:
                     held.result = await self._handlers[job.kind].function(job)
                     refuse_unfinished("handler", held.result)
         finally:
-            if not held.is_lost:  # else `_lose_task` does this
+            if not held.is_lost:  # else `_lose_task` releases
                 self._room.release()
                 self._free(held)
 

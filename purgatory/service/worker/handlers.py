@@ -20,12 +20,12 @@ _MOST_ATTEMPTS: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that is due, leased to this worker.
+    """A due job, leased to this worker.
 
     `id` is the same at each attempt; `attempt` counts from 1. `token` grows with each lease of any
-    job: storage that refuses tokens below the highest that it has seen of a job refuses a worker
-    that has lost its lease. Times are Unix milliseconds; `due_ms`: when it should have begun.
-    `tags` are those that the job was scheduled with.
+    job: storage that refuses tokens below the job's highest refuses a worker after the loss of its
+    lease. Times are Unix milliseconds; `due_ms`: when the job should have begun. `tags`: the job's
+    tags.
     """
 
     id: str

@@ -1,8 +1,8 @@
 """HeldJobs: the jobs that a worker has, from their lease to the answer to their end.
 
-And `Pace`: how many it should have at a time. A worker that has only as many as it runs waits for
-the server after each job; a worker that has many holds up jobs that another one could run. So it
-has as many more as it runs in LOOK_AHEAD_S.
+And `Pace`: how many jobs a worker should hold. A worker that holds only the running jobs waits for
+the server after each job; a worker with many jobs holds up jobs that an idle worker could run. So
+it holds LOOK_AHEAD_S worth of jobs ahead.
 
 Any thread may call any method.
 """
@@ -18,9 +18,9 @@ from purgatory.service.worker.attempt import Attempt
 
 #: Seconds of work that a worker has ahead.
 LOOK_AHEAD_S: Final = 0.1
-#: Jobs that it has for each handler that can run, at most.
+#: Most jobs held for each free handler.
 MAX_AHEAD: Final = 32
-#: Jobs that it has at all, at most: a server gives a worker no more.
+#: Most jobs held: a server gives no more.
 MAX_ROOM: Final = 4096
 # How much the last job counts for the average, and the seconds between two looks.
 _WEIGHT: Final = 0.05
@@ -28,13 +28,13 @@ _LOOK_S: Final = 0.05
 
 
 class HeldJob(Attempt):
-    """A job that a worker has. `token` is that of its latest lease.
+    """A job that a worker holds. `token`: of its latest lease.
 
-    `kept_at` is when the server had the lease for this worker at the latest, as far as this worker
-    knows; `asked_at`: when it was asked to keep it, or gave it; `came_at`: when it gave it first.
-    `ends_at`: when the time of the attempt is over. `is_told`: the server knows of the beginning.
-    `has_lapsed`: the lease was over before the handler. `is_lost`: its handler was given up, and
-    runs. `thread` or `task` is where it runs.
+    `kept_at`: the latest moment at which the server surely held the lease for this worker;
+    `asked_at`: when the worker asked to keep the lease, or got it; `came_at`: when the worker first
+    got the job. `ends_at`: when the time of the attempt is over. `is_told`: the server knows of the
+    beginning. `has_lapsed`: the lease was over before the handler. `is_lost`: its handler was given
+    up, and runs. `thread` or `task` is where it runs.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class HeldJob(Attempt):
 class HeldJobs:
     """Jobs by number, with leases of `lease_s` seconds of `clock`, which counts suspension.
 
-    A job that is not here any more is another's: it is not begun.
+    A job no longer here is another worker's, and does not begin.
     """
 
     def __init__(self, lease_s: float, clock: Callable[[], float]) -> None:
@@ -115,14 +115,14 @@ class HeldJobs:
                 held.token = leased.token
                 held.is_told = False
                 if held.started_at is None:
-                    held.leased = leased  # its handler is told which attempt it is
+                    held.leased = leased  # the new attempt has its own job object
                 held.kept_at = held.asked_at = self._clock()
                 return None
             held = self._jobs[leased.number] = HeldJob(leased, self._clock())
             return held
 
     def begin(self, held: HeldJob) -> bool:
-        """Note that a job begins; False if it is another's by now, or was given back."""
+        """Note that a job begins; False if the lease ended, or the job was given back."""
         now = self._clock()
         with self._lock:
             if self._jobs.get(held.leased.number) is not held or held.started_at is not None:
@@ -166,7 +166,7 @@ class HeldJobs:
             return held if held is not None and held.token == lease.token else None
 
     def take(self, held: HeldJob) -> bool:
-        """Remove a job that was not begun; False if it was."""
+        """Remove a job that was not begun; False if already begun."""
         with self._lock:
             if held.started_at is not None or self._jobs.get(held.leased.number) is not held:
                 return False
@@ -174,7 +174,7 @@ class HeldJobs:
             return True
 
     def remove(self, held: HeldJob) -> None:
-        """Forget a job: its end is known, or it is another's."""
+        """Forget a job: its end is known, or another worker's."""
         with self._lock:
             if self._jobs.get(held.leased.number) is held:
                 del self._jobs[held.leased.number]
@@ -188,7 +188,7 @@ class HeldJobs:
             return waiting
 
     def take_late(self, came_before: float, is_late: Callable[[str], bool]) -> list[HeldJob]:
-        """Remove and return the jobs that were not begun, of some kinds, if one came before that.
+        """Remove and return unbegun jobs of some kinds, if one came before the given time.
 
         `is_late` tells of a kind whether no handler is free for it.
         """
@@ -216,7 +216,7 @@ class HeldJobs:
             return found
 
     def kept(self, held: HeldJob, token: int, asked_at: float) -> None:
-        """Note that the server has kept a lease, which it was asked for then."""
+        """Note that the server kept a lease, as asked at `asked_at`."""
         with self._lock:
             if held.token == token:
                 held.kept_at = max(held.kept_at, asked_at)

@@ -31,7 +31,7 @@ class KindSlots:
         self._start(held)
 
     def free(self, held: HeldJob) -> None:
-        """Give the slot of a job that was started to the next one of its kind."""
+        """Pass the slot of an ended job to the next job of its kind."""
         kind = held.leased.kind
         if kind not in self._free:
             return

@@ -70,7 +70,7 @@ class LeaseReturns:
 
     def give_back(self, jobs: list[HeldJob]) -> None:
         """Have jobs leased to others: no attempt has ended."""
-        for held in reversed(jobs):  # each comes before those that wait
+        for held in reversed(jobs):  # returned jobs come before waiting jobs
             self.send(held, LeaseEnd(held.leased.number, held.token, How.RETURNED))
 
     def send(self, held: HeldJob, end: LeaseEnd) -> None:
@@ -95,7 +95,7 @@ class LeaseReturns:
             self._again.append((held, end))
             return
         if error is None and not reply.result() and held.token != end.token:
-            end.token = held.token  # meanwhile it was leased to this worker again
+            end.token = held.token  # meanwhile this worker got the job again
             self.send(held, end)
             return
         self._held.remove(held)

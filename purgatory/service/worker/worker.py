@@ -1,4 +1,4 @@
-"""Worker: runs the jobs that are due of one client name, beside other workers of that name.
+"""Worker: runs the due jobs of a client name, sharing them with other workers of the name.
 
 The server leases each job to one worker at a time. The worker keeps the lease while the handler
 runs, and ends it when that has returned; if the worker dies, the job goes to another one.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds that `stop` waits for handlers that run.
+#: How long `stop` waits for running handlers, in seconds.
 STOP_TIMEOUT_S: Final = 30.0
 # Seconds in which the last ends should reach the server.
 _FLUSH_S: Final = 10.0
@@ -54,11 +54,11 @@ class Worker:
     """Runs the jobs of the client `name` at a server.
 
     At most `concurrency` plain handlers run at a time, in threads, and as many coroutine functions.
-    `lease`, seconds: for so long a job is this worker's if nothing is heard of it; the lease of a
-    handler that runs is kept. `max_attempts`, `retry_delay` and `max_retry_delay` are for handlers
-    that do not say otherwise. `metrics_port`: serve metrics for Prometheus at `metrics_addr` while
-    it runs; 0 takes a free port, which the attribute has then. Other arguments are those of
-    `Client`; its `tracer` makes a span for each attempt at a job that was scheduled within a trace.
+    `lease`, seconds: how long a job stays this worker's without a sign of life; the worker keeps
+    the lease of a running handler. `max_attempts`, `retry_delay` and `max_retry_delay` are defaults
+    for handlers. `metrics_port`: serve metrics for Prometheus at `metrics_addr` during the run; 0
+    takes a free port, which the attribute then has. Other arguments: see `Client`; `tracer` makes a
+    span for each attempt at a job scheduled within a trace.
 
     Raises TypeError and ValueError for bad arguments.
     """
@@ -93,12 +93,12 @@ class Worker:
         self._tracer: OperationTracer | None = client_options.get("tracer")
         self.counts: WorkerCounts = WorkerCounts()
         self._thread: threading.Thread | None = None
-        self._run_lock = threading.Lock()  # held while it runs
+        self._run_lock = threading.Lock()  # held during the run
         self._has_run = False
         self._reset()
 
     def _reset(self) -> None:
-        """Make what belongs to one run."""
+        """Make the parts of one run."""
         self._loop: WorkerLoop | None = None
         self._wake = threading.Event()
         self._stop_seconds: float | None = None  # set when it is to stop
@@ -126,14 +126,14 @@ class Worker:
     ) -> Callable[[_F], _F]:
         """Return a decorator: the function, of a `Job`, handles jobs of this kind.
 
-        When it returns, the job is done; the server keeps what it has returned. If it raises, the
-        job is tried again after about `retry_delay` seconds, then twice that and so on, until
-        `max_attempts` have failed: then it is dead, see `Client.dead_jobs`.
+        When the handler returns, the job is done; the server stores the result. If it raises, the
+        worker retries after about `retry_delay` seconds, then twice that and so on, until
+        `max_attempts` have failed: then the job is dead, see `Client.dead_jobs`.
 
-        `timeout`: an attempt that takes longer, seconds, has failed. A coroutine is cancelled. A
-        thread cannot be stopped: another one takes its place, and what the handler says then is
-        ignored. If that happens to more handlers at a time than `concurrency`, the worker gives
-        back its jobs, and `run` and `wait` raise WorkerStuck.
+        `timeout`: a longer attempt, in seconds, fails. A coroutine is cancelled. A thread cannot be
+        stopped: a new thread takes its place, and the handler's result is ignored. If more handlers
+        than `concurrency` hang so, the worker gives back its jobs, and `run` and `wait` raise
+        WorkerStuck.
 
         `concurrency`: at most so many handlers of this kind run at a time, of those of the worker.
         Raises TypeError for bad arguments, and ValueError, also if the kind has a handler.
@@ -166,7 +166,7 @@ class Worker:
         self._run()
 
     def _begin(self) -> None:
-        """Have this be the one run of the worker."""
+        """Start the only run of the worker."""
         if not self._handlers:
             raise ValueError("the worker has no handler; expected some, by @worker.on(kind)")
         if not self._run_lock.acquire(blocking=False):
@@ -249,7 +249,7 @@ class Worker:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end of a worker that was started; False if it has not ended by then.
 
-        Raises what has ended it.
+        Raises the error that ended the worker.
         """
         if self._thread is None:
             return True

@@ -1,9 +1,9 @@
-"""WorkerLoop: what a worker holds, what of it runs, and what it tells the server; no threads.
+"""WorkerLoop: the jobs held, the jobs running, and the reports to the server; no threads.
 
     working ──stop──> draining ──no handler runs, or too late──> flushing ──> finished
 
-The thread that runs the worker steps it. `begin` and `end` are for what runs the handlers, `stop`
-for any thread; the client's I/O thread brings jobs and answers.
+For the worker's own thread. `begin` and `end` are for the runner of handlers, `stop` for any
+thread; the client's I/O thread delivers jobs and answers.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ _LOOK_S: Final = 1.0
 _TELL_S: Final = 0.01
 # Characters of an error that are kept of a job that was given up.
 _ERROR_LENGTH: Final = 500
-# Seconds that threads are waited for which should have ended.
+# How long to wait for threads that should have ended, in seconds.
 JOIN_S: Final = 2.0
 
 
@@ -48,16 +48,16 @@ class _Phase(Enum):
 
 
 class HandlerRunner(Protocol):
-    """What runs handlers, as the loop sees it; `HandlerThreads` in production."""
+    """Runs handlers for the loop; in production `HandlerThreads`."""
 
     def add(self, held: HeldJob) -> None:
-        """Have a job run: `begin` it when its turn comes, and `end` it after its handler."""
+        """Queue a job: call `begin` at its turn, and `end` after its handler."""
 
     def cancel(self, held: HeldJob) -> None:
-        """Cancel a handler that runs, if it is a coroutine."""
+        """Cancel a running handler, if a coroutine."""
 
     def lose(self, held: HeldJob) -> None:
-        """Have another handler run in the place of one that was given up, and cancel that."""
+        """Run another handler in place of an abandoned one, and cancel the latter."""
 
     def stop(self, seconds: float) -> None:
         """Begin no more jobs, and wait for threads for so long."""
@@ -66,8 +66,8 @@ class HandlerRunner(Protocol):
 class WorkerLoop:
     """A `Loop` for the jobs of `handlers`, by kind.
 
-    `calls` says to the server what there is to say, and `wake` has a step run soon: the thread that
-    steps the loop sets it before `start`.
+    `calls` sends reports to the server, and `wake` requests a step: the stepping thread sets `wake`
+    before `start`.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class WorkerLoop:
         }
         self._kept_at = 0.0  # when it has looked for leases to keep; and the seconds between
         self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)
-        self._sleeps_long = False  # whether jobs that come are to wake it
+        self._sleeps_long = False  # whether new jobs wake the loop
         self._stop_seconds: float | None = None  # set when it is to stop
         self._phase = _Phase.WORKING
         self._phase_end = 0.0  # when the phase is over at the latest
-        #: What has ended it; None: nothing, or `stop`.
+        #: The error that ended the loop; None after `stop`.
         self.failure: WorkerStuck | None = None
 
     @property
@@ -123,7 +123,7 @@ class WorkerLoop:
     def sleep_seconds(self) -> float:
         """See `Loop`."""
         seconds = min(_LOOK_S, self._settings.lease_ms / 3000)
-        self._sleeps_long = True  # before the look: a job that comes now is seen, or wakes it
+        self._sleeps_long = True  # before the look: a job that comes now is seen, or wakes the loop
         running = self._held.unfinished()
         if len(self._held) > sum(held.is_told for held in running):
             self._sleeps_long = False  # some wait, and begin soon
@@ -151,7 +151,7 @@ class WorkerLoop:
         return self._phase is _Phase.FINISHED
 
     def shut_down(self) -> None:
-        """Do nothing: the client is another's."""
+        """Do nothing: the client belongs to the caller."""
 
     def _begin_phase(self, phase: _Phase, seconds: float) -> None:
         self._phase = phase
@@ -187,7 +187,7 @@ class WorkerLoop:
                 self._give_up(held)
 
     def _drain(self) -> None:
-        """Let handlers return that run, and give back what they do not finish."""
+        """Let running handlers return; give back unfinished jobs."""
         if self._held.running and self._monotonic() < self._phase_end:
             self._keep()
             self._tell_begun()
@@ -207,7 +207,7 @@ class WorkerLoop:
             log.warning("worker %r: no answer to the ends of %d leases", self._settings.name, left)
 
     def _wake_if_stopping(self) -> None:
-        """Have the loop look whether its phase is over; while it works, it need not."""
+        """Make the loop check the end of its phase; a running worker needs no check."""
         if self._stop_seconds is not None:
             self.wake()
 
@@ -229,7 +229,7 @@ class WorkerLoop:
         if self._sleeps_long:
             self._sleeps_long = False
             self.wake()
-        if self._stop_seconds is not None:  # they were on their way when it was told to
+        if self._stop_seconds is not None:  # jobs that were on their way at the stop
             self._ends.give_back(self._held.take_waiting(0))
 
     def _on_cancelled(self, message: CancelLeases) -> None:
@@ -243,7 +243,7 @@ class WorkerLoop:
                 self._cancel(held)
 
     def _cancel(self, held: HeldJob) -> None:
-        """Tell a handler that its job was cancelled; once."""
+        """Tell a handler once: its job was cancelled."""
         if not held.is_cancelled:
             held.cancel()
             self._runner.cancel(held)
@@ -297,7 +297,7 @@ class WorkerLoop:
     # Handlers
 
     def begin(self, held: HeldJob) -> bool:
-        """Note that a handler is about to run; False: it must not, the job is another's by now."""
+        """Note that a handler is about to run; False: do not run; the job is another worker's."""
         if not self._held.begin(held):
             if held.has_lapsed:  # the server gives no other job to a worker that says nothing
                 self._ends.give_back([held])
@@ -355,7 +355,7 @@ class WorkerLoop:
         return None
 
     def _give_up(self, held: HeldJob) -> None:
-        """End an attempt that takes too long: it has failed, whatever its handler does."""
+        """End an attempt that takes too long: the attempt failed, whatever happens later."""
         if not self._held.end(held, lost=True):
             return
         handler = self._handlers[held.leased.kind]

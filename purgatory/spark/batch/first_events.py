@@ -7,9 +7,9 @@ time. A window over each key, read backwards, gives each operation's row the fir
 the submission. If events may be held, another one, read forwards, gives it the last completion
 before the submission, which counts instead if it is still held.
 
-Most of the work is the sort. Spark compares the first 8 bytes of the first column before it looks
-at the rows themselves, and of keys those are often the same; so the hash of the key comes first.
-What belongs to an operation is one column, so that rows of events, without it, are half as long.
+Most of the work is the sort. Spark compares the first 8 bytes of the first column before the rows
+themselves, and keys often share these; so the hash of the key comes first. The fields of an
+operation are one column, so rows of events, without the column, are half as long.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.tables.schema import SEQUENCE
 
-# When an event counts for the operation; null if it comes after the deadline, or there is none.
+# When an event counts for the operation; null after the deadline, or without event.
 AT: Final = "_at_ms"
 SEQ: Final = "_seq"
 HAS_FAILED: Final = "_has_failed"
-# When the event came, if it counts because it is held; null for other events.
+# When a held event came, if it counts; null for other events.
 HELD_SINCE: Final = "_held_since_ms"
 
 # The time of a submission, or of an event.
@@ -34,7 +34,7 @@ _TIME: Final = "_time_ms"
 _HASH: Final = "_hash"
 # In the row of an operation: its columns.
 _OPERATION: Final = "_operation"
-# In the row of a completion: its time, the end of its hold, and the complement of its `SEQ`.
+# In the row of a completion: time, end of hold, and complement of `SEQ`.
 _HOLD: Final = "_hold"
 
 

@@ -64,8 +64,8 @@ def resolve_files(
     Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/_rejected,
     if there are any; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
     `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
-    for a later failure. Rows are read and checked once: as they are resolved. Only `strict`, and a
-    rejected row, make it read them again.
+    for a later failure. Rows are read and checked once, while resolving. Only `strict`, and a
+    rejected row, cause a second reading.
     """
     check_output_is_empty(spark, out)
     tables = [

@@ -79,7 +79,7 @@ def _deciding_rows(firsts: DataFrame) -> DataFrame:
     """
     # The digest first: it is quicker to sort by than a text; see `first_events`.
     operation = Window.partitionBy("_digest", "op_id")
-    # Held events count at the submission, in the order in which they came, before other events.
+    # Held events count at the submission, in order of arrival, before other events.
     held = [F.asc_nulls_last(HELD_SINCE)] if HELD_SINCE in firsts.columns else []
     place = F.dense_rank().over(operation.orderBy(F.asc_nulls_last(AT), *held, SEQ, "key"))
     rows = firsts.withColumn(_PLACE, place)

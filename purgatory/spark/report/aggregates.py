@@ -31,7 +31,7 @@ def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
     """Describe all kinds together, then the `max_kinds` largest ones, in one query.
 
     `operations`, `kinds`: numbers; `first_ms`: first submission; `first_end_ms`, `last_ms`: first
-    and last end. One row of nulls and zeros if there are no outcomes.
+    and last end. Without outcomes a row of nulls and zeros.
     """
     of_kinds = outcomes.groupBy("kind").agg(
         F.count("*").alias("operations"),
@@ -54,7 +54,7 @@ def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
 
 
 def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
-    """Replace each kind that is not one of `kinds` by null."""
+    """Replace each kind outside `kinds` by null."""
     known = F.col("kind").isin(list(kinds))
     return rows.withColumn("kind", F.when(known, F.col("kind")))
 
@@ -115,10 +115,9 @@ def rounded_up(value: Column) -> Column:
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
     """Find the hottest keys by kind and in total, hottest first.
 
-    At most `max_keys` each. `watched`: number of operations that watch the key, null without a
-    table of operations; `completed`: number of operations that it completed. The hottest keys are
-    those watched most; without operations, those that completed most. Keys that are used only once
-    are left out.
+    At most `max_keys` each. `watched`: number of operations watching the key, null without a table
+    of operations; `completed`: number of operations completed by it. The hottest keys are the most
+    watched; without operations, the keys that completed most. Keys used only once are left out.
     """
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
     unknown = F.lit(None).cast("long")

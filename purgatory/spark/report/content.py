@@ -1,4 +1,4 @@
-"""The content of a report: named tuples that fit into memory, one class for each table.
+"""The content of a report: named tuples that fit into memory, a class for each table.
 
 `report` computes it; page, terminal and files show it. Immutable; any thread may use it.
 """
@@ -31,7 +31,7 @@ class ValueCount(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """What a timeout achieves: share completed and average wait; see `curves`.
+    """The effect of a timeout: share completed and average wait; see `curves`.
 
     `mean_wait_ms`: the restricted mean, the average time until an operation completes or its
     timeout ends it. `watched`: number of operations that waited so long, on which the estimate is
@@ -49,9 +49,9 @@ class KindSummary(NamedTuple):
     """The outcomes and waits of a kind; quantiles are at `histograms.QUANTILES`.
 
     `submitted`: number of rows in the table of operations, None without one. `timeouts_ms`: the
-    shortest, the median and the longest timeout. `now`: what these timeouts achieve by the estimate
-    of `curves`, with the median as `timeout_ms`. `completed_waited_ms`: waits of the completed
-    ones, empty if there are none.
+    shortest, the median and the longest timeout. `now`: the effect of these timeouts by the
+    estimate of `curves`, with the median as `timeout_ms`. `completed_waited_ms`: waits of completed
+    operations, empty without any.
     """
 
     kind: Kind
@@ -83,7 +83,7 @@ class Change(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """The number of operations that ended in one bin of time."""
+    """The number of operations that ended in a bin of time."""
 
     kind: Kind
     start_ms: int

@@ -10,8 +10,8 @@ The average wait of a timeout is the *restricted mean*: the area below the curve
 wait, up to the timeout. A plain average of all waits would take the length of a timeout for the
 time that an operation needs.
 
-The estimate assumes that operations with short timeouts would complete like those with long ones.
-Pure functions; any thread may call.
+The estimate assumes that operations with short timeouts would complete like operations with long
+ones. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def shortest_timeout(curve: Curve, share: float) -> CurvePoint | None:
 
 
 def at_timeout(curve: Curve, timeout_ms: int) -> CurvePoint:
-    """Return what a timeout achieves; beyond the longest wait, what that one does."""
+    """Return the effect of a timeout; beyond the longest wait, the effect of the longest."""
     place = bisect_right(curve, timeout_ms, key=_timeout_ms)
     if place == len(curve):
         return curve[-1]
@@ -77,7 +77,7 @@ def at_timeout(curve: Curve, timeout_ms: int) -> CurvePoint:
 def at_timeouts(curve: Curve, timeouts: Histogram, timeout_ms: int) -> CurvePoint:
     """Return what a mixture of timeouts achieves, on average.
 
-    `timeout_ms` is the one that the result names.
+    `timeout_ms`: the timeout named in the result.
     """
     total = sum(row.ended for row in timeouts)
     share = wait = 0.0

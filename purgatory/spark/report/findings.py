@@ -1,4 +1,4 @@
-"""Findings: which kinds' timeouts to change, what that gains, and the advice in words.
+"""Findings: which kinds' timeouts to change, the gain, and the advice in words.
 
 Made from a kind's completion curve and its present timeouts. Pure functions; any thread may call.
 """
@@ -49,14 +49,14 @@ def weight(finding: Finding) -> float:
 def has_own_timeouts(summary: KindSummary) -> bool:
     """Say whether the operations of a kind have timeouts of their own, as from a schedule.
 
-    Those with short ones then need not be like those with long ones, as the estimate assumes, and
-    one timeout for all would not suit them.
+    Operations with short timeouts may then differ from those with long timeouts, against the
+    assumption of the estimate, and no single timeout would suit all.
     """
     return summary.distinct_timeouts > _MAX_TIMEOUTS
 
 
 def find(summary: KindSummary, curve: Curve, waits: Histogram) -> Finding | None:
-    """Decide what to do with the timeouts of a kind; None to leave them."""
+    """Decide about the timeouts of a kind; None: leave them."""
     if not summary.completed and summary.expired >= MIN_OPERATIONS:
         return Finding(summary, Action.CHECK_KEYS, None)
     if summary.completed < MIN_OPERATIONS or has_own_timeouts(summary):

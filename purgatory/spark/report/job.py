@@ -64,7 +64,7 @@ class OutputFile:
         return str(self._path)
 
     def write(self, text: str) -> None:
-        """Replace the file by one with this text."""
+        """Replace the file's text."""
         try:
             self._write(text)
             self._draft.replace(self._path)
@@ -104,13 +104,13 @@ class DataDirectory:
 
 
 def settings_for(*paths: str | None) -> Mapping[str, str]:
-    """Return settings of a local session that reports on these journals.
+    """Return settings of a local session for a report on these journals.
 
-    Those of short work if all of them are files of this machine that are small together.
+    The settings for short work, if all journals are files of this machine and small together.
     """
     try:
         size = sum(_size(Path(path)) for path in paths if path is not None)
-    except OSError:  # not on this machine
+    except OSError:  # not of this machine
         return {}
     return SHORT_WORK if size <= _SMALL_BYTES else {}
 
@@ -172,7 +172,7 @@ def _report(
     strict: bool,
     progress: Callable[[str], object],
 ) -> tuple[Report, list[str]]:
-    """Read and check a journal; return its report, and notes on what it lacks."""
+    """Read and check a journal; return its report, and notes on gaps."""
     with wrapping_spark_errors(path):
         progress(f"looking at {path}")
         journal = read_journal(spark, path)

@@ -8,7 +8,7 @@ from purgatory.spark.report import formatting
 
 
 class Kind(NamedTuple):
-    """What a row is about: all kinds (`total`), one, or the small ones."""
+    """What a row is about: all kinds (`total`), a kind, or the small kinds."""
 
     total: bool
     name: str | None

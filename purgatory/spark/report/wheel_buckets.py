@@ -98,7 +98,7 @@ def buckets_of_levels(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> I
     """Yield a row for each bucket of a level that tasks visit, level by level.
 
     Columns: `BUCKET`, when it expires; `enter_min` and `leave_max`, of its tasks; `stayed_sum`: how
-    many were still there when it came due.
+    many tasks were still in the bucket at its due time.
     """
     expiration, begun = tasks.due, _slot_start(tasks.submitted, wheel.tick)
     came_below, begun_below = expiration, begun
@@ -106,7 +106,7 @@ def buckets_of_levels(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> I
         next_slot = slot * wheel.wheel_size
         came_from = _slot_start(tasks.due, next_slot)
         reached = pc.less(pc.subtract(expiration, begun), next_slot)
-        # Always true for level 0, which is its own lower level.
+        # Always true for level 0, its own lower level.
         not_below = pc.greater_equal(pc.subtract(came_below, begun_below), slot)
         visited = pc.if_else(reached, not_below, pc.not_equal(expiration, came_from))
         enter = pc.if_else(reached, tasks.submitted, came_from)

@@ -1,4 +1,4 @@
-"""Wheel tuning: what other timing wheels would have done with the same deadlines; which to use.
+"""Wheel tuning: how other timing wheels would have handled the same deadlines; which to use.
 
 `wheel_buckets` has the rules by which operations pass buckets. For a journal that is not large they
 are put together in memory; else Spark does so, by partial sums that Python workers make.
@@ -86,7 +86,7 @@ def compare_wheels(
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
     yet count. `in_memory` takes a few hundred bytes of memory for each outcome, and a tenth of the
-    work. Raises what `check_candidates` raises.
+    work. Raises the errors of `check_candidates`.
     """
     check_candidates(candidates)
     wheels, tasks = sorted(candidates), _tasks(outcomes)
@@ -134,7 +134,7 @@ def _quotient(count: float, by: int) -> float:
 def _tasks(outcomes: DataFrame) -> DataFrame:
     """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel.
 
-    `end_ms`: the time of completion or cancellation; an expired one stays until it is due.
+    `end_ms`: the time of completion or cancellation; an expired operation stays until due.
     """
     submitted = F.col("submitted_ms")
     last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT))
@@ -243,7 +243,7 @@ class WheelChoice(NamedTuple):
 
 
 def choose_wheel(rows: Sequence[WheelRow], median_timeout_ms: int) -> WheelChoice:
-    """Choose one of `rows` for operations with this median timeout."""
+    """Choose from `rows` for operations with this median timeout."""
     default = next(filter(_is_default, rows), None)
     allowed_ms = max(DEFAULT_TICK_MS, _MAX_LATE * median_timeout_ms)
     finest = min(row.tick_ms for row in rows)
@@ -285,7 +285,7 @@ def _why(row: WheelRow, default: WheelRow | None, median_timeout_ms: int) -> str
         )
     against = "" if default is None else f", not {number(default.wakeups_per_second)}"
     moved = "" if default is None else f", not {number(default.moves_per_operation)}"
-    # Whole milliseconds do not show what a tick below one adds.
+    # Whole milliseconds hide the effect of a shorter tick.
     late_ms, part = max(row.max_lateness_ms, row.tick_ms if row.tick_ms < 1 else 0), ""
     if late_ms and median_timeout_ms:
         part = f", {share(late_ms / median_timeout_ms)} of the median timeout"

@@ -5,7 +5,7 @@ written by the bucket, as JSON. The number of buckets follows the number of entr
 merge at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing",
 1980), so that a bucket has about `TARGET` entries, and no micro-batch writes the whole table anew.
 
-Used by one task within one micro-batch; `flush` writes what has changed.
+Used by one task within one micro-batch; `flush` writes changes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class BucketTable(Generic[_ValueT]):
         return wide if wide < self.buckets else wide & (level - 1)
 
     def flush(self) -> None:
-        """Adapt the number of buckets, and write those that have changed."""
+        """Adapt the number of buckets, and write changed buckets."""
         while self.entries > self.buckets * TARGET:
             self._split()
         for _ in range(_MAX_MERGES):
@@ -105,7 +105,7 @@ class BucketTable(Generic[_ValueT]):
             self._write(slot)
 
     def _split(self) -> None:
-        """Add a bucket, and give it its part of another one."""
+        """Add a bucket, and move its part of another bucket there."""
         added = self.buckets
         source = added - (1 << (added.bit_length() - 1))
         before = self._bucket(source)

@@ -1,10 +1,10 @@
 """The checkpoint of a stream: Spark's own, and a page of ours around it.
 
-    stream.json       what the checkpoint belongs to: sources, output, shards, format
-    runs/NUMBER       a file for each run; the last run may write
-    progress/NUMBER   where the stream stood after a micro-batch, once its output was published
-    control/          rows that advance event time without input; see `control`
-    spark/            Spark's checkpoint: state, and which rows belong to which micro-batch
+    stream.json       what the checkpoint belongs to: sources, output, shards, format runs/NUMBER
+    a file for each run; the last run may write progress/NUMBER   where the stream stood after a
+    micro-batch, once its output was published control/          rows that advance event time
+    without input; see `control` spark/            Spark's checkpoint: state, and which rows belong
+    to which micro-batch
 
 Spark repeats a micro-batch that it had not noted as done, with the same rows and the same state, so
 its output is the same, too, and is written again under the same names (`output`). A run that was
@@ -43,7 +43,7 @@ _OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "wasb", "wasbs", "oss", "obs"
 
 
 class Checkpoint:
-    """One checkpoint, opened by one run.
+    """A checkpoint, opened by a run.
 
     `entry` is where the stream stands, `shards` the numbers of its shards. `sources` names what
     feeds the stream; a checkpoint is tied to it and to `out`. Raises `CheckpointMismatch` for all
@@ -127,7 +127,7 @@ class Checkpoint:
         return found
 
     def _check_spark(self) -> None:
-        """Check that Spark's part is there, and is not ahead of what was published."""
+        """Check that Spark's part exists, and is not ahead of the publications."""
         committed = self._last_spark_batch("commits")
         planned = self._last_spark_batch("offsets")
         if committed > self.entry.batch:
@@ -146,7 +146,7 @@ class Checkpoint:
 
 
 def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
-    """Return what a checkpoint belongs to, None for an empty one.
+    """Return the settings of a checkpoint, None if empty.
 
     `CheckpointMismatch` for another directory, and for a format that this release does not read.
     """

@@ -7,17 +7,17 @@ The output has a file a micro-batch. An archive takes the rows of committed micr
     _staging/                 files that are being written, which no reader looks at
     _stream.json              the stream that the archive belongs to
 
-Each file appears there whole, by one rename. So a reader that lists the archive, at any time, sees
-no outcome twice. A merge has four steps, and a process may end before and after each:
+Each file appears in the archive whole, by one rename. So readers that list the archive, at any
+time, see no outcome twice. A merge has four steps, and a process may end between any two:
 
 1. write the merged file into the staging directory;
 2. add the merge to the log, `merges/` of the checkpoint, in the order of the decisions;
 3. rename the merged file to its name in the archive, unless that exists;
-4. if that exists, delete the files that were merged.
+4. if present, delete the merged files.
 
 The next process begins with steps 3 and 4 of the last merge in the log, and then clears the staging
 directory. A merge whose file is neither staged nor in the archive counts for nothing: its rows are
-still in the output. So it goes for a process that another one overtook; it raises at step 4.
+still in the output. The same holds for an overtaken process; it raises at step 4.
 
 A checkpoint is on a file system that creates a file or refuses to, so of two processes one gets a
 number in the log. Records stay: without them a process that slept for long could take a number
@@ -78,8 +78,8 @@ class Archive:
     def take(self, max_bytes: int = DEFAULT_BYTES) -> list[Merge]:
         """Move what is committed into the archive, each file of it from up to `max_bytes`.
 
-        Returns what was merged. A micro-batch of more stays one file. Raises `SparkError` if
-        another process merges the same output; what is not merged then, stays where it is.
+        Returns the merges. A micro-batch of more stays one file. Raises `SparkError` if another
+        process merges the same output; unmerged files then stay in place.
         """
         number = -1
         if (last := read_last(self._log_files, self._log, Merge)) is not None:
@@ -130,8 +130,8 @@ class Archive:
         return SparkError(f"{self.path}: another process merges this output, too")
 
     def _finish(self, merge: Merge) -> bool:
-        """Do what is left of a merge in the log. Idempotent; tells whether it counts."""
-        # Its archive may be another one than this.
+        """Finish a merge of the log. Idempotent; tells whether the merge counts."""
+        # The merge's archive may be a former one.
         files, target = file_system_for(self._spark, merge.target)
         files.move_new(merge.staged, target)
         if not files.exists(target):
@@ -143,8 +143,8 @@ class Archive:
 def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
     """Write the rows of several Parquet files as one file, into a directory.
 
-    A file that cannot be read is an error, whatever the settings of the session: its rows would
-    be deleted with it.
+    A file that cannot be read is an error, whatever the settings of the session: its rows would be
+    deleted.
     """
     strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
     # A task for each core lists them; else each file would have a task of its own.
@@ -155,7 +155,7 @@ def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
 
 def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
-    """Group files by size; those of one micro-batch stay together."""
+    """Group files by size; files of one micro-batch stay together."""
     group: list[str] = []
     held = 0
     for name in sorted(sizes):

@@ -1,9 +1,9 @@
 """Advances event time without input: by rows of a checkpoint, a file each time, in `control/`.
 
-Their times only grow, and a shard takes the largest. So a file is needed until its times are in
-the state: Spark deletes it when it plans the micro-batch after the one that has read it
-(`cleanSource`), which is after that one was committed. A run that was killed in between leaves
-files that Spark never looks at again; `discard_applied` deletes these when the next run begins.
+Their times only grow, and a shard takes the largest. So a file is needed until its times are in the
+state: Spark deletes the file when planning the second micro-batch after its reading
+(`cleanSource`), when the reading is committed. A run killed in between leaves files that Spark
+never visits again; `discard_applied` deletes such files when the next run begins.
 
 One thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
 """
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _SCHEMA: Final = StructType(
     [StructField("table", StringType()), StructField("time_ms", LongType())]
 )
-# Spark forgets the names of files that are a day older than the newest one. One that it never
-# read and then ignores advances nothing; as the source is still idle, the next one does.
+# Spark forgets the names of files a day older than the newest. A file that Spark then ignores
+# unread advances nothing; the source is still idle, so the next file does.
 _OPTIONS: Final = {"cleanSource": "delete", "maxFileAge": "1d"}
 _SUFFIX: Final = ".jsonl"
 
@@ -53,7 +53,7 @@ class ControlSource:
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """Return the rows as a streaming DataFrame with the columns `table` and `time_ms`."""
-        # Spark refuses a directory that is not there.
+        # Spark refuses a missing directory.
         self._file_system.create(f"{self.path}/.there", "")
         return spark.readStream.schema(_SCHEMA).options(**_OPTIONS).json(escape_glob(self.path))
 
@@ -61,7 +61,7 @@ class ControlSource:
         """Delete the files whose times are all in the state of `entry`.
 
         Call it only if Spark has committed the micro-batch of `entry`, and before a query runs: a
-        micro-batch that is repeated reads its files again, and passes over those that are gone.
+        repeated micro-batch reads its files again, and passes over missing ones.
         """
         for name in self._file_system.names(self.path):
             if name.endswith(_SUFFIX):
@@ -82,10 +82,10 @@ def _reached_ms(table: str, entry: CheckpointEntry) -> int:
 class IdleClock:
     """Lets event time go on with the clock while a source is idle.
 
-    A quiet source and one that has stopped look alike, so this is the user's choice. A source that
-    had no row for `idle_seconds` counts as having reached the newest time of all sources, plus the
-    time since the last row of any of them. The time goes into the stream as a row of `control`, so
-    a micro-batch that is repeated sees the same.
+    A quiet source and a stopped source look alike, so the user decides. A source without rows for
+    `idle_seconds` counts as having reached the newest time of all sources, plus the time since the
+    last row of any source. The time enters the stream as a row of `control`, so a repeated
+    micro-batch sees the same time.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ _PREFIX = "purgatory_stream_"
 
 
 class StreamMetrics(StreamingQueryListener, Collector):
-    """Listens to the query of one stream, and exposes its metrics."""
+    """Listens to the query of a stream, and exposes its metrics."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -63,7 +63,7 @@ class StreamMetrics(StreamingQueryListener, Collector):
         """Keep the report of the last batch, as no rows came."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Note that the query has ended, if it was the stream's."""
+        """Note the end of the stream's query."""
         if event.runId == self._run:
             self._running = False
             self.ended.set()

@@ -8,10 +8,10 @@ An output directory holds:
     _staging/          files of a micro-batch that is being written, which no reader looks at
     _stream.json       the stream that the output belongs to
 
-A micro-batch writes its files into a staging directory, and then moves them to their final names,
-which have its number. A micro-batch that is repeated has the same rows, and replaces them. Spark's
-own file sink also writes each row once, but lists the files in a log that only Spark reads: pandas
-or DuckDB would see the files of a killed micro-batch, too.
+A micro-batch writes its files into a staging directory, and then moves them to final names with its
+number. A repeated micro-batch has the same rows, and replaces its files. Spark's own file sink also
+writes each row once, but lists the files in a log that only Spark reads: pandas or DuckDB would see
+the files of a killed micro-batch, too.
 
 A Kafka topic can have the outcomes, too, at least once: `TopicOutput`.
 
@@ -84,7 +84,7 @@ class StreamOutput:
         path = f"{self.path}/{STAGING}/{output or 'outcomes'}"
         write_parquet(rows, count, path)
         if count and not self._staged(path):
-            raise SparkError(f"{path}: {count} rows were written, but there is no file of them")
+            raise SparkError(f"{path}: {count} rows were written, but no file of them exists")
 
     def publish(self, batch: int, outputs: list[str]) -> None:
         """Move the staged files of a micro-batch to their final names. Idempotent."""
@@ -123,7 +123,7 @@ class StreamOutput:
 
 
 def batch_of(name: str) -> int:
-    """Return the micro-batch that has published a file, by its name."""
+    """Return the micro-batch that published a file, from its name."""
     return int(name.split("-")[1])
 
 
@@ -155,11 +155,10 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 class TopicOutput:
     """A Kafka topic for outcomes, beside the output directory.
 
-    Kafka's sink of Spark has no transactions. So a micro-batch sends its outcomes before they are
-    published in the output, and one that is repeated after a failure sends them again. The message
-    of an outcome is then the same, byte for byte: its key is the operation's id, its value a JSON
-    object with the columns of an outcome. A consumer that keeps what it has seen, by key, drops
-    repeats.
+    Kafka's sink of Spark has no transactions. So a micro-batch sends its outcomes before
+    publication in the output, and a repeated micro-batch sends them again. The messages of an
+    outcome are identical, byte for byte: its key is the operation's id, its value a JSON object
+    with the columns of an outcome. A consumer that remembers keys drops repeats.
 
     `servers`: host:port, or several separated by commas. `options` are those of Spark's sink. The
     session needs Spark's Kafka connector.

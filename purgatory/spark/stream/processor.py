@@ -1,4 +1,4 @@
-"""The operator with state: one shard's rows in, its outcomes out.
+"""The operator with state: rows of a shard in, its outcomes out.
 
 Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch. All that a shard knows
 is in Spark's state store, so a task that is repeated, elsewhere too, has the same result.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from purgatory.spark.stream.tick_table import Row
 
-# A row of output. `output` says of what; `row` is a JSON object, unless it is an outcome.
+# A row of output. `output` tells its kind; `row` is a JSON object, except for outcomes.
 OUTPUT: Final = StructType(
     [StructField("output", StringType()), *schema.OUTCOMES, StructField("row", StringType())]
 )
@@ -46,7 +46,7 @@ _PACKED: Final = StructType([StructField("packed", BinaryType())])
 class ShardProcessor(StatefulProcessor):
     """Advances the shards of a stream, one call a shard and micro-batch.
 
-    `tables` are those that the stream reads. `first_shard` tells of rows that every shard gets.
+    `tables`: the tables of the stream. `first_shard` reports rows that every shard gets.
     """
 
     def __init__(self, tables: Sequence[str], watermark_ms: int, first_shard: int) -> None:
@@ -80,7 +80,7 @@ class ShardProcessor(StatefulProcessor):
 
 
 class _ShardBatch:
-    """What one shard takes and gives in one micro-batch."""
+    """Input and output of a shard in a micro-batch."""
 
     def __init__(self, state: ShardState, *, is_first: bool) -> None:
         self._state = state

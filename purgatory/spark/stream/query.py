@@ -9,8 +9,8 @@ Operations with an outcome by then are written out; rows of later instants wait 
 closed, so input that is out of order by less than the watermark gives the outcomes of ordered
 input. A row of a closed instant is late: it is counted and written to `_late`.
 
-`Stream` belongs to the thread that made it. Any thread may call `stop`, and so may a signal
-handler; any thread may read `entry`.
+`Stream` belongs to the thread that made it. Any thread or signal handler may call `stop`; any
+thread may read `entry`.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ DEFAULT_WATERMARK_MS: Final = 600_000
 
 _TABLES: Final = (OPERATIONS_TABLE, EVENTS_TABLE, EXTENSIONS_TABLE)
 _POLL_S: Final = 0.1  # how often to check whether the query still runs
-_LABELS_PER_SHARD: Final = 64  # numbers to try, so that each partition gets one
+_LABELS_PER_SHARD: Final = 64  # numbers to try, until each partition has one
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class Stream:
-    """One run of a stream on its checkpoint.
+    """A run of a stream on its checkpoint.
 
     `out` and `checkpoint` are directories, created if they do not exist; `CheckpointMismatch` if
     they do not fit. `topic` gets the outcomes, too, at least once. `extensions`: an optional third
@@ -134,8 +134,8 @@ class Stream:
         `once`: process the rows that exist, and return; operations whose instants are not closed
         stay pending for the next run. `until_end`: then also advance event time to the last
         deadline, so that every operation has its outcome. Otherwise look for new rows every
-        `trigger_seconds`. Raises the error of a failed micro-batch; earlier ones are committed, and
-        the next run continues after them.
+        `trigger_seconds`. Raises the error of a failed micro-batch; earlier micro-batches are
+        committed, and the next run continues after them.
         """
         if not (once or until_end):
             interval = f"{round(trigger_seconds * 1000)} milliseconds"
@@ -185,7 +185,7 @@ class Stream:
         return _numbers_by_partition(self._spark, count)
 
     def _pack(self, rows: DataFrame) -> DataFrame:
-        """Pack rows, each for the shard that it belongs to."""
+        """Pack rows, each for its shard."""
         numbers = F.array(*map(F.lit, self._checkpoint.shards))
         place = F.pmod(F.xxhash64("op_id"), F.lit(len(self._checkpoint.shards)))
         rows = rows.unionByName(control_rows(self._checkpoint.control, self._spark))
@@ -213,7 +213,7 @@ class Stream:
                 ) from None
 
     def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
-        """Publish one micro-batch. Spark calls this in a thread of its own."""
+        """Publish one micro-batch, in a thread of Spark."""
         try:
             with wrapping_spark_errors(f"micro-batch {number}"), _cached(batch) as rows:
                 self._publish(rows, number)
@@ -268,7 +268,7 @@ _JSON_ROWS: Final = {
 def _add_package_to_workers(spark: SparkSession) -> None:
     """Let Spark's state worker on the driver import this package, which may be in a zip.
 
-    Workers on executors import from `--py-files`; that one knows only its PYTHONPATH.
+    Workers on executors import from `--py-files`; Spark's worker processes know only PYTHONPATH.
     """
     package = str(Path(__file__).absolute().parents[3])
     environment = spark.sparkContext.environment
@@ -286,7 +286,7 @@ def _rows_of(spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
 
 
 def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
-    """Return a number for each partition that Spark would send there."""
+    """Return a number for each partition that Spark would map to it."""
     tried = spark.range(_LABELS_PER_SHARD * count)
     partition = F.pmod(F.hash("id"), F.lit(count)).alias("partition")
     found = tried.groupBy(partition).agg(F.min("id").alias("number")).collect()
@@ -295,7 +295,7 @@ def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
 
 
 def rocks_db_settings(shards: int) -> dict[str, str]:
-    """Return what a query with state takes over when it starts."""
+    """Return the settings that a stateful query takes at its start."""
     return {
         "spark.sql.shuffle.partitions": str(shards),
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,

@@ -1,11 +1,11 @@
-"""One shard of a stream: its operations, and what becomes of them as event time advances.
+"""One shard of a stream: its operations, and their fate as event time advances.
 
-A shard has the operations and extensions whose `op_id` falls into it, and all events. Rows of
-instants that are not closed yet wait; once closed, they are applied in the order of a trace. An
-operation is expired when something reaches it after its deadline, and at the end of the micro-batch
-when its deadline is closed; which of them is seen first makes no difference to its outcome.
+A shard has the operations and extensions whose `op_id` falls into it, and all events. Rows of open
+instants wait; once closed, they are applied in the order of a trace. An operation expires when a
+row for it comes after its deadline, and at the end of a micro-batch that closes its deadline; the
+order makes no difference to its outcome.
 
-Used by one task within one micro-batch; knows nothing of Spark.
+For one task within one micro-batch; independent of Spark.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IN_ORDER: Final = itemgetter(0, 1, 2, 3)
 
 
 class Shard:
-    """Advances the state of one shard by one micro-batch; collects `outcomes` and `late` rows.
+    """Advances the state of a shard by a micro-batch; collects `outcomes` and `late` rows.
 
     `taken`: the rows that are not late.
     """
@@ -50,7 +50,7 @@ class Shard:
         self._watchers: BucketTable[Watchers] = state.watchers
         self.taken: list[Row] = []
         self._open: list[ShardOperation] = []  # whose deadline is new
-        self._held: set[str] = set()  # keys with an event that is held since this micro-batch
+        self._held: set[str] = set()  # keys with an event held since this micro-batch
         self._submitted: list[ShardOperation] = []  # at this instant; held events may count
 
     def take(self, rows: Iterable[Row]) -> None:
@@ -121,7 +121,7 @@ class Shard:
                 self._open.append(operation)
 
     def _find(self, number: int, keys: list[str]) -> ShardOperation:
-        """Return a pending operation by its number and the keys that it had once."""
+        """Return a pending operation by its number and former keys."""
         for key in keys:
             found = (self._watchers.get(key) or {}).get(number)
             if found is not None:
@@ -185,7 +185,7 @@ class Shard:
         self._state.ids.entries -= 1
 
     def _hold(self, key: str, at_ms: int, until_ms: int, file: str, place: int) -> None:
-        """Note the last completion of a key; of one instant, the one with the longest hold."""
+        """Note the last completion of a key; within an instant, the one with the longest hold."""
         holds = self._state.holds
         held = holds.get(key)
         if held is not None and held[0] == at_ms and held[1] >= until_ms:

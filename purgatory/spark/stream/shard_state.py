@@ -10,7 +10,7 @@
 The maps have the same layout: a number, and a value that is JSON in UTF-8. So
 `spark.read.format("statestore")` shows the state, with `CAST(user_map_value.packed AS STRING)`.
 
-Used by one task within one micro-batch.
+For one task within one micro-batch.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class ShardState:
         return self._numbers
 
     def note_deadline(self, deadline_ms: int) -> None:
-        """Note that an operation has this deadline."""
+        """Note an operation's deadline."""
         self.last_deadline_ms = max(self.last_deadline_ms, deadline_ms)
 
     def count_waiting(self, code: int, more: int) -> None:
-        """Count a row that waits for its instant to be closed."""
+        """Count a row waiting for the end of its instant."""
         if code == _OPERATION:
             self.waiting_operations += more
         else:
@@ -103,7 +103,7 @@ class ShardState:
         }
 
     def flush(self) -> None:
-        """Write what has changed."""
+        """Write changes."""
         buckets: dict[str, BucketTable[Any]] = {name: getattr(self, name) for name in BUCKET_MAPS}
         ticks: dict[str, TickTable] = {name: getattr(self, name) for name in TICK_MAPS}
         for bucket_table in buckets.values():
@@ -124,7 +124,7 @@ class ShardState:
 
 @dataclass(slots=True)
 class ShardOperation:
-    """An operation that waits; `keys` are those without an event, of which it needs `need`.
+    """A waiting operation; `keys`: its keys without an event; `need` of them must complete.
 
     `number` is its own within the shard. `need` is 0 once it has ended.
     """
@@ -144,8 +144,8 @@ Watchers = dict[int, ShardOperation]  # of one key, by number
 class WatchersCodec:
     """Packs the operations that watch a key.
 
-    An operation with several keys is packed with each of them. All its copies that are read within
-    one micro-batch become one object.
+    An operation with several keys is packed with each key. Copies read within one micro-batch
+    become one object.
     """
 
     def __init__(self) -> None:

@@ -48,10 +48,10 @@ from purgatory.spark.tables.timestamps import (
 if TYPE_CHECKING:
     from purgatory.spark.stream.event_time import ControlSource
 
-# A checked row of a stream: its `table`, its time, the columns of both tables (null for those of
-# the other one), the `reason` for a rejection (null for a good row) and the rejected row itself,
-# the `file` that it came from and its `place` there. Flat, because Spark caches rows by column, and
-# reads only the columns that are needed.
+# A checked row of a stream: its `table`, its time, the columns of both tables (null for the other
+# table's), the `reason` for a rejection (null for a good row) and the rejected row itself, its
+# `file` and its `place` in the file. Flat, because Spark caches rows by column, and reads only
+# needed columns.
 ROWS: Final = StructType(
     [
         StructField("table", StringType()),
@@ -211,7 +211,7 @@ def topic_source(name: str, servers: str, options: Mapping[str, str] | None = No
 
 
 def missing_connector(spark: SparkSession, name: str) -> SparkError:
-    """Return the error that says what to install for Kafka."""
+    """Return the error that names the missing Kafka package."""
     return SparkError(
         f"{name}: Spark has no Kafka connector; give it one with --packages "
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
@@ -238,10 +238,9 @@ def _parse_lines(
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of one Parquet file, if there is any. Spark passes over empty files.
+    """Check the schema of a Parquet file, if any. Spark passes over empty files.
 
-    So that an error comes now, not hours later. A JSON file has no schema; its rows are checked as
-    they come.
+    So errors come now, not hours later. A JSON file has no schema; its rows are checked when read.
     """
     file_system, place = file_system_for(spark, source.place)
     sizes = file_system.sizes(place)

@@ -1,11 +1,11 @@
 """A table of rows by time, packed into ticks of a state store: a timing wheel at rest.
 
 A row is a list that begins with its time in ms. Ticks of `TICK_MS` hold the rows, in up to
-`MAX_CHUNKS` chunks, so that rows are added without reading those that are there. Pages of
-`TICKS_PER_PAGE` ticks tell the chunks of each tick, and the caller keeps the set of pages: the next
-rows are found without a look at ticks that are empty, however far in time they are.
+`MAX_CHUNKS` chunks, so adding rows reads none. Pages of `TICKS_PER_PAGE` ticks list the chunks of
+each tick, and the caller keeps the set of pages: finding the next rows skips empty ticks, however
+far.
 
-Used by one task within one micro-batch; `flush` writes what has changed.
+For one task within one micro-batch; `flush` writes changes.
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 CSV: Final = "csv"
 JSON: Final = "json"
-MESSAGES: Final = "messages"  # JSON, of which a blank one is a row, too
+MESSAGES: Final = "messages"  # JSON, where a blank line is a row, too
 
-# The columns of a parsed row besides those of its table: its file, its place there, and for a row
-# that breaks a rule the reason and the row as text.
+# The columns of a parsed row besides its table's: file, place, and for a row that breaks a rule the
+# reason and the row as text.
 FILE: Final = "_file"
 PLACE: Final = "_place"
 FAULT: Final = "_fault"

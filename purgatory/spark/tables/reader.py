@@ -1,8 +1,8 @@
 """Reads files and directories of a trace as checked DataFrames.
 
-`read_table` takes what `purgatory.trace` takes: Parquet, CSV and JSON lines, by suffix, and
-directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). A path that exists is
-that path, whatever characters it has. The call itself reads names, schemas, headers and Parquet
+`read_table` reads the same files as `purgatory.trace`: Parquet, CSV and JSON lines, by suffix, and
+directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken
+literally, whatever characters it has. The call itself reads names, schemas, headers and Parquet
 footers, so that an unreadable file is reported before work starts; rows are read when the DataFrame
 is used. Any thread may call.
 """
@@ -76,7 +76,7 @@ _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FI
 _FILE_SHIFT: Final = 40
 # monotonically_increasing_id counts the rows of a partition in its lower bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
-# What Spark says of a type that it cannot hold, and of files whose types differ.
+# Spark's texts about types it cannot hold, and files with different types.
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
 _DIFFERENT_TYPES: Final = "[CANNOT_MERGE_SCHEMAS]"
 _SAMPLED_LINES: Final = 20
@@ -100,9 +100,9 @@ class TraceFiles(NamedTuple):
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
-    Raises `TableError` if there are none, and for one that is empty and may not be. Skips files of
-    other suffixes in a directory, and names that begin with an underscore or a dot. Of directories
-    in it, takes those named as partitions, `date=2026-11-21`, as the files in them.
+    Raises `TableError` without files, and for an empty file of a table that needs columns. Skips
+    files of other suffixes in a directory, and names that begin with an underscore or a dot.
+    Subdirectories named as partitions, `date=2026-11-21`, count as the files in them.
     """
     file_system, _ = file_system_for(spark, path)
     roots = find_paths(spark, path)
@@ -196,7 +196,7 @@ def _options(files: Iterable[str]) -> dict[str, str]:
 def _parse_parquet(
     spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
 ) -> list[ParsedRows]:
-    """Parse files; those with different types of a column one by one."""
+    """Parse files; files with different types of a column one by one."""
     # Merge the schemas of all files, so that a column that only some of them have is not lost.
     reader = spark.read.options(**_options(files)).option("mergeSchema", "true")
     try:
@@ -226,7 +226,7 @@ def _condition(error: BaseException) -> str | None:
 
 
 def _odd_columns(spark: SparkSession, rows: DataFrame, table: TableSpec) -> list[str]:
-    """Return the columns of which only the footers tell what they hold."""
+    """Return the columns whose types only the footers tell."""
     integers = reads_nanoseconds_as_integers(spark)
     return [
         column.name

@@ -43,7 +43,7 @@ MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 _DURATION: Final = f"{_INT64}, 0 or more"
-# What null stands for.
+# The values that null stands for.
 _DEFAULTS: Final[Mapping[str, object]] = {
     **dict.fromkeys(("kind", "worker", "error"), ""),
     "need": 1,
@@ -55,7 +55,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
 class CheckedTable(NamedTuple):
     """The rows of a table: all, with the columns of good ones and `IS_GOOD`, and the rejected ones.
 
-    These are as `REJECTED`.
+    Fields as in `REJECTED`.
     """
 
     marked: DataFrame
@@ -70,8 +70,8 @@ class CheckedTable(NamedTuple):
 class ParsedColumn(NamedTuple):
     """One column of a table as parsed.
 
-    `value`: null where it is not of the column's type. `shown`: the text that was found there,
-    null for nothing. `present`: false for a column that the table lacks.
+    `value`: null if not of the column's type. `shown`: the text found, null if none. `present`:
+    false for a column missing in the table.
     """
 
     value: Column
@@ -127,9 +127,8 @@ def check_operations(rows: DataFrame) -> CheckedTable:
 def check_events(rows: DataFrame) -> CheckedTable:
     """Split rows of events into good and rejected ones.
 
-    `hold_ms` may be absent or null (then 0), `failed` too (then false); good rows lack what is
-    absent. Keeps the column `seq` if there is one. Raises `TableError` if a column is missing or
-    has a wrong type.
+    `hold_ms` may be absent or null (then 0), `failed` too (then false); good rows lack absent
+    columns. Keeps a column `seq`. Raises `TableError` if a column is missing or has a wrong type.
     """
     return _check_in_sequence(EVENTS_TABLE, rows)
 
@@ -137,8 +136,7 @@ def check_events(rows: DataFrame) -> CheckedTable:
 def check_extensions(rows: DataFrame) -> CheckedTable:
     """Split rows of extensions into good and rejected ones.
 
-    Keeps the column `seq` if there is one. Raises `TableError` if a column is missing or has a
-    wrong type.
+    Keeps a column `seq`. Raises `TableError` if a column is missing or has a wrong type.
     """
     return _check_in_sequence(EXTENSIONS_TABLE, rows)
 
@@ -175,7 +173,7 @@ def _holds(rule: Rule) -> Column:
 def good_columns(table: TableSpec, columns: Mapping[str, ParsedColumn]) -> list[Column]:
     """Return the columns of the good rows.
 
-    Without the rare ones that the table lacks, so that `batch.resolve` may leave steps out.
+    Without rare columns absent from the table, so that `batch.resolve` may skip steps.
     """
     there = [c.name for c in table.table.columns if columns[c.name].present or not c.rare]
     return [_good_column(columns[name].value, table.schema[name]).alias(name) for name in there]
@@ -194,7 +192,7 @@ def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
         F.when(~_holds(rule), _reason(rule, parsed.columns[rule.column]))
         for rule in table.rules(parsed.columns)
     ]
-    # A text with other bytes would stop the Python worker that takes it.
+    # Text with other bytes would stop the Python worker.
     return F.make_valid_utf8(F.coalesce(parsed.fault, *rules))
 
 
@@ -318,7 +316,7 @@ def _key_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
 
 def _need_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     need, distinct = columns[name], F.size(F.array_distinct(columns["keys"].value))
-    # Almost every operation needs one key, and there always is one.
+    # Almost every operation needs one key, and each has one.
     is_need = (need.value == 1) | need.shown.isNull() | need.value.between(1, distinct)
     limits = (F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys"))
     return [Rule(name, is_need, F.concat(*limits))]
@@ -353,7 +351,7 @@ _RULES: Final = {
 
 
 def _rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    """Return the rules of all columns; a row is rejected for the first one that it breaks."""
+    """Return the rules of all columns; a row is rejected for the first rule broken."""
     return [rule for name in columns for rule in _RULES[name](name, columns)]
 
 

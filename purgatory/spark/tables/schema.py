@@ -52,6 +52,6 @@ REJECTED: Final = StructType()
 for _name in ("table", "file", "reason", "row"):
     REJECTED.add(_name, StringType())
 
-# An optional column of events and extensions, int64, that orders those of one instant; see
+# An optional column of events and extensions, int64, that orders the rows of an instant; see
 # `batch.resolve`.
 SEQUENCE: Final = "seq"

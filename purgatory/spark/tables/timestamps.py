@@ -1,8 +1,8 @@
-"""Times of a trace that are timestamps, as pandas writes them: Unix milliseconds of them.
+"""Timestamps in a trace, as pandas writes them: their Unix milliseconds.
 
 They are rounded down to a millisecond, and without a time zone they are UTC, as in a replay. Spark
-has no timestamps of nanoseconds, and refuses a file with a column of them, even if it is not used.
-With a setting it reads them as integers. Any thread may call.
+has no timestamps of nanoseconds, and refuses a file with such a column, even unused. With a setting
+Spark reads them as integers. Any thread may call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SimulatedConnection: between two sockets, as TCP and ZeroMQ make it, and what can become of it.
+"""SimulatedConnection: a link between two sockets, like TCP and ZeroMQ's, and its faults.
 
-Each direction keeps its order, and loses nothing while the connection lasts. When it breaks, what
-is on its way is lost, and each side notices by itself.
+Each direction keeps its order, and loses nothing while the connection lasts. When the connection
+breaks, frames on their way are lost, and each side notices by itself.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from purgatory.testing.world.world import World
 
 
 class Side(Protocol):
-    """A socket at one end; `host` is its machine."""
+    """A socket at one end; `host`: its machine."""
 
     host: str
 
@@ -20,7 +20,7 @@ class Side(Protocol):
         """Take a frame."""
 
     def on_connected(self, connection: "SimulatedConnection") -> None:
-        """Note that the connection is there."""
+        """Note the new connection."""
 
     def on_broken(self, connection: "SimulatedConnection") -> None:
         """Note the end of the connection."""
@@ -39,7 +39,7 @@ class SimulatedConnection:
     ) -> None:
         self.world = world
         self.number = number
-        #: What a ROUTER calls it.
+        #: The ROUTER's name for the connection.
         self.route: bytes = b"\0" + number.to_bytes(4, "big")
         self.dialer = dialer
         self.listener = listener
@@ -52,17 +52,17 @@ class SimulatedConnection:
         self.is_held_up: bool = False
 
     def greet(self) -> None:
-        """Tell the dialer that the connection is there."""
+        """Tell the dialer about the connection."""
         if not self.broken:
             self.dialer.on_connected(self)
 
     def close(self) -> None:
-        """End it as the dialer does that closes: what it has sent arrives first."""
+        """End the connection as a closing dialer does: sent frames arrive first."""
         self.to_dialer.cut()
         self.to_listener.send(None)
 
     def break_off(self, dialer_ns: int, listener_ns: int) -> None:
-        """Lose what is on its way; the sides notice after so long."""
+        """Lose frames on their way; each side notices after its delay."""
         if self.broken:
             return
         self.broken = True
@@ -86,7 +86,7 @@ class Direction:
         self._side = side
         self._frames: deque[bytes | None] = deque()
         self._arrival_ns = 0  # of the last frame
-        self._held = 0  # frames that should be there, and are held up
+        self._held = 0  # frames held up by the cut
         self._is_cut = False
 
     def __len__(self) -> int:

@@ -85,7 +85,7 @@ class SimulatedDatabase:
         self.execute("PRAGMA locking_mode=EXCLUSIVE")
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> "SimulatedCursor":
-        """Run a statement. Raises what sqlite3 raises."""
+        """Run a statement. Raises the errors of sqlite3."""
         try:
             cursor = self._connection.execute(sql, values)
         except apsw.Error as error:
@@ -110,7 +110,7 @@ class SimulatedDatabase:
         self._connection.set_wal_hook(after_commit)
 
     def executemany(self, sql: str, rows: Sequence[Any]) -> None:
-        """Run a statement for each row. Raises what sqlite3 raises."""
+        """Run a statement for each row. Raises the errors of sqlite3."""
         try:
             self._connection.executemany(sql, rows)
         except apsw.Error as error:

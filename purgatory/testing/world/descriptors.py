@@ -1,4 +1,4 @@
-"""Descriptors: which of a process's are readable, and which thread sleeps on them."""
+"""Descriptors: a process's readable descriptors, and the threads sleeping on them."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ class Descriptors:
 
     def __init__(self) -> None:
         self._last = 2
-        self._readable: set[int] = set()  # looked up, never iterated: it has no order
+        self._readable: set[int] = set()  # looked up, never iterated: unordered
         self._watchers: dict[int, Wake] = {}
         # Called for each use of a socket: the set's own methods.
         #: Makes a descriptor not readable.

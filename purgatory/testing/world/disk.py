@@ -15,7 +15,7 @@ SECTOR_BYTES: Final = 512
 
 
 class DiskError(Exception):
-    """A step that fails: `full`, or by an error of the disk."""
+    """A failed step: `full`, or a fault of the disk."""
 
     def __init__(self, full: bool) -> None:
         super().__init__(full)
@@ -26,7 +26,7 @@ class DiskError(Exception):
 
 
 class File:
-    """A file: what programs see, and what was not synced of that."""
+    """A file: the programs' view, and its unsynced part."""
 
     def __init__(self) -> None:
         self.data: bytearray = bytearray()
@@ -66,7 +66,7 @@ class File:
                 content[offset] ^= mask
 
     def lose_power(self, chance: random.Random) -> None:
-        """Lose what chance has it of what was not synced."""
+        """Lose a random part of the unsynced writes."""
         share = chance.choice((0.0, 0.1, 0.5, 0.9, 1.0))
         for offset, data in self._unsynced:
             if chance.random() < share:
@@ -97,7 +97,7 @@ def _torn(data: bytes | None, chance: random.Random) -> bytes | None:
 
 
 class Handles:
-    """The open files of a process; when it was killed, nothing that it does has any effect."""
+    """The open files of a process; a killed process has no further effect."""
 
     def __init__(self) -> None:
         self.alive: bool = True
@@ -109,7 +109,7 @@ class Disk:
     def __init__(self, world: World) -> None:
         self._world = world
         self._files: dict[str, File] = {}
-        self._durable: dict[str, File] = {}  # names that are there after a loss of power
+        self._durable: dict[str, File] = {}  # names that survive a loss of power
         #: Called before each write and each sync, with the handles of its process. May raise
         #: DiskError, end the process, or let time pass.
         self.before_write: Callable[[Handles], None] = _nothing
@@ -154,7 +154,7 @@ class Disk:
         return name in self._files
 
     def file(self, name: str) -> File:
-        """Return a file that is there."""
+        """Return an existing file."""
         return self._files[name]
 
     def open(self, name: str, handles: Handles, *, create: bool) -> "OpenFile":
@@ -173,19 +173,19 @@ class Disk:
             self._files.pop(name, None)
 
     def rename(self, name: str, new_name: str, handles: Handles) -> None:
-        """Give a file another name; one that has it is replaced."""
+        """Give a file another name; an existing file is replaced."""
         if handles.alive:
             self._files[new_name] = self._files.pop(name)
 
     def sync_names(self, handles: Handles) -> None:
-        """Make sure that names are there, or gone: as a sync of their directory does."""
+        """Sync names, like a sync of their directory."""
         self.before_sync(handles)
         if handles.alive:
             self._durable = dict(self._files)
 
     def lose_power(self) -> None:
-        """Lose what chance has it of what was not synced: parts of files, and whole ones."""
-        self._world.note("disk: loses what was not synced, or parts of that")
+        """Lose a random part of the unsynced writes: parts of files, and whole files."""
+        self._world.note("disk: loses a random part of the unsynced writes")
         chance = self._world.random
         names = dict.fromkeys([*self._durable, *self._files])
         kept: dict[str, File] = {}
@@ -229,7 +229,7 @@ class OpenFile:
             self._file.truncate(size)
 
     def sync(self) -> None:
-        """Make sure that its content is on disk. Raises DiskError."""
+        """Sync the file's content. Raises DiskError."""
         self._disk.before_sync(self._handles)
         if self._handles.alive:
             self._disk.note_sync()

@@ -1,4 +1,4 @@
-"""Machine: clocks, a disk and descriptors; it can be suspended, and lose its power."""
+"""Machine: clocks, a disk and descriptors; can be suspended, and lose power."""
 
 from purgatory.service.server.clock import ClockSources
 from purgatory.testing.world.disk import Disk
@@ -57,7 +57,7 @@ class Machine:
     def drift(self, ppm: int) -> None:
         """Let its clocks gain so many microseconds a second from now on.
 
-        The monotonic one and that since boot; not of a server, by whose clock deadlines count.
+        Let the monotonic and the boot clock drift; not a server's, which counts deadlines.
         """
         self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
         self._ahead_ns += self._drifted_ns()

@@ -75,7 +75,7 @@ class SimulatedNetwork:
         return [each for each in self._connections.values() if host in each.hosts]
 
     def break_off(self, connection: SimulatedConnection, *, half_open: bool = False) -> None:
-        """Break a connection; `half_open`: one side notices only by its heartbeat."""
+        """Break a connection; `half_open`: one side notices only by a missing heartbeat."""
         soon, late = self._latency_ns(), self._latency_ns()
         if half_open:
             late = self.world.random.randint(*_HEARTBEAT_NS)
@@ -100,7 +100,7 @@ class SimulatedNetwork:
         return give_up
 
     def heal(self, host: str) -> None:
-        """Take back `cut_off`: what was on its way arrives."""
+        """Take back `cut_off`: delayed frames arrive."""
         if host in self._cut_off:
             self.world.note(f"network: {host} can be reached again")
             del self._cut_off[host]

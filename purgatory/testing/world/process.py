@@ -20,7 +20,7 @@ from purgatory.testing.world.queues import SimulatedDoorbell, SimulatedMailbox
 from purgatory.testing.world.sockets import SimulatedContext
 from purgatory.testing.world.world import NS_PER_S, World
 
-# Seconds that a program waits that waits for ever.
+# How long a program waits that waits for ever, in seconds.
 _LONGEST_WAIT_S: Final = 86_400.0
 # Nanoseconds until a thread runs that was woken; one in PREEMPTED_ONE_IN has to wait for longer.
 _USUAL_NS: Final = 50_000
@@ -42,7 +42,7 @@ class Process(Platform):
         self._contexts: list[SimulatedContext] = []
 
     def kill(self) -> None:
-        """End it as SIGKILL does: its connections end, what it has written stays."""
+        """End it as SIGKILL does: its connections end, written data stays."""
         self.alive = self.handles.alive = False
         for context in self._contexts:
             context.destroy()
@@ -119,7 +119,7 @@ class SimulatedThread:
         self.wake()
 
     def is_alive(self) -> bool:
-        """Tell whether it runs."""
+        """Tell whether the thread runs."""
         return self._running and self._is_alive()
 
     def join(self, timeout: float | None = None) -> None:

@@ -9,12 +9,12 @@ from purgatory.testing.world.descriptors import Descriptors, Wake
 
 
 class SimulatedMailbox(Mailbox[Any]):
-    """A mailbox whose `recv` never waits: its thread is stepped when there is something.
+    """A mailbox whose `recv` never waits: its thread is stepped when messages arrive.
 
     Nothing is shared with the real one but the type, which the compiled code asks for.
     """
 
-    def __init__(self, descriptors: Descriptors) -> None:  # not super's: it opens a descriptor
+    def __init__(self, descriptors: Descriptors) -> None:  # not super's, which opens a descriptor
         self._descriptors = descriptors
         self._fileno = descriptors.new()
         self._commands: deque[Any] = deque()
@@ -51,7 +51,7 @@ class SimulatedMailbox(Mailbox[Any]):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether closed."""
         return self._is_closed
 
     @property
@@ -61,7 +61,7 @@ class SimulatedMailbox(Mailbox[Any]):
 
 
 class SimulatedDoorbell(Doorbell):
-    """A doorbell that wakes a thread by `wake`, which is set when that exists."""
+    """A doorbell that wakes a thread by `wake`, set later."""
 
     can_lend = False
 
@@ -95,4 +95,4 @@ class SimulatedDoorbell(Doorbell):
 
 
 def _nothing() -> None:
-    """Wake no thread: there is none yet."""
+    """Wake no thread: none exists yet."""

@@ -25,7 +25,7 @@ from purgatory.testing.world.world import NS_PER_S
 
 #: Where a server of a world listens.
 ADDRESS: Final = "tcp://server:7411"
-#: Where it has its database.
+#: The path of the database.
 DATABASE: Final = Path("/data/purgatory.db")
 # Seconds that a transaction may take: in a simulation no time passes in it.
 _NO_LIMIT_S: Final = 1e9
@@ -112,7 +112,7 @@ class ServerHost:
         return None
 
     def note_start(self, process: "ServerProcess") -> None:
-        """Do nothing; a simulation notes what time the server believes it to be."""
+        """Do nothing; a simulation notes the time that the server assumes."""
 
     def note_trouble(self, lasting_ns: int) -> None:
         """Do nothing; a simulation notes that the server is gone for at least so long."""
@@ -146,7 +146,7 @@ class ServerProcess(Process):
 
     def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
         super().__init__(machine, network)
-        #: Why it ended by itself; None if it has not.
+        #: The error that ended the server; None without one.
         self.failure: Exception | None = None
         self.ended: bool = False
         #: Whether its threads were started.

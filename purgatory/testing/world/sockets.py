@@ -53,7 +53,7 @@ class SimulatedContext:
 
 
 class SimulatedSocket:
-    """What both kinds have. As a `Side` it is told of frames and connections by the network."""
+    """The common half of both kinds of socket. As a `Side`, told of frames and connections."""
 
     def __init__(self, host: str, descriptors: Descriptors, network: SimulatedNetwork) -> None:
         self.host = host
@@ -62,11 +62,11 @@ class SimulatedSocket:
         self._network = network
         #: Its descriptor.
         self.FD: int = descriptors.new()
-        # Called at each use of the socket, which consumes what made its descriptor readable.
+        # Called at each use of the socket, which clears its descriptor's readiness.
         self._clear = descriptors.clear
 
     def setsockopt(self, option: int, value: Any) -> None:
-        """Do nothing: those that matter are as the service sets them."""
+        """Do nothing: the simulation has the service's settings."""
 
     def getsockopt(self, option: int) -> int:
         """Return the events; no other option is known."""
@@ -78,7 +78,7 @@ class SimulatedSocket:
         raise NotImplementedError
 
     def abort(self) -> None:
-        """End all connections; nothing comes of what is on its way."""
+        """End all connections; frames on their way are lost."""
         raise NotImplementedError
 
 
@@ -113,7 +113,7 @@ class SimulatedRouter(SimulatedSocket):
         return bool(self._frames)
 
     def recv(self, flags: int = 0, *, copy: bool = True) -> Any:
-        """Return a route, then the frame that came from there. Raises Again."""
+        """Return a route, then the frame from this route. Raises Again."""
         self._clear(self.FD)
         if self._next is not None:
             frame, self._next = self._next, None
@@ -164,7 +164,7 @@ class SimulatedRouter(SimulatedSocket):
                 self._network.break_off(peer)
 
     def abort(self) -> None:
-        """End all connections; nothing comes of what is on its way."""
+        """End all connections; frames on their way are lost."""
         if not self.closed:
             self.close(0)
 
@@ -186,7 +186,7 @@ class SimulatedFrame:
 
 
 class SimulatedDealer(SimulatedSocket):
-    """A DEALER with one connection, which it makes again and again until it is there."""
+    """A DEALER with one connection, retried until made."""
 
     def __init__(self, host: str, descriptors: Descriptors, network: SimulatedNetwork) -> None:
         super().__init__(host, descriptors, network)
@@ -198,7 +198,7 @@ class SimulatedDealer(SimulatedSocket):
         self._retry_ns = _RECONNECT_NS[0]
 
     def get_monitor_socket(self, events: int) -> "SimulatedMonitor":
-        """Return the socket that reports what becomes of the connection."""
+        """Return the socket that reports the connection's events."""
         self._tells_retries = bool(int(events) & int(zmq.EVENT_CONNECT_RETRIED))
         return self._monitor
 
@@ -274,14 +274,14 @@ class SimulatedDealer(SimulatedSocket):
             self._connection.close()
 
     def abort(self) -> None:
-        """End the connection; nothing comes of what is on its way."""
+        """End the connection; frames on their way are lost."""
         self.closed = True
         if self._connection is not None:
             self._network.break_off(self._connection)
 
 
 class SimulatedMonitor:
-    """The socket of a DEALER that reports its events."""
+    """The socket with a DEALER's events."""
 
     def __init__(self, descriptors: Descriptors) -> None:
         self._descriptors = descriptors

@@ -1,6 +1,6 @@
 """SimulatedVfs and VfsFile: SQLite's view of a simulated disk.
 
-SQLite is that of apsw, which lets Python be its file system.
+SQLite comes from apsw, which lets Python be its file system.
 """
 
 from itertools import count
@@ -101,7 +101,7 @@ class VfsFile:
             raise _error_of(error, apsw.SQLITE_IOERR_TRUNCATE) from None
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        """Make sure that its content, and once its name, is on disk."""
+        """Sync the file's content, and once its name."""
         del flags
         try:
             self._file.sync()
@@ -116,13 +116,13 @@ class VfsFile:
         return self._file.size()
 
     def xLock(self, level: int) -> None:  # noqa: N802
-        """Do nothing: no other process has it open."""
+        """Do nothing: no other process opens the file."""
 
     def xUnlock(self, level: int) -> None:  # noqa: N802
         """Do nothing."""
 
     def xCheckReservedLock(self) -> bool:  # noqa: N802
-        """Return that no other process has it locked."""
+        """Return False: no other process locks the file."""
         return False
 
     def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802

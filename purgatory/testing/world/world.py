@@ -1,6 +1,6 @@
-"""World: simulated time, and what happens in it, in an order that the seed decides.
+"""World: simulated time and its events, in an order decided by the seed.
 
-Nothing in it waits: time jumps from one event to the next. All of a world is used by one thread.
+Nothing waits: time jumps from one event to the next. For one thread.
 """
 
 import heapq
@@ -25,7 +25,7 @@ class World:
         self.now_ns: int = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []  # a heap
         self._planned = 0
-        self.steps: int = 0  # events that have happened
+        self.steps: int = 0  # past events
         #: What has happened, a line each, if it is to be told; see `note`.
         self.history: list[str] | None = None
 
@@ -40,7 +40,7 @@ class World:
             self.history.append(f"{self.now_ns / NS_PER_S:12.6f}  {what}")
 
     def after(self, delay_ns: int, call: Callable[[], None]) -> None:
-        """Have a call made so many nanoseconds from now; those of one moment in this order."""
+        """Have a call made so many nanoseconds from now; calls of one moment in this order."""
         self.at(self.now_ns + delay_ns, call)
 
     def at(self, at_ns: int, call: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class World:
         _push(self._events, (at_ns, self._planned, call))
 
     def lose_time(self, delay_ns: int) -> None:
-        """Let time pass within an event: those that are due meanwhile happen late."""
+        """Let time pass within an event: events due meanwhile happen late."""
         self.now_ns += delay_ns
 
     def step(self) -> bool:
@@ -63,7 +63,7 @@ class World:
         return True
 
     def run_until(self, done: Callable[[], object], seconds: float) -> bool:
-        """Let events happen until `done`, for so many seconds at most; returns whether it is."""
+        """Let events happen until `done`, for so many seconds at most; return whether `done`."""
         end_ns = self.now_ns + int(seconds * NS_PER_S)
         events, step = self._events, self.step
         while not done():

@@ -9,7 +9,7 @@ from purgatory.service.job_messages import JobStatus
 
 
 class JobControl(Protocol):
-    """What a handle needs of its client; see the verbs of `Client`."""
+    """The part of a client that a handle uses; see the verbs of `Client`."""
 
     def result(self, job: str, timeout: float | None = None) -> Any:
         """Wait for the end of a job."""

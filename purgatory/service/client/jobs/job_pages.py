@@ -12,7 +12,7 @@ PAGE: Final = 500
 def jobs_of(
     read: Callable[..., JobPage], left: int, filters: dict[str, Any]
 ) -> Iterator[JobStatus]:
-    """Yield at most `left` jobs; `read` returns a page of those that match."""
+    """Yield at most `left` jobs; `read` returns a page of matching jobs."""
     cursor = None
     while left > 0:
         page = read(cursor=cursor, limit=min(left, PAGE), **filters)

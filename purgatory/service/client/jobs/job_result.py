@@ -1,4 +1,4 @@
-"""What a waiting caller gets of a job that has ended. Pure; any thread."""
+"""What a waiting caller gets for an ended job. Pure; any thread."""
 
 from typing import Any
 

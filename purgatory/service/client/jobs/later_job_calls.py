@@ -49,7 +49,7 @@ from timingwheel.lowlevel import check_count, plain_number
 
 
 class LaterJobCalls(CallSender):
-    """The calls about jobs; docstrings say what the answer is, as those of `LaterCalls` do."""
+    """The calls about jobs; docstrings name the answer, as in `LaterCalls`."""
 
     def schedule_later(
         self,
@@ -65,7 +65,7 @@ class LaterJobCalls(CallSender):
         priority: int = 0,
         start_within: Duration | None = None,
     ) -> ReplyFuture[JobHandle]:
-        """Have a worker of this client's name do a job; answers with its handle.
+        """Schedule a job for a worker of this client's name; answers with its handle.
 
         `delay`: when the job is due, in seconds from now, as a timedelta or as a text like "30m";
         or `at`: an aware datetime. One of the two is required. `kind` chooses the worker's handler,
@@ -119,7 +119,7 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[JobPage]:
         """Read a page of `jobs`, which may be empty, and the `cursor` of the next.
 
-        That is its `after`; None: there are no more.
+        The cursor of the next page; None: no more.
         """
         wanted = check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
         after = None if cursor is None else _checked_cursor(cursor)
@@ -175,15 +175,15 @@ class LaterJobCalls(CallSender):
         return self._call(RescheduleJobs, Reschedule(job_id_of(job), 0))
 
     def retry_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Have a dead job tried again, from the first attempt; False: it is not dead."""
+        """Have a dead job tried again, from the first attempt; False: not dead."""
         return self._call(RetryJobs, ([job_id_of(job)], False))
 
     def drop_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Forget a dead job; False: it is not dead."""
+        """Forget a dead job; False: not dead."""
         return self._call(RetryJobs, ([job_id_of(job)], True))
 
     def pause_later(self, kind: str) -> ReplyFuture[None]:
-        """Begin no more jobs of a kind, on any worker of the server; running ones go on."""
+        """Begin no more jobs of a kind, on any worker of the server; running jobs continue."""
         return self._call(SetLimit, (checked_text(kind, "kind"), True))
 
     def resume_later(self, kind: str) -> ReplyFuture[None]:
@@ -195,8 +195,8 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[None]:
         """Limit jobs of a kind, over all workers of the server, also after a restart.
 
-        `running`: how many run at a time. `per_second`: how many begin in a second. What is None
-        stays as it is; 0 takes that limit away. Raises TypeError if both are None.
+        `running`: how many jobs run at a time. `per_second`: how many jobs begin in a second. None
+        leaves a limit as before; 0 removes the limit. Raises TypeError if both are None.
         """
         if running is None and per_second is None:
             raise TypeError("no limit is given; expected running or per_second; 0: no limit")
@@ -231,7 +231,7 @@ class LaterJobCalls(CallSender):
             raise
 
 
-#: The options of a job without any: they are not sent.
+#: The options of a plain job: not sent.
 _PLAIN = SubmissionOptions(MADE_UP)
 
 

@@ -1,4 +1,4 @@
-"""AsyncLeaseHandle: a named lease in a coroutine. For the event loop that enters it."""
+"""AsyncLeaseHandle: a named lease in a coroutine. For its event loop only."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ class AsyncLeaseHandle(LeaseOwner):
         self._keep(token, holder, asked_at, _setter(self.lost))
 
     async def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
-        """Ask for the lease; None: it is another's, or the server has not answered."""
+        """Ask for the lease; None: another holder has it, or no answer came."""
         try:
             take = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
             token: int | None = await self._wait(take, max(1.0, deadline - self._calls.now()))
@@ -64,7 +64,7 @@ class AsyncLeaseHandle(LeaseOwner):
     ) -> None:
         kept, self._kept = self._kept, None
         if kept is not None and self._calls.keeper.remove(kept):
-            with contextlib.suppress(ServiceError):  # it ends by time
+            with contextlib.suppress(ServiceError):  # the lease ends by time
                 await self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
 
     def __repr__(self) -> str:

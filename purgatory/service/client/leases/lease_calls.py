@@ -55,7 +55,7 @@ class LeaseCalls:
         self._ready.pop((name, holder), None)
 
     def on_ready(self, message: LeaseReady) -> None:
-        """Tell a waiter that its turn has come; called by the I/O thread."""
+        """Tell a waiter: its turn has come; called by the I/O thread."""
         ready = self._ready.get((message.name, message.holder))
         if ready is not None:
             ready()

@@ -56,20 +56,20 @@ class LeaseOwner:
         self._terms = terms
         self._kept: KeptLease | None = None
         self.name: str = terms.name
-        #: Of the lease that the program has, or had last; 0: it has had none.
+        #: The token of the present or last lease; 0: none yet.
         self.token: int = 0
 
     @contextlib.contextmanager
     def _in_queue(self, ready: Callable[[], None]) -> Iterator[str]:
         """Wait as a new holder, whose turn calls `ready`; an error gives the place back."""
         if self._kept is not None:
-            raise RuntimeError(f"lease {self.name!r} is this program's already; make another one")
+            raise RuntimeError(f"lease {self.name!r} is held by this handle already")
         calls, holder = self._calls, self._calls.new_holder()
         calls.expect(self.name, holder, ready)
         try:
             yield holder
         except BaseException:
-            with contextlib.suppress(ServiceError):  # it ends by time
+            with contextlib.suppress(ServiceError):  # the lease ends by time
                 calls.end(self.name, holder)
             raise
         finally:
@@ -96,9 +96,9 @@ class LeaseOwner:
 class LeaseHandle(LeaseOwner):
     """A lease of a name, which one program at a time has: what `Client.lease` returns.
 
-    Use it as a context manager: it waits for the lease, and ends it. In the block `token` is above
-    that of each lease before, of any name, so storage that remembers the highest can refuse a
-    program that has lost its lease. `lost` is set when the lease could not be kept.
+    Use it as a context manager: entering waits for the lease, leaving ends it. In the block `token`
+    exceeds the token of each earlier lease, of any name, so storage that remembers the highest can
+    refuse a program after the loss of its lease. `lost` is set when the lease is lost.
     """
 
     def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:
@@ -126,7 +126,7 @@ class LeaseHandle(LeaseOwner):
         self._keep(token, holder, asked_at, self.lost.set)
 
     def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
-        """Ask for the lease; None: it is another's, or the server has not answered."""
+        """Ask for the lease; None: another holder has it, or no answer came."""
         try:
             take = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
             token: int | None = self._wait(take, max(1.0, deadline - self._calls.now()))
@@ -144,7 +144,7 @@ class LeaseHandle(LeaseOwner):
     ) -> None:
         kept, self._kept = self._kept, None
         if kept is not None and self._calls.keeper.remove(kept):
-            with contextlib.suppress(ServiceError):  # it ends by time
+            with contextlib.suppress(ServiceError):  # the lease ends by time
                 self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
 
     def __repr__(self) -> str:

@@ -28,7 +28,7 @@ Keep = Callable[[str, str, int], ReplyFuture[bool]]
 class KeptLease:
     """A lease that a program has; `on_lost` is called when it could not be kept.
 
-    `asked_at`: when the server was asked for what it has granted last.
+    `asked_at`: when the client sent the last granted request.
     """
 
     __slots__ = ("asked_at", "holder", "is_asking", "keep_ms", "name", "on_lost", "retry_at")
@@ -47,7 +47,7 @@ class KeptLease:
 
     @property
     def ends_at(self) -> float:
-        """When it is lost, unless the server keeps it."""
+        """When the lease is lost, unless kept."""
         return self.asked_at + self.keep_ms / 1000 * (1 - CLOCK_ERROR)
 
     @property
@@ -116,7 +116,7 @@ class LeaseKeeper:
         return max(0.0, due_at - self._clock())
 
     def step(self) -> None:
-        """Do what is due: ask the server, and take leases for lost."""
+        """Do all due work: ask the server, and give up lost leases."""
         now = self._clock()
         with self._changed:
             due = [lease for lease in self._leases.values() if lease.due_at <= now]
@@ -135,7 +135,7 @@ class LeaseKeeper:
         answer.add_done_callback(lambda _: self._on_answer(lease, now, answer))
 
     def _on_answer(self, lease: KeptLease, asked_at: float, answer: ReplyFuture[bool]) -> None:
-        """Note what the server has answered; an error says nothing: it is asked again."""
+        """Note the server's answer; after an error the keeper asks again."""
         is_kept = None if answer.cancelled() or answer.exception() else answer.result()
         if is_kept is False:
             self._lose(lease)

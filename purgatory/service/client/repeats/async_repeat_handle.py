@@ -9,7 +9,7 @@ from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState
 
 
 class AsyncRepeatControl(Protocol):
-    """What a handle needs of its client; see the verbs of `AsyncClient`."""
+    """The part of a client that a handle uses; see the verbs of `AsyncClient`."""
 
     def change_repeat(
         self, name: str, change: str, *, client: str | None = None
@@ -23,7 +23,7 @@ class AsyncRepeatControl(Protocol):
 
 
 class AsyncRepeatHandle(RepeatFacts):
-    """A repeat at the server, as `RepeatHandle`: its methods are awaited.
+    """A repeat at the server, as `RepeatHandle`: with awaitable methods.
 
     `next`, `last`, `paused` and `skipped` are what the server has told last: when the handle was
     made, by one of its methods, or by `refresh`.
@@ -35,7 +35,7 @@ class AsyncRepeatHandle(RepeatFacts):
 
     @property
     def next(self) -> datetime | None:
-        """When its next job is due, an aware datetime; None: it is paused, or there is no time."""
+        """When its next job is due, an aware datetime; None: paused, or no further time."""
         return self._moment(self._state.next_ms)
 
     @property
@@ -45,7 +45,7 @@ class AsyncRepeatHandle(RepeatFacts):
 
     @property
     def paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the repeat is paused."""
         return self._state.paused
 
     @property

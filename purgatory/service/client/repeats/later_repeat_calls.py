@@ -33,7 +33,7 @@ _UTC: Final = "UTC"
 
 
 class LaterRepeatCalls(CallSender):
-    """The calls about repeats; docstrings say what the answer is, as those of `LaterCalls` do."""
+    """The calls about repeats; docstrings name the answer, as in `LaterCalls`."""
 
     def repeat_later(
         self,
@@ -55,13 +55,14 @@ class LaterRepeatCalls(CallSender):
         is required. Each time, a worker of this client's name gets a job with `kind` and `payload`;
         the tag of the job is `name`. The first run of `every` is one interval from now.
 
-        `name` is one repeat of this client's name: another call replaces its settings, and keeps
-        its rhythm if `cron` and `tz`, or `every`, are the same. So each process may declare it.
+        `name` identifies a repeat of this client's name: another call replaces its settings, and
+        keeps its rhythm if `cron` and `tz`, or `every`, are unchanged. So each process may declare
+        the repeat.
 
         `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
         `missed`: which times run that passed while no server ran, or while the repeat was paused:
-        "one" run for all of them, "none", or "all" in turn. `jitter`: each run is later by a part
-        of it, another one for each time. Raises ValueError for a bad `cron` or `tz`.
+        "one" run for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
+        this time. Raises ValueError for a bad `cron` or `tz`.
         """
         if (cron is None) == (every is None):
             raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
@@ -84,9 +85,9 @@ class LaterRepeatCalls(CallSender):
     ) -> ReplyFuture[RepeatChanged]:
         """Pause, resume, delete or run a repeat; answers whether that was done.
 
-        `change` is one of these words. `client`: whose repeat; None: this client's. Not done: there
-        is none of that name; or it was to run, and its last run has not ended. `state` of the
-        answer is the repeat then, None if there is none.
+        `change`: one of these words. whose repeat; None: this client's. Refused: no repeat of the
+        name; or a run was asked for, and the last run has not ended. `state` of the answer is the
+        repeat's new state, None without a repeat.
         """
         change = _checked_choice("change", change, CHANGES)
         owner = None if client is None else checked_text(client, "client")

@@ -23,7 +23,7 @@ class RepeatFacts:
 
     @property
     def name(self) -> str:
-        """The name, which is also the tag of its jobs."""
+        """The name; also a tag of the repeat's jobs."""
         return self._state.repeat.name
 
     @property
@@ -33,7 +33,7 @@ class RepeatFacts:
 
     @property
     def cron(self) -> str | None:
-        """The cron expression; None: it runs at intervals."""
+        """The cron expression; None: the repeat runs at intervals."""
         return self._state.repeat.cron
 
     @property

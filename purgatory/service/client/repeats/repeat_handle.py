@@ -1,4 +1,4 @@
-"""RepeatHandle: a repeat, in the program that has declared or found it. Any thread."""
+"""RepeatHandle: a repeat, in the program that declared or found it. Any thread."""
 
 import time
 from datetime import datetime
@@ -12,7 +12,7 @@ _FRESH_S: Final = 0.1
 
 
 class RepeatControl(Protocol):
-    """What a handle needs of its client; see the verbs of `Client`."""
+    """The part of a client that a handle uses; see the verbs of `Client`."""
 
     def change_repeat(self, name: str, change: str, *, client: str | None = None) -> RepeatChanged:
         """Pause, resume, delete or run a repeat."""
@@ -24,8 +24,8 @@ class RepeatControl(Protocol):
 class RepeatHandle(RepeatFacts):
     """A repeat at the server: what `Client.repeat` returns, and `Client.repeats` a list of.
 
-    `next`, `last`, `paused` and `skipped` ask the server, unless it has told them in the last tenth
-    of a second; they raise what the client's methods raise. After `delete` they stay as they were.
+    `next`, `last`, `paused` and `skipped` ask the server, unless it answered in the last tenth of a
+    second; they raise the errors of the client's methods. After `delete` they stay unchanged.
     """
 
     def __init__(self, owner: RepeatControl, state: RepeatState) -> None:
@@ -36,7 +36,7 @@ class RepeatHandle(RepeatFacts):
 
     @property
     def next(self) -> datetime | None:
-        """When its next job is due, an aware datetime; None: it is paused, or there is no time."""
+        """When its next job is due, an aware datetime; None: paused, or no further time."""
         return self._moment(self._latest().next_ms)
 
     @property
@@ -46,7 +46,7 @@ class RepeatHandle(RepeatFacts):
 
     @property
     def paused(self) -> bool:
-        """Whether it is paused."""
+        """Whether the repeat is paused."""
         return self._latest().paused
 
     @property
@@ -59,15 +59,15 @@ class RepeatHandle(RepeatFacts):
         return self._change("pause")
 
     def resume(self) -> bool:
-        """End a pause; `missed` says what becomes of the times that have passed."""
+        """End a pause; `missed` decides about the times passed."""
         return self._change("resume")
 
     def delete(self) -> bool:
-        """Delete the repeat; jobs that it has scheduled stay. False: there is none any more."""
+        """Delete the repeat; its scheduled jobs stay. False: already deleted."""
         return self._change("delete")
 
     def run(self) -> bool:
-        """Have a job run now, too; its rhythm stays, also while it is paused.
+        """Have a job run now, too; the rhythm stays, even while paused.
 
         False: a job is ready, running or retrying, and `overlap` is "skip"; or there is no such
         repeat any more.

@@ -1,1 +1,1 @@
-"""The part of a report about jobs: what Spark counts, what limits would have done, advice."""
+"""The part of a report about jobs: Spark's counts, the effect of limits, advice."""

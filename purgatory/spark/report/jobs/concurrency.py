@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 Interval = tuple[int, int]
 
-# Limits that are tried, the largest of them below the peak.
+# Limits to try, the largest below the peak.
 _ROUND: Final = tuple(n * 10**power for power in range(5) for n in (1, 2, 5))
 _TRIED: Final = 3
 _P99: Final = 0.99
 
 
 def peak_of(intervals: Iterable[Interval]) -> int:
-    """Return how many intervals overlap at most; one that ends as another begins does not."""
+    """Return how many intervals overlap at most; touching intervals do not overlap."""
     running: list[int] = []
     peak = 0
     for began, ended in intervals:

@@ -1,4 +1,4 @@
-"""Advice about jobs, in the settings of a server, its workers and repeats: one rule a function.
+"""Advice about jobs, in the settings of a server, its workers and repeats: one function a rule.
 
 Each rule looks at the figures of one kind, and says nothing without evidence. Pure functions; any
 thread may call.
@@ -29,7 +29,7 @@ _MIN_DEAD_SHARE: Final = 0.01
 LATE_MS: Final = 1000
 # A time limit is worth a line if it saves so much of the time that attempts take.
 _SAVED: Final = 0.05
-# Further attempts do little if they do less than that of what they try; much if more.
+# The share of attempts saved by further attempts: few below this, many above the next.
 _FEW_SAVED: Final = 0.01
 _MANY_SAVED: Final = 0.2
 # Jobs come in bursts if so many of them are due in one minute of the hour.
@@ -155,7 +155,7 @@ def vain_retries(report: JobsReport, summary: JobSummary) -> Advice | None:
         return None
     return Advice(
         f"{summary.kind}: further attempts do hardly a job",
-        f"Of {count(done + dead)} jobs that had more than one attempt and were not cancelled, "
+        f"Of {count(done + dead)} jobs with more than one attempt, without cancelled jobs, "
         f"{count(done)} were done. With fewer (max_attempts) they are dead sooner, and cost less.",
     )
 
@@ -190,7 +190,7 @@ def bad_worker(report: JobsReport, summary: JobSummary) -> Advice | None:
         return None
     return Advice(
         f"{summary.kind}: look at worker {formatting.name(worst.worker, _FIRST_LETTERS)}",
-        f"{share(_dead_share(worst))} of its jobs are dead, of those of the other workers "
+        f"{share(_dead_share(worst))} of its jobs are dead; of the other workers' jobs "
         f"{share(dead / (done + dead))}.",
     )
 

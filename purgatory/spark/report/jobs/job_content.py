@@ -116,9 +116,9 @@ class TimeLimitEffect(NamedTuple):
 class JobsReport:
     """The jobs of a journal; rows in the order of display, all kinds together first.
 
-    `kinds`: how many there are. `exact`: whether quantiles are exact. `minutes`, `runs`,
-    `attempts`: by kind, the jobs by minute of the hour in which they were due, by duration of the
-    last attempt, by number of attempts.
+    `kinds`: how many kinds. `exact`: whether quantiles are exact. `minutes`, `runs`, `attempts`: by
+    kind, jobs by minute of the hour when due, by duration of the last attempt, by number of
+    attempts.
     """
 
     ended: int

@@ -50,9 +50,9 @@ def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
     """Count the values of all measures by kind, in one query.
 
     Columns: `kind`, `measure`, and those of `EndCount`. `QUEUE`, `RUN`: in ms, rounded up to
-    `aggregates.DIGITS` digits unless `exact`, of jobs that have begun. `HOUR`: of the week in which
-    jobs were due; `LATE_HOUR`: only of those that began more than `late_ms` later. `MINUTE`: of the
-    hour in which they were due.
+    `aggregates.DIGITS` digits unless `exact`, of jobs that have begun. `HOUR`: of the week, when
+    jobs were due; `LATE_HOUR`: only for jobs that began more than `late_ms` later. `MINUTE`: of the
+    hour, when jobs were due.
     """
     measures = F.array(*(F.struct(*pair) for pair in _measures(late_ms, exact=exact)))
     rows = jobs.select("kind", "state", F.explode(measures).alias("of"))
@@ -86,8 +86,8 @@ def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
 def count_errors(jobs: DataFrame, most: int) -> DataFrame:
     """Count the most frequent errors of each kind: `kind, error, dead, cancelled`.
 
-    Of an error the first line counts, with "#" for each row of digits: those of one cause differ in
-    numbers and ids.
+    The first line of an error counts, with "#" for each row of digits: errors of one cause differ
+    in numbers and ids.
     """
     line = F.substring(F.substring_index(F.col("error"), "\n", 1), 1, _ERROR_LENGTH)
     errors = jobs.where((F.col("error") != "") & (F.col("state") != DONE)).select(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from purgatory.spark.report.jobs.concurrency import Interval
 
-#: A job that begins later than that after it was due counts as late.
+#: A job that begins later than this after its due time counts as late.
 LATE_MS: Final = 1000
 #: Errors and workers of a kind that have rows of their own.
 MAX_ERRORS: Final = 5

@@ -18,7 +18,7 @@ _ROUND: Final = (
     *(n * _MINUTE for n in (1, 2, 3, 5, 10, 15, 20, 30, 45)),
     *(n * _HOUR for n in (1, 2, 3, 4, 6, 8, 12, 24)),
 )
-# Beside the longest attempt that did a job: limits that some of those exceed.
+# Besides the longest successful attempt: limits exceeded by a few successful attempts.
 _SHARES: Final = (0.99, 0.999, 1.0)
 # A limit leaves so much room above the longest attempt that did a job.
 _ROOM: Final = 1.25

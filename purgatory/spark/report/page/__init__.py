@@ -1,1 +1,1 @@
-"""The page of a report: one HTML file that needs no other."""
+"""The page of a report: a self-contained HTML file."""

@@ -47,7 +47,7 @@ _ROW: Final = 26  # pixels of a bar
 
 
 class LegendEntry(NamedTuple):
-    """A colour and what it stands for.
+    """A colour and its meaning.
 
     `css`: the class of its elements. `shown`: whether they are shown at first; None if the reader
     cannot hide them.
@@ -69,7 +69,7 @@ class Chart(NamedTuple):
 
 
 def numbered_kinds(report: Report) -> dict[Kind, int]:
-    """Return the kinds to show and their numbers: all together, then each; with one, only that."""
+    """Return the kinds to show and their numbers: all together, then each; a single kind alone."""
     kinds = {row.kind: n for n, row in enumerate(report.summaries)}
     return {kind: n for kind, n in kinds.items() if len(kinds) > 2 or not kind.total}
 
@@ -82,7 +82,7 @@ def kind_legend(kinds: Mapping[Kind, int]) -> list[LegendEntry]:
 
 
 def kind_css(number: int) -> str:
-    """Return the classes of a kind's elements: which it is, its colour and its dashes."""
+    """Return the classes of a kind's elements: number, colour and dashes."""
     return f"k{number} c{number % _COLOURS} d{number // _COLOURS}"
 
 
@@ -337,7 +337,7 @@ def _reached(point: CurvePoint) -> str:
 def _marks(
     summary: KindSummary, points: Sequence[CurvePoint], proposed: CurvePoint | None, *, narrow: bool
 ) -> list[tuple[float, str, str]]:
-    """Return the vertical lines of a choice: each timeout once, with what it costs."""
+    """Return the vertical lines of a choice: each timeout once, with its cost."""
     marks = {}
     for point in points:
         cost = "" if narrow else f", wait {duration(point.mean_wait_ms)}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from purgatory.spark.report.tables import Figure
 
 
-_MAX_LENGTH: Final = 1000  # characters of one text
+_MAX_LENGTH: Final = 1000  # characters of a text
 
 _DOCUMENT: Final = """\
 <!DOCTYPE html>
@@ -222,7 +222,7 @@ th:first-child { text-align: left; overflow-wrap: anywhere; }
 tbody th { font-weight: 500; min-width: 6rem; }
 summary { cursor: pointer; padding: .25rem 0; }
 """
-# Sections are open where there is room for them.
+# Sections are open where the window has room.
 _OPEN: Final = """
   .section::details-content { content-visibility: visible; block-size: auto; }
   .section > summary { pointer-events: none; list-style: none; }

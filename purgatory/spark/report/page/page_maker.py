@@ -160,9 +160,9 @@ def _timeouts(report: Report) -> str:
     parts = [
         paragraph(
             "How many operations would still wait after a time, were there no timeout, and the "
-            "shortest timeouts for some shares of completions. A timeout costs what its operations "
-            "wait on average until they complete or it ends them: with longer timeouts more "
-            "complete, and all that do not are pending for longer."
+            "shortest timeouts for some shares of completions. The cost of a timeout is the "
+            "average wait until an operation completes or expires: with longer timeouts more "
+            "operations complete, and the others are pending for longer."
         ),
         *(figure(charts.timeout_choice(report, kind)) for kind in chosen or [next(iter(kinds))]),
     ]
@@ -261,15 +261,15 @@ def _wheels(report: Report) -> str:
         [
             f"<p><strong>{escape(choice.call)}</strong>: {escape(choice.why)}</p>",
             paragraph(
-                "What wheels of other dimensions would have done with these deadlines. One with a "
-                "coarser tick wakes less and expires later; a larger one moves operations less and "
-                "takes more memory. Cascades are buckets whose operations are placed again, moves "
-                "those operations; lateness is what rounding up to the tick adds to an expiry. "
-                "The journal counts whole milliseconds, so of ticks below one it shows neither "
-                "lateness nor more wake-ups. "
-                "Recommended is, of those that are at most a percent of the median timeout late, "
-                "the one that wakes least; the default "
-                f"({DEFAULT_TICK_MS} ms, {DEFAULT_WHEEL_SIZE} slots) unless that saves a fifth."
+                "How other wheels would have handled these deadlines. A coarser tick wakes the "
+                "thread less often and expires operations later; a larger wheel moves operations "
+                "less and takes more memory. Cascades: buckets whose operations are placed again; "
+                "moves: these operations; lateness: the delay of an expiry by rounding up to the "
+                "tick. The journal counts whole milliseconds, so for ticks below one the table "
+                "shows neither lateness nor all wake-ups. "
+                "Recommended: the wheel with the fewest wake-ups among the wheels that are late "
+                "by at most a percent of the median timeout; the default "
+                f"({DEFAULT_TICK_MS} ms, {DEFAULT_WHEEL_SIZE} slots) unless a fifth is saved."
             ),
             figure(charts.wheels(report, choice.row)),
             table("Wheels", heads, rows, tables.wheels(report)),

@@ -1,9 +1,9 @@
 """Draws plots as SVG elements of a page, on scales; the page's style sheet colours them.
 
-A `Scale` says where a value is on an axis, and has the ticks.
-Each plot is drawn twice, for a wide and for a narrow window; the style sheet shows one of them.
-Text stays text, and elements have classes instead of colours, so that light and dark pages and
-print share one drawing. Pure; any thread may call.
+A `Scale` says where a value is on an axis, and has the ticks. Each plot is drawn twice, for a wide
+and for a narrow window; the style sheet shows the suitable drawing. Text stays text, and elements
+have classes instead of colours, so that light and dark pages and print share one drawing. Pure; any
+thread may call.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def duration_scale(values: Iterable[float], *, narrow: bool) -> Scale:
     if high < _SPANS_DECADES * low:
         step = bin_width_ms(ceil(high), 4 if narrow else 6)
         return Scale(0, high * 1.08, _duration_ticks(range(0, ceil(high) + 1, step)))
-    # Down to 0 only if what is there is small; else the smallest value is at the left.
+    # The axis starts at 0 only for small values; else at the smallest value.
     low = 0 if low <= 2 else low
     inside = [tick for tick in _ROUND if low <= tick <= high * 1.05]
     most = 4 if narrow else 8

@@ -24,7 +24,7 @@ def test_dead_jobs(run, dead):
     """They are sent again and dropped, by id, by filters or all."""
     assert run("drop", "a", "x") == (
         1,
-        "1 job dropped\nx: there is no dead job of this id\n",
+        "1 job dropped\nx: no dead job has this id\n",
         "",
     )
     assert run("retry", "--kind", "print") == (0, "1 job sent again\n", "")

@@ -134,12 +134,12 @@ PATTERNS = {
     r"late or later\. The jitter of a repeat, or other times, would spread them\.": burst,
     rf"(\w+): a time limit of {D} No job that was done took longer\. {N} attempts that failed did, "
     rf"and would have ended {D} sooner in all: @worker\.on\('(\w+)', timeout=([\d.]+)\)": limit,
-    rf"(\w+): further attempts do hardly a job Of {N} jobs that had more than one attempt and were "
-    rf"not cancelled, {N} were done\. With fewer \(max_attempts\) they are dead sooner, and cost "
+    rf"(\w+): further attempts do hardly a job Of {N} jobs with more than one attempt, "
+    rf"without cancelled jobs, {N} were done\. With fewer \(max_attempts\) they are dead sooner, and cost "
     r"less\.": vain,
     rf"(\w+): more than {N} attempts Of {N} jobs that came to attempt {N}, {S} were done by it, "
     r"and the others are dead\. A larger max_attempts is worth a try\.": luck,
-    rf"(\w+): look at worker (\w+) {S} of its jobs are dead, of those of the other workers "
+    rf"(\w+): look at worker (\w+) {S} of its jobs are dead; of the other workers' jobs "
     rf"{S}\.": sick,
 }
 

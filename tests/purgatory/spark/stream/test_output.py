@@ -48,7 +48,7 @@ def test_a_micro_batch_that_is_repeated_replaces_its_files(output, tmp_path):
 def test_rows_without_a_file_are_an_error(output, spark):
     """To go on would lose them in silence."""
     elsewhere = StreamOutput(_Elsewhere(), output.path)
-    with pytest.raises(SparkError, match="3 rows were written, but there is no file of them"):
+    with pytest.raises(SparkError, match="3 rows were written, but no file of them exists"):
         elsewhere.stage(spark.range(3).coalesce(1), 3, "")
 
 

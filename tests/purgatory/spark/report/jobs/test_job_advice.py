@@ -130,7 +130,7 @@ class TestVainRetries:
     def test_hardly_any_is_done(self):
         """It counts those that were tried again."""
         _, why = said(job_advice.vain_retries, [*many(10), *self.AGAIN, *many(1, attempts=2)])
-        assert "Of 201 jobs that had more than one attempt" in why
+        assert "Of 201 jobs with more than one attempt" in why
         assert ", 1 were done" in why
 
     @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ class TestBadWorker:
         bad = [*many(50, worker="bad"), *many(50, worker="bad", **DEAD)]
         what, why = said(job_advice.bad_worker, [*many(200), *many(2, **DEAD), *bad])
         assert what == "mail: look at worker bad"
-        assert why == "50 % of its jobs are dead, of those of the other workers 0.99 %."
+        assert why == "50 % of its jobs are dead; of the other workers' jobs 0.99 %."
 
     @pytest.mark.parametrize(
         "rows",
