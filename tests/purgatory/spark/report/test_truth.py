@@ -135,7 +135,8 @@ PATTERNS = {
     rf"(\w+): a time limit of {D} No job that was done took longer\. {N} attempts that failed did, "
     rf"and would have ended {D} sooner in all: @worker\.on\('(\w+)', timeout=([\d.]+)\)": limit,
     rf"(\w+): further attempts do hardly a job Of {N} jobs with more than one attempt, "
-    rf"without cancelled jobs, {N} were done\. With fewer \(max_attempts\) they are dead sooner, and cost "
+    rf"without cancelled jobs, {N} were done\. "
+    rf"With fewer \(max_attempts\) they are dead sooner, and cost "
     r"less\.": vain,
     rf"(\w+): more than {N} attempts Of {N} jobs that came to attempt {N}, {S} were done by it, "
     r"and the others are dead\. A larger max_attempts is worth a try\.": luck,
