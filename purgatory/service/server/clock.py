@@ -9,13 +9,13 @@ read it.
 
 `TransactionClock`, the timer's, stands still within a transaction, and `Stamp` is the millisecond
 with which a server stamps what happens. In a trace all events of a millisecond come after its
-submissions, and of several events of one key the longest hold counts. A server handles requests
-one after the other. Where the two would differ, the request gets the next millisecond: so a journal
-resolves to the outcomes that the server told.
+submissions, and of several events of one key the longest hold counts. A server handles requests one
+after another. If its order would differ from the trace's, the request gets the next millisecond: so
+a journal resolves to the delivered outcomes.
 
-An operation expires within the millisecond of its deadline, and in a trace the events of all of
-that millisecond come before. So the expiry closes the millisecond for the keys of the operation: a
-later event of one of them gets the next one. Both are used by the store thread alone.
+An operation expires within the millisecond of its deadline, and in a trace all events of the
+millisecond come before. So the expiry closes the millisecond for the keys of the operation: a later
+event of such a key gets the next millisecond. For the store thread.
 """
 
 import time
@@ -56,8 +56,8 @@ class ClockSources:
 class ServiceClock:
     """The clock of one run; `metadata` is what the last run returned, empty at the first.
 
-    `offset_ns`: service time minus the time since boot, of a store that has the clock. None: this
-    machine has it, and `metadata` continues it.
+    `offset_ns`: service time minus the time since boot, from a store with its own clock. None: this
+    machine's clock counts, and `metadata` continues it.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ServiceClock:
         return max(0, when_ns - self.now_ns()) / 1e9
 
     def metadata(self) -> dict[str, Any]:
-        """Return what the next run needs to continue this clock."""
+        """Return the data from which the next run continues this clock."""
         drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
         return {
             "boot_id": self._boot_id,
@@ -113,8 +113,8 @@ def _whole_ms(ns: int) -> int:
 class TransactionClock:
     """The clock of the server's timer: stands still within a transaction.
 
-    It is for expirations; `Stamp`, which may be ahead, stamps what happens. Readings are Unix time
-    in whole ticks of the timer, and never go back.
+    For expirations; `Stamp`, which may be ahead, stamps events. Readings are Unix time in whole
+    ticks of the timer, and never go back.
     """
 
     __slots__ = ("_now_ns",)
@@ -136,7 +136,7 @@ class TransactionClock:
 
 
 class Stamp:
-    """The present stamp, the keys with an event that has it, and those that get none any more."""
+    """The present stamp, the keys with an event at this stamp, and the keys closed for it."""
 
     __slots__ = ("_closed_keys", "_failed_keys", "_keys", "now_ms")
 
@@ -168,7 +168,7 @@ class Stamp:
             self.begin_next()
 
     def add_event(self, key: str, *, failed: bool) -> None:
-        """Note that an event of a key has this stamp."""
+        """Note an event of a key at this stamp."""
         self._keys.add(key)
         if failed:
             self._failed_keys.add(key)

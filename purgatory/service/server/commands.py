@@ -1,4 +1,4 @@
-"""Commands: what the threads of a server tell each other. Small immutable values.
+"""Commands: messages between a server's threads. Small immutable values.
 
     network thread ── ClientRequest, ClientConnected, ClientDisconnected,
                       FetchOutcomes, JournalConfirmed,
@@ -55,7 +55,7 @@ class ClientConnected(Struct, frozen=True):
 
 
 class ClientDisconnected(Struct, frozen=True):
-    """Count one connection of a client less, and forget what it asked for."""
+    """Count one connection of a client less, and forget its wishes."""
 
     client: str
     route: bytes = b""
@@ -64,7 +64,7 @@ class ClientDisconnected(Struct, frozen=True):
 class FetchOutcomes(Struct, frozen=True):
     """Read the client's outcomes beyond `after`, for a connection that can take them.
 
-    `repeated`: read those that the connection asked for by submitting again. `key`: see
+    `repeated`: read the outcomes that the connection asked for by submitting again. `key`: see
     `ClientRequest`.
     """
 
@@ -92,7 +92,7 @@ class StopStoreLoop(Struct, frozen=True):
 class OutcomePush(Struct, frozen=True):
     """A frame of the outcomes `first` to `last`, for all connections of a client.
 
-    No frame: they are too many, so the connections have to fetch them.
+    No frame: too many outcomes, so the connections fetch them.
     """
 
     client: str
@@ -119,9 +119,9 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Note that the store thread sleeps, after so many more commands; with its last answers.
+    """Tell that the store thread sleeps, after so many more commands; with its last answers.
 
-    One message, because each one may wake the network thread.
+    One message, because each message may wake the network thread.
     """
 
     commands: int

@@ -37,7 +37,7 @@ class Commits:
         self.retry_ms: int = 0
         #: When to look whether the disk is well; 0: it is.
         self.look_ms: int = 0
-        self._refused_bytes = 0  # of the largest transaction that has failed since it was well
+        self._refused_bytes = 0  # largest failed transaction since the last healthy state
         if state.unnoted:  # the start has found the disk full
             activity.commit_since_ns = activity.now_ns()
             activity.commit_failed("the disk is full")
@@ -56,7 +56,7 @@ class Commits:
     def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
         """Write changes, if there are any; returns the error if that fails.
 
-        `size`: the bytes of the requests that ask for them.
+        `size`: the bytes of the requests.
         """
         if not changes:
             return None
@@ -101,7 +101,7 @@ class Commits:
             log.error("nothing was written: %s", error)
 
     def _note_success(self, size: int) -> None:
-        """Note that so many bytes are on disk: it is well, unless more of them were refused."""
+        """Note so many bytes on disk: healthy, unless a larger transaction failed."""
         activity = self._activity
         self.retry_ms = 0
         if size < self._refused_bytes:

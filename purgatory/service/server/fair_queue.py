@@ -1,14 +1,14 @@
 """FairQueue: what waits for a thread, first come first served within each sender.
 
-The senders take turns, so one that asks for much does not keep the others waiting: nor does one
-whose requests are large. Each turn brings a credit, and an item that costs more waits until its
-sender has had enough turns (deficit round robin; Shreedhar and Varghese, 1995).
+The senders take turns, so a sender with many or large requests does not keep others waiting. Each
+turn brings a credit, and a sender waits until its next item is paid by enough turns (deficit round
+robin; Shreedhar and Varghese, 1995).
 
 A *sender* is a client or a connection: all connections of one client are one sender, and so are all
-clients of one connection, which may say a new name with each request. What a client sends stays in
-order, over all its connections: requests that it sends again on a new one come behind those that it
-sent on the old one. Keys take turns, too, each with its senders: a key for many names has no more
-turns than another one. Each queue is used by one thread.
+clients of one connection (each request may say a new name). A client's items stay in order, over
+all its connections: requests sent again on a new connection come after requests sent on the old
+one. Keys take turns too, each with its senders: a key for many names has no more turns than any
+key. Each queue is used by one thread.
 """
 
 import time
@@ -33,11 +33,11 @@ HANDLE_S: Final = 0.008
 class FairQueue(Generic[T]):
     """Items, each of a client, with the connection and the public key that it came by.
 
-    `route`: that of the connection; empty: none. `key`: empty where the server asks for none.
+    `route`: the connection's; empty: none. `key`: empty if the server needs none.
     """
 
     def __init__(self) -> None:
-        # Of those that have items.
+        # Of senders with items.
         self._by_client: dict[str, _SenderQueue[T]] = {}
         self._by_route: dict[bytes, _SenderQueue[T]] = {}
         self._keys: dict[str, _KeyTurns[T]] = {}
@@ -53,7 +53,7 @@ class FairQueue(Generic[T]):
     def append(
         self, client: str, item: T, cost: int = 0, *, route: bytes = b"", key: str = ""
     ) -> None:
-        """Add an item, behind the others of its client."""
+        """Add an item after its client's items."""
         self.length += 1
         queue = self._by_client.get(client) or self._by_route.get(route)
         if queue is None:
@@ -108,7 +108,7 @@ class FairQueue(Generic[T]):
             del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
-        """Return the first sender that can afford its next item; the others lose their turn."""
+        """Return the first sender that can afford its next item; skipped senders lose a turn."""
         turns = self._turns
         while True:
             queue = turns[0].next()
@@ -127,7 +127,7 @@ class FairQueue(Generic[T]):
 
 
 class RequestQueue(FairQueue[T]):
-    """Requests that wait, and how many of them a transaction takes, until it is enough.
+    """Waiting requests, and how many fit into a transaction.
 
     Each request of a transaction is answered when all of it is on disk, so it waits for the others.
     A client that is alone waits for its own requests, and large transactions are the cheaper ones.
@@ -154,7 +154,7 @@ class RequestQueue(FairQueue[T]):
         self._end = time.perf_counter() + self.seconds
 
     def take(self, now_ms: int) -> T | None:
-        """Remove the next request, if it is for this transaction; the first one always is.
+        """Remove the next request, if it fits into this transaction; the first always fits.
 
         `now_ms`: by the server's clock.
         """
@@ -180,11 +180,11 @@ class RequestQueue(FairQueue[T]):
 
 
 class _SenderQueue(Generic[T]):
-    """The items of a sender, and what it may spend on the next one; `turns`: of its key.
+    """The items of a sender, and its credit; `turns`: of its key.
 
-    An item comes with its cost, its client and the route of its connection. `counts`: how many
-    items there are of each client and each connection; empty while there is one of each, `client`
-    and `route`, as mostly.
+    Each item has its cost, its client and its connection's route. `counts`: the number of items for
+    each client and each connection; empty while all have the same `client` and `route`, the usual
+    case.
     """
 
     __slots__ = ("client", "counts", "credit", "items", "route", "turns")
@@ -198,7 +198,7 @@ class _SenderQueue(Generic[T]):
         self.credit = CREDIT
 
     def add_name(self, client: str, route: bytes) -> bool:
-        """Count an item that comes; False if all are of one client and one connection."""
+        """Count a new item; False if client and connection are the usual ones."""
         if not self.counts:
             if client == self.client and route == self.route:
                 return False
@@ -223,7 +223,7 @@ class _SenderQueue(Generic[T]):
 
 
 class _KeyTurns(Generic[T]):
-    """The senders of a key that have items, the next one first, and what they may spend."""
+    """The senders of a key with items, in order, and their credit."""
 
     __slots__ = ("credit", "key", "senders")
 
@@ -233,7 +233,7 @@ class _KeyTurns(Generic[T]):
         self.credit = CREDIT
 
     def next(self) -> _SenderQueue[T]:
-        """Return the first sender that can afford its next item; the others lose their turn."""
+        """Return the first sender that can afford its next item; skipped senders lose a turn."""
         senders = self.senders
         while (queue := senders[0]).items[0][1] > queue.credit:
             queue.credit += CREDIT

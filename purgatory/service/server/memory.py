@@ -1,8 +1,8 @@
 """Estimates of the memory that a server's objects take, in bytes, and of what stored ones will.
 
-An estimate depends only on what does not change while the object is kept, or is adjusted with it:
-what was added is exactly what is taken away later. The figures are from measurements of the
-resident memory of servers, see tests/purgatory/service/test_memory.py. Pure functions; any thread.
+An estimate depends only on constant properties of an object, or is adjusted with them: the amount
+added is exactly the amount removed later. The figures are from measurements of the resident memory
+of servers, see tests/purgatory/service/test_memory.py. Pure functions; any thread.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from purgatory.service.errors import ServerError
 from purgatory.service.store.contract import Store
 
 # The process before its first operation: the interpreter, the libraries, the database's cache, and
-# what is on its way between the threads.
+# messages between the threads.
 PROCESS_BYTES: Final = 224 << 20
 #: Remembered replies take no more than that share of the memory: then more are refused.
 REPLIES_SHARE: Final = 8
-#: A job that is due takes as many, beside its outcome.
+#: A due job takes so many, besides its outcome.
 JOB_BYTES: Final = 600
-# What a job takes from its submission until it is forgotten: itself, and its places in the orders.
+# The memory of a job from submission until forgotten: itself, and its places in the orders.
 _JOB_LIFE_BYTES: Final = 600
 _TAG_BYTES: Final = 200
-_OPERATION_BYTES: Final = 950  # with its timer, and its entries by id and by number
+_OPERATION_BYTES: Final = 950  # with timer, and entries by id and number
 _KEY_BYTES: Final = 200  # with its entry in the watch lists
 _VALUE_BYTES: Final = 200
 _OUTCOME_BYTES: Final = 400

@@ -1,8 +1,8 @@
 """Recovery: brings back, at the start, what the last run left on disk.
 
-In this order: `start_clock` continues the clock, `load_state` reads what waits and what is not
-acknowledged; then `start_journal` gives the journal what it has missed. Called by the thread that
-starts the server, before the store thread runs.
+In this order: `start_clock` continues the clock, `load_state` reads pending operations and
+unacknowledged outcomes; then `start_journal` gives the journal the missing rows. Called by the
+thread that starts the server, before the store thread runs.
 """
 
 import contextlib
@@ -251,7 +251,7 @@ def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, A
 def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
     """Do not send outcomes again that were acknowledged in an earlier run, and keep them as long.
 
-    Those of a later run that crashed are sent again.
+    Outcomes of a later, crashed run are sent again.
     """
     owners = {
         seq: client for client in state.clients.by_name.values() for seq in client.unacknowledged
@@ -271,7 +271,7 @@ def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
 def _pending_operation(
     row: StoredOperation, client: ClientRecord, clock_ns: int
 ) -> PendingOperation:
-    """Make an operation; it is due after all of its millisecond: in which part, is not known."""
+    """Make an operation, due after its whole millisecond: the exact part is unknown."""
     operation = PendingOperation(
         row.number,
         client,
@@ -312,10 +312,10 @@ def _outcome_record(
 
 
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
-    """Yield the events that had not ended all operations that they are for, in order.
+    """Yield the unfinished events, in order.
 
-    Each captures those when it is asked for: the one before has to have ended all of its own.
-    Raises StoreError.
+    Each event captures its operations when yielded: the former event must have finished. Raises
+    StoreError.
     """
     rows = store.spreads()
     state.last_spread = max([row.number for row in rows], default=0)
@@ -361,8 +361,8 @@ def next_epoch(store: Store, now_ms: int) -> int:
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
     """Write the clock and the epoch of this run; returns what could not be written.
 
-    A server starts on a full disk, too: it answers what only reads. Raises StoreError if the disk
-    cannot be relied on.
+    A server starts even on a full disk, to answer reads. Raises StoreError if the disk is
+    unreliable.
     """
     try:
         store.set_metadata(metadata)
@@ -409,13 +409,13 @@ _ENDED: Final[dict[int, int]] = {
 
 
 def _load_due(state: ServerState, record: OutcomeRecord, known: StoredJob | None) -> None:
-    """Add a job that is due to those that are leased."""
+    """Add a due job to the leases."""
     if known is None:
         state.leases.add(due_job_of(record))
     elif known.state == JobState.DEAD:
         state.leases.add_dead(due_job_of(record, known.attempts))
     else:
         due = due_job_of(record, known.attempts, known.at_ms)
-        if not known.at_ms:  # it was dead before
+        if not known.at_ms:  # dead before
             due.start_within_ms = ANY_TIME
         state.leases.add(due, known.at_ms)

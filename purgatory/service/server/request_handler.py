@@ -1,8 +1,7 @@
 """RequestHandler: carries out the requests of clients, and makes the frames of replies.
 
-What changes something is done at once, in the open transaction, and answered when that has been
-committed; what only reads is answered after that, see `reads`. So no client is told what might be
-rolled back.
+Changes happen at once, in the open transaction, and are answered after its commit; reads are
+answered later, see `reads`. So clients never hear of changes that might be rolled back.
 
 Used by the store thread alone; `refused` may be read by any.
 """
@@ -118,7 +117,7 @@ class RequestHandler:
         self._job_requests = JobRequests(state.leases, validator)
         self._remembered = RememberedReader(state, store)
         self._job_frames = JobFrames(state.leases, store)
-        #: What only reads, and waits for its answer.
+        #: Reads waiting for their answers.
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
@@ -227,7 +226,7 @@ class RequestHandler:
             transaction.unconditional_replies.append((command.route, reply))
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
-        """Answer a request that changes something, when that is committed."""
+        """Answer a changing request, after the commit."""
         transaction.writes.append((command, reply))
 
     def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
@@ -249,14 +248,14 @@ class RequestHandler:
         if frame is None:
             replies.check_room(command.client, session)
             reply = change(transaction, command)
-            if reply is None:  # it is answered later
+            if reply is None:  # the answer comes later
                 self._reply(transaction, command, None)
                 return
             if self._is_spread(transaction, command, reply, session):
                 return
             frame = encode(reply)
             self._remember(transaction, session, seq, frame)
-        elif (session, seq) not in transaction.remembered:  # it is on disk
+        elif (session, seq) not in transaction.remembered:  # already on disk
             transaction.unconditional_replies.append((command.route, Raw(frame)))
             return
         self._reply(transaction, command, Raw(frame))
@@ -264,7 +263,7 @@ class RequestHandler:
     def _is_spread(
         self, transaction: Transaction, command: ClientRequest, reply: Any, session: str = ""
     ) -> bool:
-        """Whether a request has begun spreads: it is answered when these have ended."""
+        """Whether a request began spreads, whose end answers it."""
         begun = [spread for spread in transaction.events.begun if not spread.request.left]
         if not begun:
             return False
@@ -296,7 +295,7 @@ class RequestHandler:
                 ]
 
     def cancel_more(self, transaction: Transaction) -> None:
-        """Go on with a cancellation of many jobs; answer its request when it ends."""
+        """Continue a cancellation of many jobs; answer its request at the end."""
         ended = self._control.cancel_more(transaction)
         if ended is None:
             return
@@ -349,7 +348,7 @@ class RequestHandler:
             raise TooManyHeld(f"the server holds {len(held)} events; expected at most {most}")
 
     def _check_spread(self, key: str, size: int, left: int) -> int:
-        """Return the bytes that are left when an event waits for what it has captured."""
+        """Return the bytes left if an event waits for its captured operations."""
         lists = self._state.parts.lists
         if len(self._state.known) > self._state.portion and lists.sole_watcher(key) is None:
             watchers = lists.watchers_of(key)
@@ -438,7 +437,7 @@ class RequestHandler:
     ) -> PendingOperation | OutcomeRecord | None:
         """Return what has the id of a submission; None: the id is free.
 
-        `known`: what the state has under that id. Raises StoreError.
+        `known`: the state's entry for the id. Raises StoreError.
         """
         if isinstance(known, OutcomeRecord) and known.is_over(now_ms):
             return None

@@ -1,9 +1,9 @@
 """Server: the parts of a server, put together, started and closed.
 
 Two threads: `service-network` owns the socket (see `Network`); `service-store` owns the database
-and the state (see `StoreLoop`), which it lends the other one while there is little to do. They
-exchange commands. One thread makes, starts and closes a server; `stats`, `now_ms`, `wait` and
-`reload` are for any.
+and the state (see `StoreLoop`), and lends them to the network thread while idle. They exchange
+commands. One thread makes, starts and closes a server; any thread may call `stats`, `now_ms`,
+`wait` and `reload`.
 """
 
 import contextlib
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds that `close` waits for the threads beyond the time that it grants them.
+# Seconds that `close` waits for the threads beyond their granted time.
 JOIN_GRACE_S = 1.0
 # Seconds for what is under way, of a server whose files are gone.
 _LOST_CLOSE_S: Final = 1.0
 
 
 class Server:
-    """A server of delayed operations; also a context manager, which starts and closes it.
+    """A server of delayed operations; as a context manager, started and closed.
 
-    `registry` gets its metrics, default one of its own. `sink` is its journal. `secure` guards its
-    socket, see `SocketSecurity`. `owns_process`: no other part of the process opens descriptors, so
-    the server may count them to limit its connections. `open_store` opens the database. `guard`
-    tells whether frames may leave, see `Connections`. After `start` it serves until `close`, or
-    until its store fails or `fail` is called: then `failure` says why.
+    `registry` gets its metrics, by default a new registry. `sink` is its journal. `secure` guards
+    its socket, see `SocketSecurity`. `owns_process`: no other code of the process opens
+    descriptors, so the server may count them to limit its connections. `open_store` opens the
+    database. `guard`: whether frames may leave, see `Connections`. After `start` it serves until
+    `close`, a failure of its store, or `fail`: then `failure` says why.
     """
 
     def __init__(
@@ -107,12 +107,12 @@ class Server:
 
     @property
     def state(self) -> ServerState:
-        """What the server has in memory, for its statistics only. Exists after `start`."""
+        """The server's memory, for statistics only. Exists after `start`."""
         return self._running.store_loop.state
 
     @property
     def activity(self) -> StoreActivity:
-        """What the store loop does, and how its commits went. Exists after `start`."""
+        """The store loop's activity and commits. Exists after `start`."""
         return self._running.store_loop.activity
 
     @property
@@ -158,7 +158,7 @@ class Server:
 
     def _watch(self, store: Store, network: Network) -> Watchdog:
         looks: list[Callable[[], bool | None]] = []
-        store.trouble()  # notes what is there
+        store.trouble()  # inspects the store
         looks.append(partial(self._look_at_store, store, network))
         _, _, port = self.address.rpartition(":")
         if sys.platform == "linux" and self.address.startswith("tcp:"):
@@ -210,7 +210,7 @@ class Server:
         )
 
     def _end(self, failure: Exception | None) -> None:
-        """Note that the network thread ends; called by that thread."""
+        """Note the end of the network thread, in this thread."""
         if failure is not None:
             self.failure = failure
         self._ended.set()
@@ -268,7 +268,7 @@ class Server:
         return "" if self._network_thread.is_alive() else "the network thread has ended"
 
     def now_ms(self) -> int:
-        """Return Unix milliseconds by the server's clock, which its wheel follows; any thread."""
+        """Return Unix milliseconds by the server's clock, which drives its wheel; any thread."""
         return self._running.store_loop.clock.now_ms()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -355,8 +355,8 @@ def build_parts(
 ) -> ServerParts:
     """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
 
-    `stats`: what the server answers when it is asked for its statistics. `ended`: see `Network`.
-    The rest is of the configuration, or for tests.
+    `stats`: the answer to a request for statistics. `ended`: see `Network`. The other arguments:
+    configuration, or tests.
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)

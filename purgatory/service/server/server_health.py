@@ -1,8 +1,8 @@
 """The health of a server: whether a server works and is ready, and what has failed last.
 
-*Works* means that its threads live and no transaction is stuck: a process that does not work may be
-restarted. *Ready* means, moreover, that commits succeed and return, and that outcomes are
-told soon after they are due: a server that is not ready may be well again by itself. Any thread.
+*Works*: its threads live and no transaction is stuck; a process that does not work may be
+restarted. *Ready*: also, commits succeed and return, and outcomes are delivered soon after they are
+due; an unready server may recover by itself. Any thread.
 """
 
 from collections import deque
@@ -29,11 +29,11 @@ ERROR_LENGTH: Final = 200
 class HealthReport:
     """The health of a server at one moment.
 
-    `broken` says why it does not work, `not_ready` why it is not ready; empty if it is.
-    `last_commit_age_s`: seconds since a commit last succeeded. `oldest_due_age_s`: by how much the
-    oldest due outcome that is not on disk is late. `failing_s`: for how long all commits have
-    failed; 0 if the last one succeeded. `next_due_s`: in how many seconds something may be due, at
-    the earliest; NEVER if nothing waits.
+    `broken` says why it does not work, `not_ready` why it is not ready; else empty.
+    `last_commit_age_s`: seconds since a commit last succeeded. `oldest_due_age_s`: how late the
+    oldest due outcome is that is not yet on disk. `failing_s`: how long all commits have failed; 0
+    after a success. `next_due_s`: in how many seconds work may be due, at the earliest; NEVER if
+    nothing waits.
     """
 
     broken: str
@@ -91,7 +91,7 @@ def _lateness(late_s: float) -> str:
 
 
 class RecentFailure(NamedTuple):
-    """What has failed. `attempt`: of a job, which is dead if it was the last one; 0: no job."""
+    """A failure. `attempt`: of a job, dead if it was the last; 0: no job."""
 
     at_ms: int
     op_id: str

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
-# As many operations end in about 3 ms; bytes of values, beyond which an event has its value once.
+# So many operations end in about 3 ms; an event with more bytes of values has its value once.
 PORTION: Final = 500
-#: What has ended is read for so long after its period: a program may still wait for the result.
+#: Ended operations stay readable for so long after their period: a program may still wait for the
+#: result.
 READABLE_MS: Final = 20_000
 COPIED_BYTES: Final = 1 << 18
 
@@ -60,7 +61,7 @@ class OutcomeReceiver:
         raise NotImplementedError
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the event that has captured an operation count for it."""
+        """Count a capturing event for its operation."""
         raise NotImplementedError
 
 
@@ -75,7 +76,7 @@ class DeferredExecutor:
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
-            if not len(bucket):  # else it was interrupted
+            if not len(bucket):  # else interrupted
                 self._buckets.popleft()
 
     def interrupt(self) -> None:
@@ -105,7 +106,7 @@ class DeferredExecutor:
 class ServerState:
     """The state of a server, in memory. Its timer begins at `start_ms`.
 
-    `max_memory`: bytes that it may take, with the process; 0: any number. `epoch`: see `JobLeases`.
+    `max_memory`: bytes for the process; 0: unlimited. `epoch`: see `JobLeases`.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class ServerState:
             name, timer=self.timer, journal=self, registry=registry
         )
         self.parts: Final = parts_of(self.purgatory)
-        #: By operation id: what waits, and what has ended until it is deleted.
+        #: By operation id: pending operations, and ended ones until deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
         #: What has ended and is not in `known` any more, but in the store until its time.
         self.remembered: RememberedIds = RememberedIds()
@@ -138,8 +139,8 @@ class ServerState:
         #: All jobs, as they are on disk.
         self.jobs: JobIndex = JobIndex()
         self.retention: OutcomeRetention = OutcomeRetention(self.known, self.clients, self.jobs)
-        #: The last numbers given, to an operation and to an outcome. A rolled back transaction does
-        #: not give them back: it leaves a gap.
+        #: The last numbers given, to an operation and to an outcome. A rolled back transaction
+        #: keeps its numbers: they leave a gap.
         self.last_number = 0
         self.last_seq = 0
         self.stamp: Stamp = Stamp(start_ms)
@@ -159,12 +160,13 @@ class ServerState:
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0, 0))
-        #: Metadata of this start that the disk had no room for. Nothing is committed and no job is
-        #: leased before: the next run has to know the clock of times and the epoch of leases.
+        #: Metadata of this start for which the disk had no room. Until they are written, nothing is
+        #: committed and no job is leased: the next run has to know the clock of times and the epoch
+        #: of leases.
         self.unnoted: dict[str, Any] = {}
         #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
         self.receiver: OutcomeReceiver | None = None
-        # Nothing is due before, but perhaps later: what waited for it may have ended otherwise.
+        # Nothing is due before; perhaps later, if the waiting operation ended otherwise.
         self._next_deadline_ns: i64 = 0
 
     @property
@@ -206,16 +208,16 @@ class ServerState:
         return self.retention.unacknowledged
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
-        """Have an operation wait for its keys and for its deadline."""
+        """Let an operation wait for its keys and its deadline."""
         self._note_deadline(operation.op_deadline_ns)
         operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
         submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
-        """Return what is known of an operation; None if it is not known, or its period is over.
+        """Return an operation's entry; None if unknown, or after its period.
 
-        `owner`: the name of a client that sees its own operations only; None for one that sees all.
+        `owner`: the name of a client that sees only its own operations; None: sees all.
         """
         entry = self.known.get(op_id)
         if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms - READABLE_MS):

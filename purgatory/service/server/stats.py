@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-#: What a number is: of the moment, counted since the start, or the operations of one outcome.
+#: The kind of a number: momentary, counted since the start, or the operations of one outcome.
 GAUGE: Final = "gauge"
 COUNTER: Final = "counter"
 OUTCOME: Final = "outcome"
@@ -21,7 +21,7 @@ def _is(kind: str, text: str) -> dict[str, Any]:
 class ServerStats:
     """The statistics of a server at one moment; counters are since its start.
 
-    The metadata of each field say what it is. Jobs are among `unacknowledged`. `HealthReport`
+    The metadata of each field describe the field. Jobs are among `unacknowledged`. `HealthReport`
     explains `last_commit_age_seconds`, `oldest_due_age_seconds` and `failing_seconds`.
     """
 
@@ -64,7 +64,7 @@ class ServerStats:
     )
     jobs_leased: int = field(metadata=_is(GAUGE, "Jobs that workers have"))
     jobs_dead: int = field(metadata=_is(GAUGE, "Jobs that were given up"))
-    repeats: int = field(metadata=_is(PURGATORY, "Repeats, those that are paused, too"))
+    repeats: int = field(metadata=_is(PURGATORY, "Repeats, including paused ones"))
     remembered_ids: int = field(
         metadata=_is(PURGATORY, "Ids from callers that are remembered after their end, or will be")
     )

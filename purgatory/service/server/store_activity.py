@@ -16,7 +16,7 @@ NS_PER_S: Final = 1_000_000_000
 
 
 class StoreActivity:
-    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0 means that there is none.
+    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0: none.
 
     The store loop sets `step_since_ns` and `commit_since_ns` itself.
     """
@@ -24,7 +24,7 @@ class StoreActivity:
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns: Callable[[], int] = now_ns
         self.step_since_ns: int = 0  # since when a thread has been at one transaction
-        self.commit_since_ns: int = 0  # since when it has waited for one commit
+        self.commit_since_ns: int = 0  # since when it waits for a commit
         self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
         self.failing_since_ns: int = 0  # the first of the commits that failed in a row
         self.failures_in_a_row: int = 0
@@ -34,13 +34,13 @@ class StoreActivity:
         self.deadline_ms: int = 0
         # Since the start.
         self.commits: int = 0
-        self.last_commit_s: float = 0.0  # how long the last one took that succeeded
+        self.last_commit_s: float = 0.0  # duration of the last success
         self.commit_seconds: float = 0.0
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
 
     def commit_succeeded(self, *, is_well: bool = True) -> None:
-        """Note that what was begun is on disk. `is_well`: larger commits would succeed, too."""
+        """Note a commit. `is_well`: larger commits would succeed, too."""
         now_ns = self.now_ns()
         seconds = (now_ns - self.commit_since_ns) / NS_PER_S
         self.commit_since_ns = 0
@@ -53,7 +53,7 @@ class StoreActivity:
         self.commit_counts[bisect_left(COMMIT_BOUNDS_S, seconds)] += 1
 
     def commit_failed(self, error: str) -> None:
-        """Note that nothing of it was written, and why."""
+        """Note a refused commit, and the reason."""
         self.error = error  # before the moment, which readers look at first
         self.failures_in_a_row += 1
         self.commit_failures += 1

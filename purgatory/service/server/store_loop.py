@@ -1,4 +1,4 @@
-"""StoreLoop: the transactions of a server, one after the other.
+"""StoreLoop: the transactions of a server, one after another.
 
 Receive, begin a transaction, handle the requests, prepare, commit, publish, reply. A transaction
 takes the requests that have come meanwhile and expires what is due, so while one is on its way to
@@ -12,10 +12,9 @@ refused. If the error is one after which the disk cannot be relied on, the chang
 after a restart: they are not answered, and the loop ends with `failure`.
 
 Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
-all commands that it has sent are released. The store thread is timingwheel's `Reaper`: it waits
-here for commands, runs transactions as long as there are any or something is due, releases the
-commands, and sleeps. `start` is called by the thread that starts it; the counters may be read by
-any.
+all its commands are released. The store thread is timingwheel's `Reaper`: it waits here for
+commands, runs transactions while commands come or operations are due, releases the commands, and
+sleeps. The starting thread calls `start`; any thread may read the counters.
 """
 
 import logging
@@ -74,10 +73,10 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds in which reads are answered after a transaction, about: requests that come meanwhile wait.
 READ_S = 0.002
-# While requests wait, leases last so much longer: one of them may keep or end a lease.
+# While requests wait, leases last so much longer: a waiting request may keep or end a lease.
 GRACE_MS = 1000
 
-# What a client asks for, or what concerns it: handled in order, of each client in turn.
+# Requests and news of clients: handled in order, the clients in turn.
 _ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
 # Handled after the commit, for they change nothing or belong to no transaction.
 _AfterCommit = JournalConfirmed | RunTransaction | StopStoreLoop
@@ -125,7 +124,7 @@ class StoreLoop:
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
         self._stopping = False  # ends when the commands have been handled
         self.read_seconds: float = READ_S
-        self._late_ms = 0  # when the oldest outcome was due of those that are late; 0: none is
+        self._late_ms = 0  # when the oldest late outcome was due; 0: none
         self.failure: Exception | None = None
         # Counted here, read by any thread.
         self.submitted: int = 0
@@ -135,7 +134,7 @@ class StoreLoop:
         self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 
     def start(self) -> None:
-        """Give the journal what it has missed, and end what events were about to end.
+        """Give the journal its missing rows, and finish interrupted events.
 
         Raises StoreError, and what the journal raises.
         """
@@ -206,8 +205,8 @@ class StoreLoop:
     def send_replies(self) -> None:
         """Send the network what the last transaction is answered with.
 
-        Before what reads, which takes longer; else as the last thing before a sleep: the network
-        thread then finds the GIL free.
+        Before reads, which take longer; else last before a sleep: the network thread then finds the
+        GIL free.
         """
         outgoing, self._outgoing = self._outgoing, []
         for command in outgoing:
@@ -219,7 +218,7 @@ class StoreLoop:
     def transact(
         self, commands: list[StoreLoopCommand], answer: Callable[[NetworkCommand], None]
     ) -> None:
-        """Run a transaction in the network thread; calls `answer` with what it is to send.
+        """Run a transaction in the network thread; `answer` gets its messages.
 
         As soon as that is committed: journal and reads come after the replies.
         """
@@ -349,13 +348,13 @@ class StoreLoop:
         `due`: when the first and the last that have expired were due; (0, 0) without any.
         """
         first_ms, last_ms = due
-        if self._commits.retry_ms:  # nothing of the transaction was written; or it was empty
+        if self._commits.retry_ms:  # nothing written, or empty
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
-        else:  # operations expire in order of deadline: those left were due after the last one
+        else:  # operations expire by deadline: the remaining were due later
             self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
 
     def _handle_requests(self, transaction: Transaction) -> Transaction:
-        """Handle the requests that come next, until it is enough; returns their transaction."""
+        """Handle the next requests, as many as fit; return their transaction."""
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
@@ -373,8 +372,8 @@ class StoreLoop:
     ) -> Transaction:
         """Handle a request; returns its transaction, a new one if the request brings out a fault.
 
-        What it has changed until then is rolled back with the transaction, and the other requests
-        are done again: they may be of other clients.
+        Its changes so far are rolled back with the transaction, and the other requests, perhaps of
+        other clients, are handled again.
         """
         try:
             self.handler.handle(transaction, command)

@@ -56,8 +56,8 @@ class RequestValidator:
     ) -> Refused | None:
         """Return why an operation is refused; None if it is not.
 
-        `values` are the fields of `submission`; `total` is how many operations and outcomes count
-        towards the server's limit; `before` is what is known of its id already.
+        `values` are the fields of `submission`; `total` counts the operations and outcomes under
+        the server's limit; `before`: the entry of its id, if any.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         # The common case: one key, nothing large, no limit near.
@@ -109,7 +109,7 @@ class RequestValidator:
         try:
             self.check_timeout(timeout_ms, "due_ms, from now,")
             if need and (options.tags or options.priority or within_ms is not None):
-                raise Malformed("tags, priority and start_within_ms are for jobs: those of need 0")
+                raise Malformed("tags, priority and start_within_ms are for jobs only (need 0)")
             if options.priority not in PRIORITIES:
                 raise Malformed(f"priority is {options.priority}; expected -10 to 10")
             if within_ms is not None:
@@ -179,7 +179,7 @@ class RequestValidator:
             raise TooLarge(f"{what} of {size} bytes; expected at most {most}")
 
     def check_text(self, text: str, *, empty: bool = False) -> None:
-        """Check an id, key or name. `empty`: it may be empty."""
+        """Check an id, key or name. `empty`: may be empty."""
         most = self.limits.text_bytes
         if not text and not empty:
             raise Malformed("an id, key or name is empty; expected a text")

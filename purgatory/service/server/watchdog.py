@@ -1,7 +1,7 @@
 """Watchdog: a thread that looks again and again whether something is wrong with a server.
 
-It sees what no loop is told of, also while the others wait for a disk. One thread starts and closes
-it.
+Sees events of which no loop is told, even while other threads wait for a disk. A single thread
+starts and closes it.
 """
 
 import logging

@@ -48,9 +48,9 @@ class ControlRequests:
     def cancel_matching(
         self, transaction: Transaction, command: ClientRequest
     ) -> MatchingCancelled | None:
-        """Begin `CancelMatching`; None: it is answered later."""
+        """Begin `CancelMatching`; None: the answer comes later."""
         request, cancels = command.request, self._state.mass_cancels
-        del transaction  # it begins with the next one
+        del transaction  # begins with the next transaction
         assert isinstance(request, CancelMatching)
         wanted = request.wanted
         if wanted == _ANY:
@@ -69,7 +69,7 @@ class ControlRequests:
         return None
 
     def cancel_more(self, transaction: Transaction) -> tuple[MassCancel, bytes] | None:
-        """Go on with a cancellation by filter; returns it with the answer, if it ends."""
+        """Continue a cancellation by filter; return it with the answer, if finished."""
         cancels = self._state.mass_cancels
         first = cancels.running[0]
         jobs, after, is_end = first.next_jobs(self._state.jobs)

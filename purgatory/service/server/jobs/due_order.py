@@ -1,4 +1,4 @@
-"""DueOrder: jobs in the order in which they are due. Used by the store thread alone.
+"""DueOrder: jobs in order of their due times. Used by the store thread alone.
 
 A tree of buckets: one has the jobs of about an hour, until it has many; then it is divided into
 buckets of about a second, and those into buckets of a millisecond. So adding and removing a job
@@ -13,7 +13,7 @@ from purgatory.service.server.records.job_record import JobRecord
 
 #: A bucket with more jobs than that is divided.
 MOST: Final = 512
-# By the shift of a bucket: that of the buckets into which it is divided.
+# Shift of a bucket -> shift of its parts.
 _NEXT: Final = {22: 10, 10: 0}
 _FIRST_SHIFT: Final = 22
 #: The shift of a single bucket, for jobs that are never many.
@@ -28,7 +28,7 @@ class DueOrder:
     def __init__(self, shift: int = _FIRST_SHIFT) -> None:
         self._shift: int = shift
         self._buckets: dict[int, dict[int, JobRecord]] = {}  # no empty ones; each by number
-        self._parts: dict[int, DueOrder] = {}  # buckets that were divided
+        self._parts: dict[int, DueOrder] = {}  # divided buckets
         #: How many jobs there are.
         self.length: int = 0
 
@@ -56,7 +56,7 @@ class DueOrder:
             part.add(job)
 
     def remove(self, job: JobRecord) -> None:
-        """Remove a job; its `due_ms` is that with which it was added."""
+        """Remove a job; its `due_ms` is unchanged since `add`."""
         self.length -= 1
         key = job.due_ms >> self._shift
         part = self._parts.get(key) if self._parts else None

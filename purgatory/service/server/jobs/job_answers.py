@@ -112,7 +112,7 @@ class JobAnswers:
         return JobStatus(job_id, "unknown") if status is None else status
 
     def page(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ListJobs`: a page, which may be short though there are more."""
+        """Answer `ListJobs`: a page, possibly short though more follow."""
         request = command.request
         assert isinstance(request, ListJobs)
         wanted, order = request.wanted, request.order
@@ -165,7 +165,7 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; those of one client name are counted one by one."""
+        """Answer `CountJobs`; one client's jobs are counted one by one."""
         seq, owner = command.request.seq, command.owner
         counts = self._state.jobs.counts
         if owner is not None:

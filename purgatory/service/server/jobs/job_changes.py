@@ -1,7 +1,7 @@
 """JobChanges: what a transaction changes of jobs that were asked for by id, tag or key.
 
-A job may be scheduled, due before this transaction (`LeaseEnds` changes those), or due in it. Used
-by the store thread alone.
+A job may be scheduled, due before this transaction (`LeaseEnds` changes such jobs), or due in it.
+Used by the store thread alone.
 """
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY
@@ -103,7 +103,7 @@ class JobChanges:
 
     def _with_key(self, key: str) -> list[JobRecord]:
         found = list(self._state.jobs.by_key.get(key, {}).values())
-        entry = self._state.known.get(key)  # a job's id is its key if it has no other
+        entry = self._state.known.get(key)  # without other keys, a job's id is its key
         if entry is not None and entry.job is not None and key in entry.job.keys:
             found.append(entry.job)
         found.sort(key=_number)

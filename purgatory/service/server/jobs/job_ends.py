@@ -1,4 +1,4 @@
-"""The frames that tell connections of the ends of jobs that they watch. Store thread alone."""
+"""The frames about ends of jobs, for connections that watch them. Store thread alone."""
 
 import logging
 

@@ -1,6 +1,6 @@
 """JobIndex: all jobs of a server, counted by kind and state, in order. Store thread alone.
 
-It has what is on disk: it changes when a transaction has been committed.
+Has the state on disk: changes when a transaction has been committed.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _FEW: Final = 5000
 _BEFORE_ALL: Final = -1
 _STATES: Final = {name: state for state, name in enumerate(JOB_STATES)}
 _SCHEDULED: Final = JOB_STATES[SCHEDULED]
-# Of jobs that are due, some become ready a little later than those that were due after them.
+# Some due jobs become ready a little later than jobs due after them.
 _LATE_MS: Final = 1000
 #: The cursor before the first job of an order.
 DUE_START: Final = (_BEFORE_ALL, _BEFORE_ALL)
@@ -54,8 +54,8 @@ class JobIndex(JobObserver):
     )
 
     def __init__(self) -> None:
-        # Scheduled and ready jobs have one order: to be due is no move. Of those that run, or are
-        # done, there are never many.
+        # Scheduled and ready jobs have one order: becoming due is no move. Running or done jobs are
+        # never many.
         waiting, running, done = DueOrder(), DueOrder(UNDIVIDED), DueOrder(UNDIVIDED)
         retrying, dead, cancelled = DueOrder(), DueOrder(), DueOrder()
         self._orders: list[DueOrder] = [waiting, running, retrying, done, dead, cancelled]
@@ -70,7 +70,7 @@ class JobIndex(JobObserver):
         self.counts: dict[str, list[int]] = {}
         #: How many jobs there are.
         self.length: int = 0
-        #: The memory that they take; charged when they are submitted.
+        #: Their memory; charged at submission.
         self.bytes: int = 0
         #: The connections that hear of ends.
         self.watches: JobWatches = JobWatches()
@@ -190,13 +190,13 @@ class JobIndex(JobObserver):
             del self.counts[job.kind], self._by_kind[job.kind]
 
     def walk(self, wanted: JobFilter, order: str, after: tuple[int, int]) -> Iterator[JobRecord]:
-        """Yield jobs beyond a cursor, in order: those that match, and others.
+        """Yield jobs beyond a cursor, in order: matching jobs, and others.
 
         Nothing may change meanwhile.
         """
         narrowest = self._narrowest(wanted)
         if order == "due":
-            if wanted.state == _SCHEDULED:  # beyond those that are ready
+            if wanted.state == _SCHEDULED:  # skip ready jobs
                 after = max(after, (self._ready_ms - _LATE_MS, _BEFORE_ALL))
             if narrowest is None:
                 yield from merge(*[one.after(*after) for one in self._orders], key=place_of)
@@ -209,7 +209,7 @@ class JobIndex(JobObserver):
             yield from nlargest(len(older), older, key=_number)
 
     def _narrowest(self, wanted: JobFilter) -> DueOrder | None:
-        """Return the shortest order that has all jobs that match; None: only all have them."""
+        """Return the shortest order with all matching jobs; None: only the order of all jobs."""
         found: list[DueOrder] = []
         if wanted.tag is not None:
             found.append(self._by_tag.get(wanted.tag) or DueOrder())

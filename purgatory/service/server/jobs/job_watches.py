@@ -1,4 +1,4 @@
-"""JobWatches: which connections are told of the ends of which jobs.
+"""JobWatches: the connections that watch jobs' ends.
 
 Used by the store thread alone; the length may be read by any.
 """
@@ -12,7 +12,7 @@ from purgatory.service.server.records.job_record import JobRecord
 # Of a connection; in the class the name `bytes` is an attribute's.
 _Route: TypeAlias = bytes
 
-#: Jobs that a connection may watch, and all of them.
+#: How many jobs a connection may watch, and all together.
 PER_CONNECTION: Final = 1 << 15
 MOST: Final = 1 << 18
 _WATCH_BYTES: Final = 300
@@ -26,7 +26,7 @@ class JobWatches:
     def __init__(self) -> None:
         self._by_id: dict[str, dict[_Route, None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}
-        #: How many there are, and the memory that they take.
+        #: Number and memory of watches.
         self.count: int = 0
         self.bytes: int = 0
         #: Jobs that have ended, with the routes to tell.

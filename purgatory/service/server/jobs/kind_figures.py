@@ -1,6 +1,6 @@
 """The figures of jobs by kind, for metrics and the page. Any thread may read them.
 
-The store thread goes on meanwhile: each step here looks at one value or copies one dict.
+The store thread runs meanwhile: each step here reads one value or copies one dict.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.state import ServerState
 
-#: Kinds with figures of their own: those with most jobs. The rest is OTHER.
+#: Kinds with their own figures: the kinds with most jobs. The others are OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 

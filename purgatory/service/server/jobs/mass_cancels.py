@@ -12,7 +12,7 @@ from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_index import DUE_START, JobIndex, matches
 from purgatory.service.server.records.job_record import DONE, JobRecord
 
-#: Jobs that a transaction cancels, and at which it looks, at most.
+#: How many jobs a transaction cancels, and examines, at most.
 PORTION: Final = 150
 LOOKED_AT: Final = 5000
 #: Cancellations that may be under way.
@@ -60,10 +60,10 @@ class MassCancels:
     __slots__ = ("_begun", "_progress", "running")
 
     def __init__(self) -> None:
-        #: In the order in which they came.
+        #: In order of arrival.
         self.running: list[MassCancel] = []
         self._begun: list[MassCancel] = []  # in the open transaction
-        # Of the first one, in the open transaction: where it is, how many more, and if it ends.
+        # The first cancellation, in the open transaction: cursor, count, and whether finished.
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
     def find(self, session: str, seq: int) -> MassCancel | None:
@@ -87,7 +87,7 @@ class MassCancels:
         self._progress = (after, count, is_end)
 
     def publish(self) -> None:
-        """Take over what the transaction has begun and done: that is on disk."""
+        """Take over the committed transaction's cancellations."""
         if self._progress is not None:
             first = self.running[0]
             first.after = self._progress[0]

@@ -1,1 +1,1 @@
-"""The journal of a server: what it is given, in which rows and by which numbers; Parquet files."""
+"""The journal of a server: its input, rows and numbers; Parquet files."""

@@ -8,9 +8,9 @@ from purgatory.service.store.rows import JournalPosition, QueueNumbers
 
 
 class JournalNumbers:
-    """The numbers given, and up to which the journal has the rows. `is_used`: there is a journal.
+    """The numbers given, and the last numbers that the journal has. `is_used`: a journal exists.
 
-    A rolled back transaction does not give its numbers back: it leaves a gap.
+    A rolled back transaction keeps its numbers: they leave a gap.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class JournalNumbers:
         return events, extensions, jobs
 
     def note_deleted(self, deleted: QueueNumbers) -> None:
-        """Note that what `select_deletable` returned is committed."""
+        """Note that the result of `select_deletable` is committed."""
         self._deleted = deleted
         self._compare()
 

@@ -16,7 +16,7 @@ _EXTENSION: Final = 1 + len(Extension._fields)
 
 
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of the operations that were submitted, without jobs: those have their own."""
+    """Make the rows of submitted operations, without jobs, which have other rows."""
     rows: list[JournalRow] = []
     for operation in transaction.submitted:
         if operation.job is not None:

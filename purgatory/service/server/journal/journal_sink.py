@@ -1,8 +1,8 @@
 """JournalSink: the interface between a server and its journal.
 
-Rows carry the numbers that the store gave them, which increase and are never given twice. The store
-keeps each row until the sink has confirmed it; after a crash the sink is given again, from its last
-position on, what it may have lost.
+Rows carry numbers from the store, which increase and are never reused. The store keeps each row
+until the sink has confirmed it; after a crash the store gives the sink all rows after its last
+position again.
 """
 
 from collections.abc import Callable, Sequence

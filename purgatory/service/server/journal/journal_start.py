@@ -38,7 +38,7 @@ def start_journal(
     confirm: Confirm,
     commit: Callable[[Changes], None],
 ) -> JournalPosition:
-    """Start a journal, give it what it has missed, and return what it had.
+    """Start a journal, give it the missing rows, and return its position.
 
     `commit` writes changes to the store. Raises StoreError, and what the journal raises.
     """
@@ -50,7 +50,7 @@ def start_journal(
 
 
 def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes], None]) -> None:
-    """Queue the jobs that were cancelled while they ran: their attempts have ended by now.
+    """Queue the jobs that were cancelled while running: their attempts have ended by now.
 
     On a full disk the next start does that.
     """
@@ -72,7 +72,7 @@ def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes],
 
 
 def _go_on_above(stored: JournalPosition, position: JournalPosition, state: ServerState) -> None:
-    """Give no number again that the journal has: it takes rows of such a number for its own."""
+    """Never reuse a number of the journal: the journal would drop the row as known."""
     for name, last, journaled in zip(stored._fields, stored, position, strict=True):
         if journaled > last:
             log.error(

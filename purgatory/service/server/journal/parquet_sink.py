@@ -68,7 +68,7 @@ class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
     Operations go to the subdirectory `operations` of `directory`, the others to `outcomes`,
-    `events`, `extensions` and `jobs`. Only this user may read any of it, whatever the umask.
+    `events`, `extensions` and `jobs`. Only this user may read them, whatever the umask.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
@@ -152,8 +152,8 @@ class _RowBuffer:
         self._confirm = confirm
         self._batches: list[_CommittedRows] = []
         self._weight = 0
-        # Read by other threads: how many rows were written, and when the last attempt began of
-        # those that left none.
+        # Read by other threads: how many rows were written, and when the last complete attempt
+        # began.
         self.written_rows = 0
         self.written_at = 0.0
         self._lock = JournalLock(directory)
@@ -188,7 +188,7 @@ class _RowBuffer:
             self.written_rows += sum(rows.size for rows in batches)
 
     def _next_batches(self) -> list[_CommittedRows]:
-        """Return the first ones, up to the one with which it is enough to be written at once."""
+        """Return the first batches, as many as make one write."""
         weight = 0
         for count, rows in enumerate(self._batches, 1):
             weight += rows.weight
@@ -197,7 +197,7 @@ class _RowBuffer:
         return self._batches[:]
 
     def _append(self, batches: list[_CommittedRows]) -> None:
-        """Write them, and confirm what is on disk."""
+        """Write batches, and confirm the rows on disk."""
         # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
         before = self.position
         try:

@@ -21,7 +21,7 @@ ANY_TIME: Final = -1
 
 
 class DueJob:
-    """A job that is due: `record` is its outcome, `attempts` counts those that have ended.
+    """A due job: `record` is its outcome, `attempts` counts ended attempts.
 
     `state` is one of the states above. A worker may hold the job (`holder`, until `until_ms` at the
     latest) before the handler begins: the job is ready until it `has_begun`. `begun_ms` is of the
@@ -79,7 +79,7 @@ class DueJob:
         self.until_ms: int = 0  # when the lease ends
         self.has_begun: bool = False  # the handler of this lease
         self.begun_ms: int = 0
-        self.is_cancelled: bool = False  # its attempt is the last one
+        self.is_cancelled: bool = False  # its attempt is the last
         self.cancel_reason: str = ""
         self.losses: int = 0  # connections that were lost when its handler was the next to begin
         self.is_recalled: bool = False  # its worker is to give it back, unless a handler has begun
@@ -103,7 +103,7 @@ class DueJob:
 
 
 def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) -> DueJob:
-    """Make a due job of the outcome of a job; `moved_ms`: when it is due, if it was moved."""
+    """Make a due job of a job's outcome; `moved_ms`: its due time, if moved."""
     job = record.job
     assert job is not None
     within_ms = None if job.options is None else job.options.start_within_ms

@@ -39,7 +39,7 @@ class JobFrames:
     def assign(self, now_ms: int) -> list[tuple[bytes, bytes]]:
         """Lease jobs to the workers that have room; returns routes and frames.
 
-        Before them what workers are to be told of earlier leases.
+        The notices about earlier leases come first.
         """
         notices = [(route, encode(message)) for route, message in self._leases.notices.take()]
         given = self._leases.assign(now_ms)

@@ -21,7 +21,7 @@ class JobGroup:
         self.dead: dict[int, DueJob] = {}  # given up, by number
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Have a job wait for a worker; `first`: before the others of its kind and priority."""
+        """Queue a job for a worker; `first`: before others of its kind and priority."""
         waiting = self.ready.get(job.kind)
         if waiting is None:
             waiting = self.ready[job.kind] = ReadyJobs()
@@ -35,7 +35,7 @@ class JobGroup:
             del self.ready[job.kind]
 
     def pop_for(self, worker: WorkerConnection, now_ms: int) -> DueJob | None:
-        """Remove the next job that a worker can do; its kinds take turns."""
+        """Remove the next job that fits a worker; the worker's kinds take turns."""
         for at, kind in enumerate(worker.turns):
             waiting = self.ready.get(kind)
             if waiting is not None and self._is_open(worker, kind, now_ms):
@@ -63,7 +63,7 @@ class JobGroup:
         )
 
     def assign(self, limit: int, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
-        """Give out up to `limit` jobs, one to each worker in turn; the caller leases them."""
+        """Give out up to `limit` jobs, one to each worker in turn; the caller makes the leases."""
         given: list[tuple[WorkerConnection, DueJob]] = []
         idle = 0  # workers in a row that could be given nothing
         while idle < len(self.workers) and len(given) < limit and self.ready:
@@ -92,5 +92,5 @@ class JobGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether empty."""
         return not (self.ready or self.workers or self.dead)

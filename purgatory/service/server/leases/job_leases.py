@@ -1,4 +1,4 @@
-"""JobLeases: the jobs that are due, and which worker has which of them.
+"""JobLeases: the due jobs, and the workers that hold them.
 
     due ──> ready ──> leased, and running from the beginning of its handler on ──> done
               ^         │
@@ -8,11 +8,11 @@
 An attempt begins with its handler. If a lease is lost before, none has ended, and the job is ready
 again, in its place. A worker that does not tell which handlers have begun begins with the lease.
 
-What is on disk is that a job is due (its outcome), how many attempts have ended, that it is done,
-and that it is dead; see `LeaseEnds`, which changes what is here when that is committed. A lease is
-in memory alone: a restart ends all of them. A lease has a token, and each token is above all that
-were given before, also by earlier runs: so storage that remembers the highest can refuse a worker
-that has lost its lease without knowing it (a fencing token).
+The disk has the due job (its outcome), its number of ended attempts, and whether done or dead; see
+`LeaseEnds`, which changes the jobs here after the commit. A lease is in memory alone: a restart
+ends all leases. Each lease has a token above all earlier tokens, even of earlier runs: so storage
+that remembers the highest can refuse a worker after the unnoticed loss of its lease (a fencing
+token).
 
 Used by the store thread alone; `counts` may be read by any.
 """
@@ -38,7 +38,7 @@ from purgatory.service.server.leases.lease_times import LeaseTimes
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.limits.kind_limits import KindLimits
 
-#: Jobs that are given out after one transaction, at most.
+#: Most jobs leased after one transaction.
 MAX_ASSIGNED: Final = 512
 #: A job whose handler may have ended so many workers, too soon for the server to be told of its
 #: beginning, begins with its lease from then on: else it would end workers for ever.
@@ -69,13 +69,13 @@ class JobLeases:
         self.limits: KindLimits = KindLimits()
         self.times: JobTimes = JobTimes(self.by_number)
         self._lease_times = LeaseTimes(self.by_number)
-        self._staffed: dict[str, JobGroup] = {}  # those that have workers
+        self._staffed: dict[str, JobGroup] = {}  # groups with workers
         self._last_token = epoch << _COUNT_BITS
         self._leased = 0
         self._dead = 0
         #: By route: connections that have let a lease lapse and sent nothing since.
         self.lapsed: dict[bytes, WorkerConnection] = {}
-        #: Hears of every job that moves from one state to another.
+        #: Hears of every job's change of state.
         self.observer: JobObserver | None = None
         #: What workers are to be told.
         self.notices: LeaseNotices = LeaseNotices()
@@ -124,7 +124,7 @@ class JobLeases:
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
         """Forget a connection that has gone; returns the jobs whose leases end with it.
 
-        The last one first: each that is put back comes before those that wait.
+        The last first: each returned job goes before waiting jobs.
         """
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
@@ -182,7 +182,7 @@ class JobLeases:
         return job if job.record.client.name == client else None
 
     def keep(self, client: str, number: int, token: int, now_ms: int) -> DueJob | None:
-        """Have a lease last as long again, from now; returns its job, None if it has ended."""
+        """Extend a lease from now; return its job, None if ended."""
         job = self.held(client, number, token)
         if job is None or job.holder is None:
             return None
@@ -231,9 +231,9 @@ class JobLeases:
                 self.limits.count(kind, 1)
 
     def lapse(self, job: DueJob) -> None:
-        """Note that the lease of a job has ended by time: its worker gets none until it speaks.
+        """Note that a job's lease ended by time: its worker gets no jobs until it speaks.
 
-        Until then what it holds counts for no limit.
+        Until then its jobs count for no limit.
         """
         worker = job.holder
         if worker is not None and not worker.detached and not worker.has_lapsed:
@@ -323,7 +323,7 @@ class JobLeases:
         self._move(job, DEAD)
 
     def _unbegin(self, job: DueJob) -> None:
-        """Note that no attempt is made under the lease of a job, if there is one."""
+        """Note that a job's lease, if any, made no attempt."""
         if job.holder is not None:
             self.limits.give_back(job.kind)
 
@@ -347,7 +347,7 @@ class JobLeases:
             self.times.waiting -= 1
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
-        """Lease jobs to workers that have room, up to MAX_ASSIGNED; returns which to which."""
+        """Lease jobs to workers with room, up to MAX_ASSIGNED; return the pairs."""
         lease_times = self._lease_times
         lease_times.looked_ms = max(lease_times.looked_ms, now_ms)
         for job in self.times.take_ready(now_ms):

@@ -18,7 +18,7 @@ class JobTimes:
     def __init__(self, by_number: dict[int, DueJob]) -> None:
         self._by_number = by_number
         self._later: list[tuple[int, int]] = []  # a heap: when a job is ready, and its number
-        self._starts: list[tuple[int, int]] = []  # a heap: until when it may begin, and its number
+        self._starts: list[tuple[int, int]] = []  # a heap: latest time to begin, and number
         #: How many jobs wait for a time.
         self.waiting: int = 0
 

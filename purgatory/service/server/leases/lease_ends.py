@@ -1,4 +1,4 @@
-"""LeaseEnds: what one transaction changes of jobs that are due.
+"""LeaseEnds: a transaction's changes of due jobs.
 
 Rows are written to the transaction's changes, and the jobs change when these are on disk. Used by
 the store thread alone.
@@ -50,8 +50,8 @@ class LeaseEnds:
         self._changes = changes
         self._now_ms = now_ms
         self._jobs: dict[int, DueJob] = {}  # by number: each changes once
-        self._waits: dict[int, int] = {}  # numbers of those that wait then, with their attempts
-        self._cancelled: dict[int, str] = {}  # attempts that go on, and are the last ones; why
+        self._waits: dict[int, int] = {}  # numbers of jobs that wait then, with their attempts
+        self._cancelled: dict[int, str] = {}  # running last attempts, with the reason
         self._not_begun: list[DueJob] = []
         self._effects: list[Callable[[], None]] = []
 
@@ -122,7 +122,7 @@ class LeaseEnds:
         if number not in self._leases.by_number or job.is_dead:
             return False
         if number in self._jobs and number not in self._waits:
-            return False  # it ends in this transaction
+            return False  # ends in this transaction
         if job.holder is not None and number not in self._jobs:
             self._cancel_leased(job, reason)
             return True
@@ -230,7 +230,7 @@ class LeaseEnds:
         self._rows.add_end(job, state, attempts, at_ms, error)
 
     def publish(self) -> None:
-        """Change the jobs: that is on disk."""
+        """Change the jobs, after the commit."""
         for effect in self._effects:
             effect()
         self._effects.clear()  # some refer to this object: no cycle is left

@@ -22,7 +22,7 @@ class LeaseTimes:
         self.looked_ms: int = 0
 
     def watch(self, job: DueJob, leased: int = 0) -> None:
-        """Have `ended` find a lease; so many jobs are `leased`, 0: it does not matter."""
+        """Let `ended` find a lease; so many jobs are `leased`, 0: unimportant."""
         heappush(self._ends, (job.until_ms, job.token, job.record.seq))
         if leased and len(self._ends) > 2 * leased + _STALE_ENTRIES:
             self._ends = [entry for entry in self._ends if self._leased_job(*entry) is not None]

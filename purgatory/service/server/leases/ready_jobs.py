@@ -1,4 +1,4 @@
-"""ReadyJobs: the jobs of one kind and one client name that wait for a worker.
+"""ReadyJobs: the waiting jobs of one kind and one client name.
 
 The highest priority is first, and within a priority the order is that of arrival. A job that has
 been ready for AGED_MS is taken as if its priority were the highest, so that none starves. Used by
@@ -30,7 +30,7 @@ class ReadyJobs:
         self.count: int = 0
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Add a job; `first`: before the others of its priority."""
+        """Add a job; `first`: before jobs of its priority."""
         level = self._levels.get(job.priority)
         if level is None:
             self._levels[job.priority] = level = deque()

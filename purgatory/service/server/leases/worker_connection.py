@@ -4,9 +4,9 @@
 class WorkerConnection:
     """A connection by its `route`; `client` names the group of workers.
 
-    `kinds`: kind -> how many attempts a job has. It holds at most `room` leases, of `lease_ms`, and
-    of the kinds of `kind_rooms` at most so many. A `detached` one holds none: it is given `room`
-    jobs more, whose leases end by time alone. `begins`: it tells which handlers have begun.
+    `kinds`: kind -> attempts of a job. It holds at most `room` leases, of `lease_ms`, limited for
+    each kind by `kind_rooms`. A `detached` worker holds none: it gets `room` more jobs, whose
+    leases end by time alone. `begins`: it reports begun handlers.
     """
 
     __slots__ = (
@@ -41,7 +41,7 @@ class WorkerConnection:
         kind_rooms: dict[str, int] | None = None,
         begins: bool = False,
     ) -> None:
-        """Note what the worker asks for; what it holds stays."""
+        """Note the worker's wishes; its jobs stay."""
         self.kinds: dict[str, int] = kinds
         self.room: int = room
         self.lease_ms: int = lease_ms
@@ -64,12 +64,12 @@ class WorkerConnection:
         return self.room > (0 if self.detached else len(self.held)) and not self.has_lapsed
 
     def has_room_for(self, kind: str) -> bool:
-        """Whether it takes another job of a kind, if it `has_room`."""
+        """Whether the worker takes another job of a kind, if it `has_room`."""
         most = self.kind_rooms.get(kind)
         return most is None or self._held_of.get(kind, 0) < most
 
     def take(self, number: int, kind: str) -> None:
-        """Note that a job is leased to it."""
+        """Note a job leased to the worker."""
         if self.detached:
             self.room -= 1
             return
@@ -78,7 +78,7 @@ class WorkerConnection:
             self._count(kind, 1)
 
     def release(self, number: int) -> None:
-        """Note that it does not hold a job any more."""
+        """Note that the worker no longer holds a job."""
         kind = self.held.pop(number, None)
         if kind is not None and self.kind_rooms:
             self._count(kind, -1)

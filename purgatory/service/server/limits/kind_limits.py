@@ -20,7 +20,7 @@ _ENOUGH: Final = 1.0 - 1e-9
 
 
 class TokenBucket:
-    """A bucket that gets `rate` tokens a second, and holds those of one second, but one at least.
+    """A bucket that gets `rate` tokens a second, and holds one second's tokens, at least one.
 
     It has `tokens` at `at_ms`.
     """
@@ -52,7 +52,7 @@ class TokenBucket:
 
 
 class KindLimits:
-    """The limits, and what counts for them."""
+    """The limits, and the jobs that count."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, StoredLimit] = {}

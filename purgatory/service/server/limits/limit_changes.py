@@ -1,4 +1,4 @@
-"""LimitChanges: what one transaction changes of limits. Used by the store thread alone."""
+"""LimitChanges: a transaction's changes of limits. Used by the store thread alone."""
 
 from purgatory.service.server.limits.kind_limits import KindLimits
 from purgatory.service.store.changes import Changes
@@ -15,7 +15,7 @@ class LimitChanges:
         self._changed: dict[str, StoredLimit] = {}
 
     def find(self, kind: str) -> StoredLimit:
-        """Return the limits of a kind as this transaction leaves them."""
+        """Return a kind's limits after this transaction."""
         return self._changed.get(kind) or self._limits.find(kind)
 
     def put(self, limit: StoredLimit) -> None:
@@ -36,6 +36,6 @@ class LimitChanges:
                 self._changes.delete_limits.append(limit.kind)
 
     def publish(self) -> None:
-        """Change the limits: that is on disk."""
+        """Change the limits, after the commit."""
         for limit in self._changed.values():
             self._limits.put(limit, self._now_ms)

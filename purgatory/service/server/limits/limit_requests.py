@@ -27,7 +27,7 @@ class LimitRequests:
         self._validator = validator
 
     def change(self, transaction: Transaction, command: ClientRequest) -> LimitSet:
-        """Carry out `SetLimit`: fields that are nil stay as they are. Raises Refused."""
+        """Carry out `SetLimit`: nil fields stay unchanged. Raises Refused."""
         request = command.request
         assert isinstance(request, SetLimit)
         self._validator.check_text(request.kind, empty=True)

@@ -1,1 +1,1 @@
-"""Leases of names, which one program at a time has."""
+"""Leases of names: one program at a time holds a name."""

@@ -1,6 +1,6 @@
 """NamedLeaseRequests: carries out the requests about named leases. Used by the store thread alone.
 
-Each may be done again: a client that got no answer sends it once more.
+All are idempotent: a client without an answer retries.
 """
 
 from typing import TYPE_CHECKING, Final

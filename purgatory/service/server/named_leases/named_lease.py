@@ -1,4 +1,4 @@
-"""NamedLease: a name, the program that has it, and the programs that wait for it.
+"""NamedLease: a name, its holder, and the waiting programs.
 
 Used by the store thread alone.
 """
@@ -21,7 +21,7 @@ class Waiter(NamedTuple):
 
 
 class LeaseHolder(NamedTuple):
-    """The program that has a lease, until `until_ms`, and its token."""
+    """The program that holds a lease, until `until_ms`, and its token."""
 
     holder: str
     token: int
@@ -43,7 +43,7 @@ class NamedLease:
 
     @property
     def is_empty(self) -> bool:
-        """Whether none has it or waits for it."""
+        """Whether no program holds or awaits the name."""
         return self.held is None and not self.waiters
 
     def first_present(self) -> str | None:

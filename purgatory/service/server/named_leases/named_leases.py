@@ -1,4 +1,4 @@
-"""NamedLeases: which program has which name, and which ones wait for it.
+"""NamedLeases: which program holds which name, and which programs wait.
 
     take ──> waiting ──> told to ask again ──> held ──> ended, or its time is over
       └──────────── if it is free ─────────────^
@@ -33,7 +33,7 @@ MAX_LEASES: Final = 10_000
 MAX_WAITERS: Final = 10_000
 #: A waiter that gets a lease has so long to ask for it.
 TAKE_UP_MS: Final = 10_000
-# Names that one transaction looks at, at most.
+# How many names a transaction examines, at most.
 _LOOKED_AT: Final = 256
 # The heap of times may have so many stale entries, and as many as there are leases.
 _STALE_TIMES: Final = 1024
@@ -70,8 +70,8 @@ class NamedLeases:
     ) -> int | None:
         """Give a name to a program; returns the token, or None if another has it.
 
-        The program then waits for `wait_ms`; 0: it does not, or no longer. If it has the name, its
-        time counts anew from now. Raises TooManyLeases.
+        The program then waits for `wait_ms`; 0: no wait, or no longer. If the program holds the
+        name, its time restarts now. Raises TooManyLeases.
         """
         lease = self.by_name.get(name)
         if lease is None:
@@ -98,7 +98,7 @@ class NamedLeases:
     def _wait(
         self, lease: NamedLease, holder: str, wait_ms: int, route: bytes, now_ms: int
     ) -> None:
-        """Add a waiter; one that waits already keeps its place."""
+        """Add a waiter; a known waiter keeps its place."""
         before = lease.waiters.get(holder)
         if not wait_ms:
             self._remove_waiter(lease, holder)
@@ -168,7 +168,7 @@ class NamedLeases:
         self._plan(lease, now_ms + grace_ms)
 
     def _pass_on(self, lease: NamedLease, now_ms: int) -> None:
-        """End a lease; the first waiter that is there gets it, and is told."""
+        """End a lease; the first present waiter gets the lease and a message."""
         lease.held = None
         holder = lease.first_present()
         if holder is not None:
@@ -224,7 +224,7 @@ class NamedLeases:
     # The open transaction.
 
     def _touch(self, lease: NamedLease) -> None:
-        """Note what a lease is before the open transaction changes it."""
+        """Note a lease's state before the open transaction."""
         if lease.name not in self._before:
             self._before[lease.name] = lease.held, dict(lease.waiters)
 
@@ -247,7 +247,7 @@ class NamedLeases:
         return self._notices
 
     def publish(self) -> None:
-        """End the open transaction: it is on disk."""
+        """End the open transaction, after the commit."""
         for name in self._before:
             lease = self.by_name.get(name)
             if lease is not None:
@@ -256,7 +256,7 @@ class NamedLeases:
         self._notices = []
 
     def roll_back(self) -> None:
-        """Restore what the open transaction has changed; waiters that it has added go."""
+        """Undo the open transaction; its new waiters go."""
         for name, (held, waiters) in self._before.items():
             lease = self.by_name.get(name) or self._open(name)
             lease.held = held

@@ -1,1 +1,1 @@
-"""The thread that owns the socket: what clients send, and what is sent to them."""
+"""The thread that owns the socket: receives and sends clients' messages."""

@@ -1,13 +1,12 @@
 """AcceptGate: lets no connection in while there are too many, or come too many at a time.
 
-Each connection takes a descriptor and about 100 KB, whatever its peer says, and ZeroMQ accepts all
-that come. One that its peer has closed counts, too, until its requests have been read. And when no
+Each connection takes a descriptor and about 100 KB, whatever its peer says, and ZeroMQ accepts all.
+A connection closed by its peer counts, too, until its requests have been read. And when no
 descriptor is left, ZeroMQ tries to accept again without a pause, which takes a core.
 
-To unbind would end all connections that have come that way. So the kernel is told to drop what
-arrives at the listening socket (see `router_socket`). What is connected goes on. Peers that are not
-try again by themselves, at first after a second. Linux and TCP only; used by the network thread
-alone.
+Unbinding would end all present connections. So the kernel drops packets at the listening socket
+(see `router_socket`). Present connections continue. New peers retry by themselves, at first after a
+second. Linux and TCP only; used by the network thread alone.
 """
 
 import os
@@ -20,8 +19,8 @@ from typing import Final
 from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
-#: Connections take no more than that share of the memory, by this estimate of one that sends what
-#: is not read at once.
+#: The largest share of memory for connections, at this estimate for a connection whose data is not
+#: read at once.
 MEMORY_SHARE: Final = 8
 CONNECTION_BYTES: Final = 100_000
 # Seconds between two counts, at least.
@@ -64,19 +63,17 @@ def open_descriptors() -> int:
 class AcceptGate:
     """Closed while `count()` is more than `most`, or while too many connections come at a time.
 
-    `listener`: the descriptor that listens; negative: none is known, and all are let in.
-    `descriptor`: another one that is open.
+    `listener`: the listening descriptor; negative: unknown, and all peers are let in. `descriptor`:
+    any other open descriptor.
 
-    A socket reads from its connections by turns. So what one sends waits for a frame of each other
-    one that has some, also of those that their peers have closed meanwhile: a peer that comes anew
-    a thousand times a second keeps all others waiting, however little it asks for. So while the
-    network thread cannot keep up, few connections are let in. Where it can, any number may come, as
-    after a restart.
+    A socket reads from its connections by turns, so each frame waits for a frame of each other
+    connection, even of closed ones: a peer that reconnects a thousand times a second keeps all
+    waiting, however little it asks for. So while the network thread cannot keep up, few connections
+    are let in. Otherwise any number may come, as after a restart.
 
-    One line a minute says that no descriptor is left, of which ZeroMQ says nothing. It goes on
-    trying, serves the connections that there are, and closes those that do not finish their
-    handshake in time. Asking it to report failures is no way out: it stops altogether when its
-    reports are not read.
+    A line a minute reports missing descriptors, since ZeroMQ says nothing. ZeroMQ retries, serves
+    present connections, and closes connections whose handshake takes too long. Letting ZeroMQ
+    report failures does not help: it stops when its reports are not read.
     """
 
     def __init__(
@@ -100,7 +97,7 @@ class AcceptGate:
         self.is_open: bool = True
 
     def check(self, arrivals: int, *, behind: bool) -> None:
-        """Open or close it: look at the descriptors, if it is time, and at the arrivals.
+        """Open or close the gate: check the descriptors, if due, and the arrivals.
 
         `arrivals`: how many have come so far; `behind`: whether the thread has frames to read.
         """

@@ -1,8 +1,7 @@
 """Connections: what is sent to clients. Used by the network thread alone.
 
-Nothing here waits for a client. Replies that it does not read are kept up to a bound, then its
-connection is cut off. Outcomes are not kept at all: the connection fetches them from the store when
-it can take them again.
+Nothing here waits for a client. Unread replies are kept up to a bound, then the connection is cut
+off. Outcomes are not kept: the connection fetches them from the store when it can take them again.
 """
 
 import logging
@@ -37,16 +36,16 @@ _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 # Bounds of the replies kept for a connection that does not read them; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
-# Bound of the replies kept for all connections; beyond, those are cut off that have not read for
-# the longest time. And what keeping a reply takes beside its bytes.
+# Bound of the replies kept for all connections; beyond, the connections longest unread are cut off.
+# And the cost of a kept reply besides its bytes.
 ALL_BACKLOGS_BYTES = 32 << 20
 FRAME_BYTES = 100
-# From one attempt to send to those that do not read to the next, at least so many times the seconds
-# that it took: it raises an exception for each of them.
+# Pause between two attempts to send to blocked connections, as a multiple of the attempt's seconds:
+# each blocked connection raises an exception.
 RETRY_PAUSE = 10
-# Routes that are remembered when they have gone, for what was received of them before.
+# How many routes of lost connections are remembered, for messages received earlier.
 GONE_ROUTES = 10_000
-# Seconds between two looks for connections that have gone, while there is no room for others.
+# Seconds between two searches for lost connections, while the server is full.
 PING_ALL_S = 1.0
 
 
@@ -76,21 +75,21 @@ class Connection:
         self.last_seen: float = now  # seconds of the monotonic clock
         self.backlog: deque[bytes] = deque()  # replies that the socket could not take
         self.backlog_bytes: int = 0
-        # Streaming: gets outcomes as they are committed. If it is not, it first has to fetch those
-        # beyond `resume_after` from the store.
+        # Streaming: outcomes are pushed when committed. Otherwise the connection first fetches the
+        # outcomes beyond `resume_after`.
         self.streaming: bool = False
         self.resume_after: int = 0
-        # It takes outcomes from now on: those that it was sent before come again.
+        # Takes outcomes from now on, including those sent before.
         self.wants_all: bool = False
-        # Outcomes that it asked for once more come when its replies have gone.
+        # Repeated outcomes come after the connection's replies.
         self.wants_repeated: bool = False
 
 
 class Connections:
     """All connections that have said hello; `post` sends the store loop a command.
 
-    `guard` is asked before each frame leaves; while it returns False, frames are kept as those of
-    a connection that does not read. None: nothing is asked.
+    `guard` is asked before each frame leaves; while it returns False, frames are kept as for a
+    blocked connection. None: no guard.
     """
 
     def __init__(
@@ -107,14 +106,14 @@ class Connections:
         # All of them, by route; any thread may read how many there are.
         self.by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
-        self.workers: dict[bytes, Connection] = {}  # by route, those that ask for jobs
-        # Those that could not take what was sent, in that order; the values mean nothing.
+        self.workers: dict[bytes, Connection] = {}  # by route, the connections of workers
+        # Blocked connections, in order of blocking; no values.
         self.blocked: dict[Connection, None] = {}
-        self._backlog_bytes = 0  # of all of them
+        self._backlog_bytes = 0  # of all connections
         self._cut_off_log = RareLog(_CUT_OFF, monotonic, logging.WARNING)
         self._next_ping_all = self._next_retry = 0.0
         self._gone: dict[bytes, None] = {}  # the last routes that were unreachable, oldest first
-        #: Set by each send: it may have consumed the event that there are frames to read.
+        #: Set by each send, which may have consumed the event of readable frames.
         self.sent: bool = False
 
     @property
@@ -129,7 +128,7 @@ class Connections:
         self._by_client.setdefault(connection.client, []).append(connection)
 
     def drop(self, connection: Connection) -> None:
-        """Forget a connection; what it sends from now on is answered with an error."""
+        """Forget a connection; its further messages are answered with an error."""
         taker = self._taker(connection.client)
         self._backlog_bytes -= connection.backlog_bytes
         del self.by_route[connection.route]
@@ -150,7 +149,7 @@ class Connections:
         return None
 
     def _change_taker(self, client: str, before: Connection | None) -> None:
-        """Send a connection what it did not take when it was sent before, if it does so now."""
+        """Send a connection the earlier outcomes, if it takes them now."""
         taker = self._taker(client)
         if taker is None or taker is before:
             return
@@ -165,7 +164,7 @@ class Connections:
         self.fetch_outcomes(connection)
 
     def apply_access(self, security: "SocketSecurity") -> None:
-        """Drop the connections that `security` does not allow any more; limit the others anew."""
+        """Drop the connections that `security` no longer allows; limit the others anew."""
         for connection in list(self.by_route.values()):
             access = security.access_of(connection.user)
             if access is None or not access.allows_name(connection.client):
@@ -205,7 +204,7 @@ class Connections:
         self.drop(connection)
 
     def _cut_off_slowest(self) -> None:
-        """Make room for half of the bound: this looks at all that are blocked."""
+        """Make room for half of the bound: visits all blocked connections."""
         for connection in list(self.blocked):
             if self._backlog_bytes <= ALL_BACKLOGS_BYTES // 2:
                 return
@@ -299,13 +298,13 @@ class Connections:
         self._post(FetchOutcomes(route, client, 0, repeated=True, key=key))
 
     def fetch_outcomes(self, connection: Connection) -> None:
-        """Ask the store loop for outcomes beyond those that the connection has, if it may."""
+        """Ask the store loop for the connection's further outcomes, if allowed."""
         if connection.access.gets_outcomes:
             route, client, key = connection.route, connection.client, connection.user
             self._post(FetchOutcomes(route, client, connection.resume_after, key=key))
 
     def retry_blocked(self) -> None:
-        """Send what blocked connections could not take before, if it is time for that."""
+        """Retry blocked connections, if due."""
         begin = self._monotonic()
         if begin >= self._next_retry:
             self._retry_all()
@@ -323,7 +322,7 @@ class Connections:
                     self._fetch_repeated(connection)
 
     def has_room(self, most: int, now: float) -> bool:
-        """Tell whether there are fewer than `most` connections; those that have gone do not count.
+        """Tell whether there are fewer than `most` connections, without lost ones.
 
         To find them, all are pinged, but not more often than once in PING_ALL_S seconds.
         """
@@ -337,11 +336,11 @@ class Connections:
         self._ping([each for each in self.by_route.values() if each.last_seen < since])
 
     def ping_workers(self) -> None:
-        """Ping connections that ask for jobs: if one has gone, its jobs go to others."""
+        """Ping workers' connections: if a connection is lost, its jobs go to other workers."""
         self._ping(list(self.workers.values()))
 
     def _ping(self, connections: list[Connection]) -> None:
-        """Send to connections: only a send that fails shows that one has gone."""
+        """Send to connections: only a failed send shows a lost connection."""
         frame = encode(Ping())
         for connection in connections:
             if not connection.backlog:

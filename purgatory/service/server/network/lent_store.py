@@ -1,11 +1,11 @@
 """LentStore: the store loop as the network thread sees it, which may run transactions itself.
 
-A transaction of few requests is run by the network thread: a change of thread and back would take
-longer. The right to do so passes with the commands, without a lock. The store thread has it from
-the first command that it is sent until it has released all of them (`StoreReleased`), otherwise the
-network thread has it, and expires what is due, too. Many requests go to the store thread: the
-network thread decodes the next ones while those are on their way to the disk. So do requests after
-a slow commit: the network thread waits for the disk only with little to do.
+The network thread runs a transaction of few requests, to save two changes of thread. The right to
+use the store passes with the commands, without a lock. The store thread has the right from its
+first command until it has released all commands (`StoreReleased`), otherwise the network thread,
+which then also expires due operations. Many requests go to the store thread: the network thread
+decodes the next requests while the store thread writes to the disk. The same holds after a slow
+commit: the network thread waits for the disk only with little to do.
 
 Commands are sent last, before the network thread sleeps: the store thread then finds the GIL free.
 Used by the network thread alone.
@@ -34,14 +34,14 @@ CROWDED_S = 0.05
 
 
 class LentStore:
-    """The commands for `store_loop`; `answer` gets what a transaction in this thread answers."""
+    """The commands for `store_loop`; `answer` gets the answers of a transaction in this thread."""
 
     def __init__(self, store_loop: StoreLoop, answer: Callable[[NetworkCommand], None]) -> None:
         self._store_loop = store_loop
         self._answer = answer
         #: For the next transaction.
         self.commands: list[StoreLoopCommand] = []
-        #: Commands that the store thread has not released; it begins with the one to start.
+        #: Commands not yet released by the store thread; at first the start command.
         self.with_store_thread: int = StoreLoop.START_COMMANDS
         self._crowded_until = 0.0  # by the monotonic clock, as all times here
         self._next_transaction = math.inf  # when a transaction is due in this thread
@@ -88,7 +88,7 @@ class LentStore:
         )
 
     def stop(self) -> None:
-        """Have the store loop end, after all that it was sent."""
+        """Tell the store loop to end, after all commands sent."""
         self.commands.append(StopStoreLoop())
         self.send()
 

@@ -6,11 +6,12 @@ sleep the thread reads until there are no more frames. Requests go to the store 
 runs their transaction itself (see `LentStore`).
 
 The thread never waits for a client (see `Connections`), and for the disk only with little to do and
-after a quick commit. Large messages wait for small ones of other clients (see `WaitingMessages`).
-While too much waits or is in flight, it leaves the socket unread (backpressure).
+after a quick commit. Large messages wait for small messages of other clients (see
+`WaitingMessages`). While too much waits or is in flight, it leaves the socket unread
+(backpressure).
 
-`listen` is called by the thread that starts this one, all else by the network thread; the mailbox
-and the counters are for any.
+The starting thread calls `listen`, the network thread everything else; any thread may use the
+mailbox and the counters.
 """
 
 import contextlib
@@ -52,8 +53,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # A plain number: to combine those of the enumeration takes two microseconds.
 _POLLIN: Final = int(zmq.POLLIN)
-# Frames that are read, and seconds for which they are, before they are passed on and the mailbox is
-# looked at again: beside a store thread that computes, a frame can take a millisecond.
+# How many frames are read, and for how many seconds, before they are passed on and the mailbox is
+# checked: while a store thread computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
 # Bytes of requests that may be in flight to the store loop; and while several clients ask for
@@ -74,14 +75,14 @@ SOCKET_FRAMES = 64
 RETRY_S = 0.1
 # Seconds of silence after which a connection is pinged, and between two looks for that.
 IDLE_S = 30.0
-# Seconds between two pings of connections that ask for jobs: others get what one has that has gone.
+# Seconds between two pings of workers' connections: a lost connection's jobs go to other workers.
 WORKER_PING_S = 1.0
 
 
 class Network:
     """The network thread of a server.
 
-    `ended` is called last, with the error if there was one. `guard`: see `Connections`.
+    `ended` is called last, with the error if any. `guard`: see `Connections`.
     """
 
     def __init__(
@@ -111,8 +112,8 @@ class Network:
         self.connections: Connections
         self.reception: Reception
         self._waiting_late = 0.0  # when what waits has to be taken, by the monotonic clock
-        # There may be frames of which the socket's descriptor says nothing: not all were read.
-        # Likewise after a send, see `Connections.sent`.
+        # The socket may have frames without readiness of its descriptor: reading stopped early. The
+        # same after a send, see `Connections.sent`.
         self._unread = False
         self._now = self._monotonic()  # of the last wake-up
         self._next_ping = self._now + IDLE_S
@@ -185,7 +186,7 @@ class Network:
                 self.gate.check(reception.hellos, behind=behind)
 
     def step(self, ready: list[int]) -> None:
-        """Do what there is to do, given the readable descriptors; does not sleep."""
+        """Do all present work, given the readable descriptors; never sleeps."""
         mailbox, _ = self.descriptors
         for descriptor in ready:
             self._unread = self._unread or descriptor != mailbox
@@ -244,7 +245,7 @@ class Network:
         timeout = RETRY_S if self.connections.blocked else IDLE_CHECK_S
         if self.connections.workers:
             timeout = min(timeout, WORKER_PING_S)
-        if not self.gate.is_open:  # it opens when connections have ended, of which nothing is told
+        if not self.gate.is_open:  # opens when connections end, silently
             timeout = min(timeout, RETRY_S)
         due = self._store.sleep_seconds(self._monotonic(), is_closing=self.reception.closing)
         return self._time_left(min(timeout, due))
@@ -262,7 +263,7 @@ class Network:
         return self.reception.closing and self._monotonic() >= self._close_deadline
 
     def _on_own_answer(self, answer: NetworkCommand) -> None:
-        """Do what a transaction in this thread answers."""
+        """Handle the answers of a transaction in this thread."""
         if isinstance(answer, TransactionReplies):
             # A request that is there though nothing was answered yet is another client's.
             self._unread = self._unread or self._is_readable()
@@ -327,7 +328,7 @@ class Network:
                 return
 
     def _take_waiting(self) -> None:
-        """Take messages that wait, one at least, until READ_S is over: others may have come."""
+        """Take waiting messages, at least one, for READ_S: new ones may have come."""
         end = self._monotonic() + READ_S
         self._waiting_late = self._now + PATIENCE_S
         while True:
@@ -345,10 +346,10 @@ class Network:
 
 
 def _sleep(descriptors: list[int], seconds: float) -> list[int]:
-    """Wait until a descriptor is readable, `seconds` at most; return those that are."""
+    """Wait until descriptors are readable, `seconds` at most; return them."""
     try:
         return select.select(descriptors, [], [], seconds)[0]  # the most precise
-    except ValueError:  # one is above what select(2) takes; poll(2) sleeps a millisecond longer
+    except ValueError:  # a descriptor beyond select(2); poll(2) sleeps a millisecond longer
         poller = select.poll()
         for descriptor in descriptors:
             poller.register(descriptor, select.POLLIN)

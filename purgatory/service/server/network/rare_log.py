@@ -1,7 +1,7 @@
-"""RareLog: one line a minute of what peers can cause as often as they like.
+"""RareLog: a line a minute about events that peers can repeat at will.
 
-A log without that bound would be a way to fill the disk, or to block the server on its terminal.
-Used by one thread.
+Without this bound peers could fill the disk, or block the server on its terminal. Used by one
+thread.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Final
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: What is logged while no connection can be accepted, whatever port it is of.
+#: Logged while no connection can be accepted, on any port.
 CANNOT_ACCEPT: Final = "no connection can be accepted at present: %s"
 _LINE_S: Final = 60.0
 
@@ -33,7 +33,7 @@ class RareLog:
         self._left_out = 0
 
     def add(self, detail: str) -> None:
-        """Log a line, unless there was one within the last minute: the next one counts those."""
+        """Log a line, unless the last minute had a line: the next line counts the omitted."""
         now = self._now()
         if now < self._silent_until:
             self._left_out += 1

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from purgatory.service.auth.authenticator import SocketSecurity
 
-# What a peer that has not said hello may send; None: what is no message is said to be malformed.
+# Messages allowed before a hello; None: answer broken messages as malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
-# What a request counts at least, so that small ones cannot be too many.
+# Least cost of a request, so that small requests cannot be too many.
 MIN_REQUEST_BYTES = 256
 # What ZeroMQ and CURVE add to a frame on its way, at most.
 FRAMING_BYTES = 64
-# Requests of a connection without a hello that are answered; with one more it is ended.
+# So many requests without a hello are answered; then the connection is ended.
 MAX_REFUSALS = 2000
 
 
 class Reception:
-    """Checks messages; `post` passes on what they ask for.
+    """Checks messages; `post` passes the requests on.
 
     `security` tells what a key may do; None: all connections may do everything.
     """
@@ -77,7 +77,7 @@ class Reception:
         user = "" if self._security is None else str(frame.get("User-Id"))
         access = self._access_of(user)
         if access is None:
-            return  # removed from the list since it connected: it gets no answer
+            return  # removed from the list since connecting: no answer
         self.messages += 1
         content = frame.bytes
         size = len(content) + FRAMING_BYTES
@@ -140,7 +140,7 @@ class Reception:
 
     def _refuse_unread(self, route: bytes, content: bytes) -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
-        # What a peer that has gone had sent before: to answer each would cost more than all else.
+        # Sent by a lost peer earlier: answering each message would cost more than anything else.
         if not self._connections.has_gone(route):
             self._refuse(route, content, HelloRequired.code, _NO_HELLO)
 

@@ -1,13 +1,13 @@
-"""The server's ROUTER socket: its options, and what is done below ZeroMQ with its descriptors.
+"""The server's ROUTER socket: its options, and work on its descriptors below ZeroMQ.
 
 A socket of ZeroMQ gives a message of each connection in turn: none can be left out, or closed. But
 each frame knows the descriptor of its connection. libzmq may close that at any time, and another
 connection get the same number: that one would be paused, or ended, and recover as from any loss.
 
-The kernel can drop what arrives at a TCP connection or listener, which stays open. A filter of one
+The kernel can drop packets of a TCP connection or listener, which stays open. A filter of one
 instruction does it (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of Linux).
-To the peer the network seems to lose its packets: it sends them again, so nothing is lost. Nothing
-happens beyond TCP and Linux. Used by the network thread alone.
+The peer sees a network that loses packets: it retransmits, so nothing is lost. Does nothing except
+for TCP on Linux. For the network thread.
 """
 
 import array
@@ -22,14 +22,14 @@ from zmq.utils.monitor import recv_monitor_message
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
-# The kernel asks a silent peer after so many seconds, and again; after so many questions without
-# an answer the peer is gone. Likewise if it confirms nothing that was sent for so long.
+# The kernel probes a silent peer after so many seconds; after so many unanswered probes the
+# connection is lost. The same if sent data stays unconfirmed for so long.
 _KEEP_ALIVE_S: Final = 5
 _QUESTIONS: Final = 3
 _UNCONFIRMED_MS: Final = 20_000
 # A connection that has not finished its handshake by then is closed.
 _HANDSHAKE_MS: Final = 10_000
-# The milliseconds that libzmq may take to report what it did in `bind`.
+# How many milliseconds libzmq may take to report a `bind`.
 _REPORT_MS: Final = 1000
 # Of asm-generic/socket.h; Python does not name them.
 _SO_ATTACH_FILTER: Final = 26

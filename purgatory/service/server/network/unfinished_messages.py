@@ -1,11 +1,11 @@
 """UnfinishedMessages: cuts off peers that send a message without an end, or say nothing at all.
 
-A message of many frames takes memory until its last frame has come, and ZeroMQ shows it to the
-program only then: it has no bound for that. So the kernel is asked how many bytes each connection
-has brought (TCP_INFO), and the network thread counts the bytes of messages that were complete. What
-is left is a message that is not finished, or waits in ZeroMQ's queue. And while no connection is
-let in, those give way that have not finished their handshake: ZeroMQ waits for one for ten seconds.
-Linux and TCP only.
+A message of many frames takes memory until its last frame has come; only then ZeroMQ shows the
+message to the program, without any bound. So the kernel tells how many bytes each connection
+received (TCP_INFO), and the network thread counts the bytes of complete messages. The difference is
+an unfinished message, or waits in ZeroMQ's queue. And while no connection is let in, connections
+with an unfinished handshake are closed: ZeroMQ waits ten seconds for a handshake. Linux and TCP
+only.
 
 Used by the watchdog's thread.
 """
@@ -43,9 +43,9 @@ _LEAST_BYTES: Final = 4096
 class UnfinishedMessages:
     """Cuts off peers of the server at `port` by what they have sent since their last message.
 
-    Always if that is more than `most` messages of `message_bytes` in ZeroMQ's queue, and, while the
-    process takes more than `max_memory` bytes (0: any number), those that have sent most. `handed`
-    has the bytes of complete messages by descriptor, all that ever came there. `is_crowded` tells
+    Always if the excess is more than `most` messages of `message_bytes` in ZeroMQ's queue, and,
+    while the process takes more than `max_memory` bytes (0: any number), the largest senders.
+    `handed` has the bytes of complete messages by descriptor, since the beginning. `is_crowded`:
     whether no connection is let in.
     """
 

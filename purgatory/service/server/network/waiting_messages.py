@@ -1,11 +1,10 @@
-"""WaitingMessages: what waits until small messages of other clients have gone ahead.
+"""WaitingMessages: messages that wait until small messages of other clients have gone ahead.
 
-The larger a message is, the longer it takes to decode it and to do what it asks for, and what is
-read after it has to wait. So while several clients ask for something, little of each goes ahead at
-a time. What is more, or large, is set aside when it is read, undecoded, and with it all that its
-client sends after it: the requests of a client stay in order. Clients, connections and keys take
-turns here as they do in the store loop (see `FairQueue`). A connection of which much waits is left
-unread (see `ReadGate`). Used by the network thread alone.
+The larger a message, the longer its decoding and handling, and messages read later wait. So while
+several clients have requests, each client sends little ahead at a time. Further or large messages
+are set aside undecoded, with all later messages of their client: a client's requests stay in order.
+Clients, connections and keys take turns as in the store loop (see `FairQueue`). A connection with
+much waiting data is left unread (see `ReadGate`). For the network thread.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a client's messages that go ahead at a time.
 AHEAD_BYTES: Final = 4096
-#: What a message takes beside its bytes, so that small ones cannot be too many.
+#: The cost of a message besides its bytes, so that small messages cannot be too many.
 MESSAGE_BYTES: Final = 256
 #: A connection is left unread while more bytes of it wait, until fewer than the other number do.
 MAX_WAITING: Final = 1 << 20
@@ -49,7 +48,7 @@ class WaitingMessages:
         self._ahead.clear()
 
     def is_for(self, connection: Connection, size: int) -> bool:
-        """Tell whether a message of so many bytes has to wait; else note that it goes ahead."""
+        """Tell whether a message of so many bytes must wait; else note that it goes ahead."""
         client, route = connection.client, connection.route
         if self.bytes > 0 and self._queue.count(client, route) > 0:
             return True
@@ -64,7 +63,7 @@ class WaitingMessages:
         return ahead
 
     def append(self, connection: Connection, frame: "zmq.Frame") -> None:
-        """Add a message, behind the others of its client."""
+        """Add a message after its client's messages."""
         message = frame.bytes
         size = len(message) + MESSAGE_BYTES
         gate = self._gates.get(connection)
@@ -88,7 +87,7 @@ class WaitingMessages:
 
 
 class ReadGate:
-    """Leaves a connection unread while much that it has sent waits.
+    """Leaves a connection unread while much of its data waits.
 
     What arrives is dropped (see `router_socket`): the peer sends it again, at first after 0.2 s.
     `descriptor`: that of the connection, negative if none is known.

@@ -25,7 +25,7 @@ log: logging.Logger = logging.getLogger(__name__)
 MAX_OUTCOMES_PER_FRAME: Final = 256
 FRAME_BYTES: Final = 1 << 18
 _OUTCOME_BYTES: Final = 200
-#: Bytes that one transaction pushes, about; what is beyond is fetched by the connections.
+#: About so many bytes are pushed by a transaction; connections fetch the rest.
 PUSHED_BYTES: Final = 1 << 21
 #: Outcomes that are read from the store at once.
 PORTION: Final = 32
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]:
-    """Encode committed outcomes, for those of their clients that are connected.
+    """Encode committed outcomes, for connected clients.
 
     Beyond PUSHED_BYTES, or where they cannot be read, the last push of a client has no frame.
     Raises StoreError if the store is damaged.

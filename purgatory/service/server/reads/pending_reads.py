@@ -1,9 +1,9 @@
 """PendingReads: requests that change nothing, answered in portions between transactions.
 
 A query of many ids reads many rows, and outcomes can be large. So the store thread spends a bounded
-time on that after each transaction, and the rest waits for the next one, while the clients take
-turns. A read sees all that was committed when it is answered. When the server closes, reads that
-were not answered are dropped. Used by the store thread alone.
+time on reads after each transaction, and the rest waits for the next transaction, while the clients
+take turns. A read sees everything committed before its answer. When the server closes, unanswered
+reads are dropped. Used by the store thread alone.
 """
 
 import logging
@@ -228,9 +228,9 @@ class PendingReads:
             yield OutcomeFrame(command.route, None, command.after)
 
     def _next_outcomes(self, name: str, after: int) -> list[OutcomeMessage]:
-        """Return a frame's worth of a client's outcomes beyond `after`; none: there are no more."""
+        """Return a frame's worth of a client's outcomes beyond `after`; empty: no more."""
         client = self._state.clients.by_name.get(name)
-        # None: it has disconnected meanwhile.
+        # None: disconnected meanwhile.
         while client is not None and (seqs := client.seqs_after(after, MAX_OUTCOMES_PER_FRAME)):
             found = client.unacknowledged
             if records := [found[seq] for seq in seqs if seq in found]:

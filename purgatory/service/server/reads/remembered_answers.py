@@ -62,7 +62,7 @@ class RememberedReader:
         return None
 
     def operation(self, op_id: str, owner: str | None = None) -> OperationStatus | None:
-        """Return the status of what is remembered of an id; of a job that of its operation."""
+        """Return the status of a remembered id; for a job, of its operation."""
         found = self.find(op_id, owner)
         status = None if found is None else self._status(found)
         return _of_job(status) if isinstance(status, JobStatus) else status
@@ -77,7 +77,7 @@ class RememberedReader:
         return _decoded(rows[0]) if rows else None
 
     def outcomes(self, records: Sequence[RememberedOutcome]) -> list[OutcomeMessage]:
-        """Return the outcomes of operations, without those that were forgotten meanwhile."""
+        """Return the outcomes of operations, except forgotten ones."""
         rows = self._store.remembered.read([record.place for record in records])
         return [_outcome(row) for row in rows if row.seq]
 

@@ -1,10 +1,9 @@
 """The answers about the states of operations, in portions: to a query of ids, and to a list.
 
-A query looks each distinct id up once; what has ended is read from the store, a few at a time. A
-list reads operations from the store in order of their numbers, a few batches at a time, so a
-request that matches few of a million keeps no other waiting. It looks at a bounded number of them;
-then it is answered, also with none, and the client asks for the rest. Used by the store thread
-alone.
+A query looks each distinct id up once; ended operations are read from the store, a few at a time. A
+list reads operations from the store by number, a few batches at a time, so a request that matches
+few of a million keeps no client waiting. It examines a bounded number; then it is answered, even
+without matches, and the client asks for the rest. Used by the store thread alone.
 """
 
 from collections import Counter
@@ -32,7 +31,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
-#: Ids that are looked up in one portion.
+#: Ids looked up in one portion.
 PORTION: Final = 32
 #: Results and payloads take so small a part of an answer about several ids: 1 / VALUES_SHARE.
 VALUES_SHARE: Final = 8
@@ -42,7 +41,7 @@ VALUE_BYTES: Final = 1 << 17
 #: Batches that are read in one portion, and portions of a request.
 BATCHES: Final = 4
 MAX_PORTIONS: Final = 200
-#: Operations that wait for a key are looked up by it if they are not more than that.
+#: Up to so many operations of a key are found by the key.
 FEW_WATCHERS: Final = 5000
 _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
@@ -109,7 +108,7 @@ def answer_list(
 def _next_rows(
     request: ReadOperations, after: int, state: ServerState, store: Store
 ) -> list[StoredOperation]:
-    """Return the operations to look at next, in order; none: there are no more."""
+    """Return the operations to examine next, in order; none: no more."""
     if request.key is None:
         return store.some_operations(after, BATCHES)
     watchers = state.parts.lists.watchers_of(request.key)
@@ -123,7 +122,7 @@ def _next_rows(
 def _match(
     request: ReadOperations, owner: str | None, row: StoredOperation, state: ServerState
 ) -> _Match | None:
-    """Return an operation with what is known of it, if it matches."""
+    """Return an operation's status, if it matches."""
     if request.kind not in (None, row.kind) or request.client not in (None, row.client):
         return None
     entry = state.find(row.op_id, owner)
@@ -137,14 +136,14 @@ def _match(
 
 
 def state_of(entry: PendingOperation | OutcomeRecord) -> str:
-    """Return the state of an operation; a job that was due is pending until it has ended."""
+    """Return the state of an operation; a due job is pending until its end."""
     if entry.job is not None:
         return OUTCOMES_OF_JOBS[entry.job.state]
     return entry.outcome if isinstance(entry, OutcomeRecord) else "pending"
 
 
 def _of_job(status: OperationStatus, record: OutcomeRecord) -> OperationStatus:
-    """Return a status; that of a job says what has become of the job, instead of its outcome."""
+    """Return a status; for a job, the job's fate instead of its outcome."""
     if record.job is not None:
         status.state = state_of(record)
         if record.job.is_alive:

@@ -43,10 +43,10 @@ class ClientRecord:
 class OutcomeRecord:
     """An outcome of which the database still has the rows.
 
-    `seq` is its sequence number, `number` its operation's; `ended_ms` is when it was noticed.
-    `job`: that of a job, which is not sent to its client but, if it expired, leased to a worker.
-    `unique_ms`: for how long the id is remembered after the end, or MADE_UP. `until_ms`: when that
-    is over; 0: it has not ended, or its id was made up.
+    `seq` is its sequence number, `number` its operation's; `ended_ms` is when the end was noticed.
+    `job`: if any, the outcome is not sent to the client but, if expired, leased to a worker.
+    `unique_ms`: how long the id is remembered after the end, or MADE_UP. `until_ms`: the end of
+    this time; 0: not ended, or the id was made up.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class OutcomeRecord:
             self.until_ms = ended_ms + unique_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether its id may be used again, though its rows are still there.
+        """Whether its id may be reused, though its rows still exist.
 
         Not before its client has acknowledged the outcome.
         """
@@ -115,10 +115,10 @@ class ClientRegistry:
 
     def __init__(self) -> None:
         self.by_name: dict[str, ClientRecord] = {}
-        self.bytes: int = 0  # that they take, without their operations and outcomes
+        self.bytes: int = 0  # without their operations and outcomes
 
     def record(self, name: str) -> ClientRecord:
-        """Return the record of a client; a new one if there is none."""
+        """Return the record of a client; a new record if unknown."""
         client = self.by_name.get(name)
         if client is None:
             client = self.by_name[name] = ClientRecord(name)
@@ -126,7 +126,7 @@ class ClientRegistry:
         return client
 
     def depths(self) -> ClientDepths:
-        """Return how many clients there are, and the most of one. O(clients); any thread."""
+        """Return the number of clients, and the largest count of one. O(clients); any thread."""
         counts = [client.count for client in list(self.by_name.values())]
         return ClientDepths(len(counts), max(counts, default=0))
 

@@ -1,4 +1,4 @@
-"""JobRecord: what a server keeps of a job in memory, from its submission until it is forgotten.
+"""JobRecord: a server's data about a job in memory, from its submission until forgotten.
 
 Used by the store thread alone.
 """
@@ -31,10 +31,10 @@ _NO_TAGS: Final[tuple[str, ...]] = ()
 
 
 class JobRecord:
-    """A job of the client of that name; `number` is that of its operation.
+    """A job of a client, by name; `number`: its operation's.
 
-    `due_ms`, Unix milliseconds: when it is due, or its next attempt. The `JobIndex` that has it
-    changes `state` and `due_ms`. `keys`: those that cancel it.
+    `due_ms`, Unix milliseconds: due time of the job, or of its next attempt. Only its `JobIndex`
+    changes `state` and `due_ms`. `keys`: cancel the job.
     """
 
     __slots__ = (
@@ -68,11 +68,11 @@ class JobRecord:
         self.state: int = SCHEDULED
         self.submitted_ms: int = 0
         self.keys: tuple[str, ...] = ()
-        self.began_ms: int = 0  # its latest attempt, of this run; 0: none
+        self.began_ms: int = 0  # its latest attempt in this run; 0: none
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Its tags, each once."""
+        """Its distinct tags."""
         return _NO_TAGS if self.options is None else self.options.tags
 
     @property
@@ -82,7 +82,7 @@ class JobRecord:
 
     @property
     def has_unless(self) -> bool:
-        """Whether it has keys that cancel it, beside its id, which is the key of a job without."""
+        """Whether other keys than its id cancel the job."""
         return len(self.keys) != 1 or self.keys[0] != self.op_id
 
     @property

@@ -48,7 +48,7 @@ class EventContext:
     ) -> None:
         self.value: bytes = value
         self.at_ms: i64 = at_ms
-        # Gets each operation of several keys that counted this one.
+        # Gets each operation of several keys for which this event counted.
         self.progressed: list[tuple[PendingOperation, str]] = progressed
         self.units: i64 = units
         self.failed: bool = failed
@@ -56,22 +56,22 @@ class EventContext:
         self.number: i64 = 0  # of a `Spread`
 
     def use(self) -> None:
-        """Note that it counts for an operation."""
+        """Note that the event counts for an operation."""
         self.reached = True
         if self.units > 0:
             self.units -= 1
 
     def settle(self, operation: "PendingOperation") -> None:
-        """Count for an operation that it has captured, before something else happens to that."""
+        """Count for a captured operation, before any other change of it."""
         raise NotImplementedError
 
 
 class PendingOperation(DelayedOperation):
     """An operation that waits for `need` of its keys, until `op_deadline_ms` at the latest.
 
-    It is due at `op_deadline_ns`, Unix nanoseconds, and expires at the next tick of the timer after
-    that: the deadline's own instant is included. All other times are Unix milliseconds. In the
-    millisecond of its deadline it completes until it has expired.
+    It is due at `op_deadline_ns`, Unix nanoseconds, and expires at the timer's next tick: the
+    deadline's own instant is included. All other times are Unix milliseconds. In the millisecond of
+    its deadline, events complete it until it expires.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class PendingOperation(DelayedOperation):
         now_ns: i64,
     ) -> None:
         super().__init__(expiry_delay(deadline_ns, now_ns))
-        #: That it takes, without `values`; set when it is submitted or read from the store.
+        #: Its memory, without `values`; set at submission or when read from the store.
         self.bytes: i64 = 0
         self.number: i64 = number
         self.client: ClientRecord = client
@@ -120,22 +120,22 @@ class PendingOperation(DelayedOperation):
         # Both change when it is extended; the timer's task has a `deadline_ns` of its own, a tick.
         self.op_deadline_ns: i64 = deadline_ns
         self.op_deadline_ms: i64 = deadline_ns // NS_PER_MS
-        # As submitted, in the run that it was.
+        # As submitted, perhaps in an earlier run.
         self.timeout_ms: i64 = self.op_deadline_ms - submitted_ms
         self.need: i64 = need
         self.has_payload: bool = has_payload
-        self.keys: tuple[str, ...] = ()  # set when it is watched, and kept when it has ended
+        self.keys: tuple[str, ...] = ()  # set by `watch`, and kept after the end
         self.by_key: str | None = None
         self.value: bytes | None = None  # of `by_key`; the error if it failed
         self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
         self.captured: EventContext | None = None  # is to count for it before anything else
-        self.ended_ms: i64 = 0  # when the event came that has ended it
-        self.shared: i64 = 0  # number of the spread that has its result
+        self.ended_ms: i64 = 0  # when the deciding event came
+        self.shared: i64 = 0  # number of the spread with its result
         self.job: JobRecord | None = None
         self.options: Options | None = None
 
     def copy_pending(self, now_ns: int) -> "PendingOperation":
-        """Return a copy that has not ended, with the progress of this one."""
+        """Return an unended copy with the same progress."""
         copy = PendingOperation(
             self.number,
             self.client,
@@ -154,19 +154,19 @@ class PendingOperation(DelayedOperation):
         return copy
 
     def run(self) -> object:
-        """Expire, unless an event that has captured it ends it; called by the timer."""
+        """Expire, unless a capturing event ends the operation; called by the timer."""
         if self.captured is not None:
             self.captured.settle(self)
         return super().run()
 
     def all_bytes(self) -> int:
-        """Return the bytes that it takes now."""
+        """Return its present memory."""
         if self.values is None:
             return self.bytes
         return self.bytes + sum(value_bytes(len(value)) for value in self.values.values())
 
     def is_waiting_for(self, key: str, now_ms: i64) -> bool:
-        """Whether the completion of a key that it watches would count."""
+        """Whether completing a watched key would count."""
         return now_ms <= self.op_deadline_ms and (self.values is None or key not in self.values)
 
     def result(self) -> bytes | None:
@@ -226,7 +226,7 @@ class PendingOperation(DelayedOperation):
 
 
 def new_job(operation: PendingOperation) -> JobRecord:
-    """Return a job that is scheduled as its operation."""
+    """Return a job scheduled as its operation."""
     job = JobRecord(
         operation.number,
         operation.op_id,

@@ -29,7 +29,7 @@ _PLACES: Final = (1 << _PLACE_BITS) - 1
 _ENTRIES: Final = (1 << _ENTRY_BITS) - 1
 #: How many arrays there are.
 SHARDS: Final = 1 << _SHARD_BITS
-#: Bytes of memory of an entry: eight, and what arrays that grow leave free.
+#: Bytes of memory of an entry: eight, plus the spare room of growing arrays.
 ID_BYTES: Final = 11
 
 
@@ -82,7 +82,7 @@ class RememberedIds:
         return int.from_bytes(hasher.digest())
 
     def places(self, op_id: str) -> list[int]:
-        """Return the places of rows that may have an id; mostly there is none."""
+        """Return the places of rows that may have an id; mostly none."""
         if not self.count:
             return []
         hashed = self.hash_of(op_id)
@@ -102,7 +102,7 @@ class RememberedIds:
         return self.last_place
 
     def add(self, hashed: int, place: int) -> None:
-        """Add the entry of a row that is on disk; nothing happens if it is there."""
+        """Add the entry of a row on disk; idempotent."""
         shard = self._shards[hashed >> _ENTRY_BITS]
         entry = _entry(hashed, place)
         index = bisect_left(shard, entry)

@@ -1,8 +1,8 @@
 """RememberedReplies: the replies to the latest requests of each session.
 
-A client that has lost its connection sends the requests again that were not answered. Completing
-with a limit twice, or extending twice, would not be the same as once; so the server repeats its
-reply instead. Used by the store thread alone; changed by the open transaction alone.
+A client that lost its connection repeats unanswered requests. Completing with a limit, or
+extending, is not idempotent; so the server repeats its reply instead. Used by the store thread
+alone; changed by the open transaction alone.
 
 A session belongs to a client name: sessions of different clients are apart. Nothing is forgotten
 before its time, for its client may still ask again. So the number of sessions of a client and
@@ -32,7 +32,7 @@ def session_key(client: str, session: str) -> str:
 
 
 def owner_of(key: str) -> str:
-    """Return the client of a session; empty for one that has the name of an older server."""
+    """Return the client of a session; empty for names from an older server."""
     length, colon, rest = key.partition(":")
     return rest[: int(length)] if colon and length.isdecimal() else ""
 
@@ -40,8 +40,8 @@ def owner_of(key: str) -> str:
 class RememberedReplies:
     """Frames of replies, by session and sequence number of the request.
 
-    `max_bytes`: bound of the bytes that they take; 0: there is none. Half of it is for the clients
-    that come first; if that is used up, each client may take an equal part of the other half.
+    `max_bytes`: bound of their bytes; 0: none. Half of it is for the first clients; then each
+    client may take an equal part of the other half.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
@@ -98,12 +98,12 @@ class RememberedReplies:
             changes.delete_replies.append((key, oldest))
 
     def publish(self) -> None:
-        """Let the open transaction's changes stay: they are on disk."""
+        """Keep the committed transaction's changes."""
         self._evicted.clear()
         self._dropped.clear()
 
     def roll_back(self, added: list[tuple[str, int]]) -> None:
-        """Forget the replies `added` (session, seq); bring back what was forgotten for them."""
+        """Forget the replies `added` (session, seq); bring back replies evicted for them."""
         for key, seq, frame in reversed(self._evicted):
             entry = self._sessions[key]
             entry.restore(seq, frame)
@@ -156,7 +156,7 @@ class RememberedReplies:
         self._sessions[key] = entry
 
     def _session(self, key: str, at_ms: int) -> "_Session":
-        """Return a session, a new one if there is none; it has the latest request now."""
+        """Return a session, perhaps new, as the latest used."""
         entry = self._sessions.pop(key, None)
         if entry is None:
             owner = self._owner(owner_of(key))
@@ -167,7 +167,7 @@ class RememberedReplies:
         return entry
 
     def _owner(self, name: str) -> "_ClientShare":
-        """Return a client's share, which has one more session now."""
+        """Return a client's share, with a session added."""
         owner = self._clients.get(name)
         if owner is None:
             owner = self._clients[name] = _ClientShare(name)
@@ -181,7 +181,7 @@ class RememberedReplies:
 
 
 def _bytes_of(key: str, entry: "_Session") -> int:
-    """Return the bytes that a session takes with its replies."""
+    """Return the bytes of a session with its replies."""
     return session_bytes(key) + sum(reply_bytes(len(frame)) for frame in entry.frames.values())
 
 

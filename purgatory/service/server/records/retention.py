@@ -4,8 +4,8 @@
 
 An outcome is *unacknowledged* until its client acknowledges it, or until the retention of the
 configuration is over. Then it is kept for a while longer, the last `RETAINED_OUTCOMES` of them for
-`RETAINED_OUTCOMES_MS`, so that the operation can still be queried or submitted again. After that
-its rows are deleted, together with others, but never before the journal has confirmed them.
+`RETAINED_OUTCOMES_MS`, so that the operation can still be queried or submitted again. Then its rows
+are deleted, in groups, but never before the journal has confirmed them.
 
 Used by the store thread alone; `unacknowledged` may be read by any.
 """
@@ -22,13 +22,13 @@ from purgatory.service.server.records.clients import ClientRecord, ClientRegistr
 from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.store.rows import JournalPosition
 
-# One transaction deletes so many rows of a table: it should not keep requests waiting. Or that
-# share of those that are to go, so that they do not become more and more. And so many milliseconds
-# are between two.
+# So many rows of a table are deleted in a transaction, to keep requests from waiting. Or this share
+# of the waiting deletions, so that they do not pile up. And so many milliseconds lie between two
+# transactions.
 DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
-#: Of those deleted, so many become rows of what is remembered, at most: these are read before.
+#: So many of the deleted become remembered rows, at most: they are read before.
 REMEMBERED_PER_TRANSACTION = 512
 
 
@@ -71,7 +71,7 @@ class OutcomeRetention:
         self._clients = clients
         self._jobs = jobs
         self.unacknowledged: int = 0
-        self.bytes: int = 0  # that the outcomes take, until they are deleted
+        self.bytes: int = 0  # of the outcomes, until deleted
         # With the time of the acknowledgement, oldest first.
         self.acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
         # Without a journal every row counts as confirmed.
@@ -86,7 +86,7 @@ class OutcomeRetention:
         return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
-        """Keep an outcome that is on disk until its client acknowledges it."""
+        """Keep a committed outcome until its client acknowledges it."""
         record.end_period(record.unique_ms, record.ended_ms)
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1
@@ -98,12 +98,12 @@ class OutcomeRetention:
         self.bytes += outcome_bytes(record.op_id)
 
     def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Mark the outcome of a job that has ended as acknowledged; that is on disk."""
+        """Mark an ended job's outcome as acknowledged, after the commit."""
         record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
 
     def drop_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Forget a job that has ended; its id may be used again. That is on disk."""
+        """Forget a job that has ended; its id may be reused. After the commit."""
         self._forget(record)
         self._mark_deletable(record, now_ms)
 
@@ -140,7 +140,7 @@ class OutcomeRetention:
         self._clients.drop_if_idle(record.client)
 
     def confirm_journaled(self, position: JournalPosition) -> None:
-        """Allow deleting the rows up to `position`: the journal has them."""
+        """Allow deleting the rows up to `position`, which the journal has."""
         self._journal_position = position
         self._blocked = False
 
@@ -181,12 +181,12 @@ class OutcomeRetention:
 
     def _is_journaled(self, record: OutcomeRecord) -> bool:
         if record.job is not None:
-            return True  # the journal gets its end, which waits in a table of its own
+            return True  # the journal gets its end from another table
         position = self._journal_position
         return record.number <= position.operations and record.seq <= position.outcomes
 
     def delete(self, selected: list[OutcomeRecord]) -> None:
-        """Remove what `select_deletable` returned: its rows are gone, its ids may be used again."""
+        """Remove the result of `select_deletable`: the rows are gone, the ids may be reused."""
         for record in selected:
             self.acknowledged.popleft()
             self._forget(record)

@@ -1,8 +1,8 @@
 """Spread: an event of a key for which many operations wait; some of them end in each transaction.
 
-The event comes at one moment, for all that wait for its key then: these are *captured*. Other
-clients do not wait until all of them have ended. What is done with a captured operation meanwhile
-comes after the event: the transaction lets the event count for it first, see `KeyEvents.settle`.
+The event happens at one moment, for all operations then waiting for its key: they are *captured*.
+Other clients do not wait until all have ended. Later changes of a captured operation come after the
+event: the transaction lets the event count for it first, see `KeyEvents.settle`.
 
 The database has the event, its value once, and the request until it is answered: after a crash the
 next start ends what is left. Used by the store thread alone.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SpreadRequest:
     """The request of which events are spread: answered when all of them have ended.
 
-    `counts`: its answer as far as that is known. `commands`: the request, as often as it was sent.
-    `left`: how many of its spreads have not ended on disk.
+    `counts`: its answer so far. `commands`: the request, as often as sent. `left`: how many of its
+    spreads are unfinished on disk.
     """
 
     __slots__ = ("commands", "counts", "failed", "is_new", "left", "seq", "session")
@@ -42,7 +42,7 @@ class SpreadRequest:
 
 
 class Spread(EventContext):
-    """An event, and the operations that wait for it. `place`: in the request.
+    """An event, and its waiting operations. `place`: in the request.
 
     `settle` lets it count for a captured operation. Outcomes from `first_seq` on refer to it.
     """
@@ -74,16 +74,16 @@ class Spread(EventContext):
         self.key: str = key
         self.first_seq: int = first_seq
         self._settle = settle
-        # That of the client, when it is known.
+        # The client's request, when known.
         self.request: SpreadRequest = SpreadRequest("", 0, [], failed=failed)
         self.place: int = 0
         self.waiting: deque[PendingOperation] = deque()
         self.last: int = 0  # number of an operation: later ones are not captured
-        self.count: int = 0  # operations that it has ended
+        self.count: int = 0  # operations ended by it
         self.bytes: int = 0
 
     def capture(self, watchers: list[DelayedOperation]) -> None:
-        """Note for which of the operations that watch its key it is to count.
+        """Note for which watchers of its key it counts.
 
         There may be millions, and all clients wait meanwhile: they are looked at once.
         """

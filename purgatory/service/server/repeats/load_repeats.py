@@ -26,7 +26,7 @@ SET_BACK_MS: Final = 10_800_000
 
 
 def load_repeats(state: ServerState, store: Store, now_ms: int, shift_ms: int) -> None:
-    """Read the repeats into `state`; its operations are there. Raises StoreError.
+    """Read the repeats into `state`; after the operations. Raises StoreError.
 
     `shift_ms`: by how much the clock was set since the last run.
     """
@@ -54,7 +54,7 @@ def _record(row: StoredRepeat, now_ms: int, shift_ms: int) -> RepeatRecord:
 
 
 def _expression(row: StoredRepeat, cron: str, tz: str) -> CronExpression | None:
-    """Return the expression of a repeat; None if this machine does not know its zone."""
+    """Return the expression of a repeat; None if this machine does not know the zone."""
     try:
         return CronExpression(cron, tz)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""RepeatChanges: what one transaction changes of repeats. Used by the store thread alone."""
+"""RepeatChanges: a transaction's changes of repeats. Used by the store thread alone."""
 
 from purgatory.service.server.repeats.repeat_record import RepeatKey, RepeatRecord
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
@@ -6,7 +6,7 @@ from purgatory.service.store.changes import Changes
 
 
 class RepeatChanges:
-    """Records that replace those of `registry` when `changes` are on disk."""
+    """Records that replace the records of `registry` when `changes` are on disk."""
 
     def __init__(self, registry: RepeatRegistry, changes: Changes) -> None:
         self._registry = registry
@@ -15,7 +15,7 @@ class RepeatChanges:
         self._taken: list[RepeatRecord] = []
 
     def find(self, key: RepeatKey) -> RepeatRecord | None:
-        """Return a repeat as this transaction leaves it; None if there is none."""
+        """Return a repeat after this transaction; None if absent."""
         if key in self._records:
             return self._records[key]
         return self._registry.by_key.get(key)
@@ -46,14 +46,14 @@ class RepeatChanges:
         )
 
     def take_due(self, now_ms: int, most: int) -> list[RepeatRecord]:
-        """Return repeats to look at now; those that are not `put` come again."""
+        """Return repeats to examine now; without `put` they come again."""
         taken = self._registry.take_due(now_ms, most)
         self._taken += taken
         found = [self.find(record.key) for record in taken]
         return [record for record in found if record is not None and record.wake_ms]
 
     def prepare(self) -> None:
-        """Add the rows: only those that differ from what is on disk."""
+        """Add the rows that differ from the disk."""
         for key, record in self._records.items():
             before = self._registry.by_key.get(key)
             if record is None:
@@ -63,7 +63,7 @@ class RepeatChanges:
                 self._changes.repeats += record.row()
 
     def publish(self) -> None:
-        """Change the repeats: that is on disk."""
+        """Change the repeats, after the commit."""
         for record in self._taken:
             if record.key not in self._records:
                 self._registry.watch(record)
@@ -74,7 +74,7 @@ class RepeatChanges:
                 self._registry.put(changed)
 
     def roll_back(self) -> None:
-        """Leave the repeats as they are: those that were looked at are looked at again."""
+        """Leave the repeats unchanged: examined repeats come again."""
         for record in self._taken:
             self._registry.watch(record)
 

@@ -20,10 +20,10 @@ _MS: Final = timedelta(milliseconds=1)
 class RepeatRecord(NamedTuple):
     """A repeat of a client. Times are Unix milliseconds; 0: there is none.
 
-    `next_ms`: the time of its next run, without the jitter; `last_ms`: of its last one. Of times up
-    to `missed_until_ms` none was looked at when it came: they are missed. Until `busy_until_ms` a
-    run was seen that had not ended. `wake_ms`: when to look at the repeat next. `runs`: ids of its
-    jobs that may not have ended, the latest ones. `cron`: of its settings.
+    `next_ms`: the time of its next run, without the jitter; `last_ms`: of the last. Times up to
+    `missed_until_ms` passed unexamined: they are missed. Until `busy_until_ms` an unfinished run
+    was seen. `wake_ms`: when to examine the repeat next. `runs`: ids of its latest, perhaps
+    unfinished jobs. `cron`: of its settings.
     """
 
     client: str
@@ -51,7 +51,7 @@ class RepeatRecord(NamedTuple):
 
     @property
     def due_ms(self) -> int:
-        """When its next run is due: its time and the jitter of this time."""
+        """When its next run is due, with jitter."""
         jitter_ms = self.settings.jitter_ms
         if not jitter_ms:
             return self.next_ms
@@ -72,11 +72,11 @@ class RepeatRecord(NamedTuple):
         return self._replace(next_ms=self.time_after(after_ms))
 
     def skip(self, after_ms: int) -> "RepeatRecord":
-        """Return it with one skipped time more, and its next time after a moment."""
+        """Return the record with one more skipped time, and its next time after a moment."""
         return self._replace(next_ms=self.time_after(after_ms), skipped=self.skipped + 1)
 
     def state(self) -> RepeatState:
-        """Return what clients are told of it."""
+        """Return the state for clients."""
         return RepeatState(
             self.settings,
             self.client,
@@ -87,7 +87,7 @@ class RepeatRecord(NamedTuple):
         )
 
     def row(self) -> StoredRepeat:
-        """Return what the store has of it."""
+        """Return the row for the store."""
         return StoredRepeat(
             self.client,
             self.settings.name,

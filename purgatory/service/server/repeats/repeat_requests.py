@@ -60,7 +60,7 @@ class RepeatRequests:
         request = command.request
         assert isinstance(request, SetRepeat)
         cron = self._check(request.repeat)
-        # Its bytes are those of the message otherwise.
+        # Otherwise its bytes are the message's.
         settings = replace(request.repeat, payload=Raw(bytes(request.repeat.payload)))
         before = transaction.repeats.find((command.client, settings.name))
         record = _declared(command.client, settings, cron, before, transaction.clock_ms)
@@ -72,7 +72,7 @@ class RepeatRequests:
     def _check_room(
         self, transaction: Transaction, record: RepeatRecord, before: RepeatRecord | None
     ) -> None:
-        """Refuse a repeat for which there is no room."""
+        """Refuse a repeat without room."""
         repeats = transaction.repeats
         if before is None and (count := repeats.count(record.client)) >= MOST_OF_A_CLIENT:
             raise TooManyRepeats(
@@ -160,7 +160,7 @@ class RepeatRequests:
         return [key for key in keys if client in (None, key[0])]
 
     def _check(self, repeat: Repeat) -> CronExpression | None:
-        """Check a declaration; returns its cron expression. Raises Refused."""
+        """Check a declaration; return its cron expression. Raises Refused."""
         validator, limits = self._validator, self._validator.limits
         validator.check_text(repeat.name)
         if len(repeat.name.encode()) > limits.text_bytes - _ID_BYTES:

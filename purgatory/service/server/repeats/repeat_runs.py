@@ -42,12 +42,12 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: A time is missed if the server looks so much too late.
 LATE_MS: Final = 60_000
-#: Times that one transaction deals with, and of one repeat; and then it pauses.
+#: Times handled by one transaction, in all and of one repeat; then a pause.
 STEPS: Final = 50
 STEPS_OF_ONE: Final = 20
 PAUSE_MS: Final = 10
-#: A run that waits for the one before looks again after that, and a little longer if there are many
-#: repeats; and one whose job was refused after that.
+#: A run waiting for the former run polls after this time, longer with many repeats; a refused job
+#: is retried after the third.
 POLL_MS: Final = 100
 REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
@@ -67,7 +67,7 @@ class RepeatRuns:
         self._validator = validator
 
     def run_due(self, transaction: Transaction) -> None:
-        """Submit the runs that are due, some of them if they are many."""
+        """Submit due runs, some at a time."""
         wake_ms = self._state.repeats.next_wake_ms()
         if wake_ms is None or wake_ms > transaction.clock_ms:
             return
@@ -129,7 +129,7 @@ class RepeatRuns:
     def begin(
         self, transaction: Transaction, record: RepeatRecord, at_ms: int, next_ms: int
     ) -> RepeatRecord:
-        """Submit the run of a time, unless there is one; and go on with `next_ms`.
+        """Submit the run of a time, once; continue with `next_ms`.
 
         If the job is refused, the run is tried again a little later.
         """
@@ -199,7 +199,7 @@ class RepeatRuns:
         job = self._job(job_id)
         if job is None:
             return False
-        # A run that is due at this very moment is not ready yet; one that was put off is not, too.
+        # A run due at this very moment is not ready yet, nor is a postponed run.
         is_due = job.state == SCHEDULED and job.due_ms <= self._state.stamp.now_ms
         return is_due or job.state in LIVE
 

@@ -1,1 +1,1 @@
-"""A transaction of a server: its changes, its size, and the events of keys in it."""
+"""A transaction of a server: changes, size, and the events of keys."""

@@ -3,9 +3,9 @@
 Each has an effect on operations, may be held, and is written for the journal if it has changed
 anything. Used by the store thread alone.
 
-A trace, and so the journal, cannot say that an event left operations out. So one with a limit is
-written for the journal only if it reached every operation that waited, as an event without a limit
-does; while it is held, it is written once more when it reaches an operation.
+A trace, and so the journal, cannot say that an event skipped operations. So an event with a limit
+is journaled only if it reached every waiting operation, as an event without a limit does; a held
+event is journaled again whenever it reaches an operation.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ _BYTES_LIKE_ONE: Final = 1 << 11
 
 
 class KeyEvents:
-    """The key events of one transaction, which writes `changes`; all at the state's stamp."""
+    """The key events of one transaction, written to `changes`; all at the state's stamp."""
 
     __slots__ = (
         "_changes",
@@ -51,9 +51,9 @@ class KeyEvents:
         self._state = state
         self._jobs = jobs
         self._changes = changes
-        self.held_before: dict[str, StoredEvent | None] = {}  # by key, of those that have changed
+        self.held_before: dict[str, StoredEvent | None] = {}  # by key, the changed ones
         self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
-        self._place = 0  # in its request, of the event that comes
+        self._place = 0  # index of the next event in its request
         self.begun: list[Spread] = []
         self.finished: list[Spread] = []
         self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with their counts
@@ -76,7 +76,7 @@ class KeyEvents:
         return counts
 
     def complete(self, completion: Completion) -> int:
-        """Complete a key, and replace what is held for it; how many operations that completed."""
+        """Complete a key, and replace its held event; return how many operations ended."""
         state = self._state
         key = completion.key
         state.stamp.open_for(key)
@@ -90,7 +90,7 @@ class KeyEvents:
         return count + self._cancel_due(key, UNLIMITED)
 
     def _cancel_due(self, key: str, units: int) -> int:
-        """Cancel the jobs that were due and that a key cancels; returns how many."""
+        """Cancel a key's due jobs; return how many."""
         if key not in self._state.jobs.by_key:
             entry = self._state.known.get(key)  # the id of a job is the key of one without others
             if entry is None or entry.job is None:
@@ -112,7 +112,7 @@ class KeyEvents:
     def _complete_and_hold(self, completion: Completion) -> int:
         key = completion.key
         limit = UNLIMITED if completion.limit is None else completion.limit
-        # What the journal says of it.
+        # The journal's data.
         hold_ms = completion.hold_ms if limit == UNLIMITED else 0
         replaced = self._replaced(key, hold_ms)
         now_ms = self._state.stamp.now_ms
@@ -132,7 +132,7 @@ class KeyEvents:
         return count + cancelled
 
     def _replaced(self, key: str, hold_ms: int) -> bool:
-        """Whether an event that is held for `hold_ms` replaces one that still counts.
+        """Whether an event held for `hold_ms` replaces another that still counts.
 
         Of several with one stamp the longest hold counts: another one gets a later stamp.
         """
@@ -145,7 +145,7 @@ class KeyEvents:
         return True
 
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
-        """Complete a key for what waits; how many that completed, and if it left out any."""
+        """Complete a key for waiting operations; return how many ended, and if any was skipped."""
         if context.units == UNLIMITED:
             return self._reach(key, context), False
         chosen: list[DelayedOperation] = []
@@ -167,7 +167,7 @@ class KeyEvents:
         return count, is_any_left
 
     def _reach(self, key: str, context: EventContext) -> int:
-        """Let an event count for all that wait for its key; how many that has ended by now."""
+        """Count an event for all waiting operations of its key; return how many ended so far."""
         state = self._state
         lists = state.parts.lists
         if not state.spreads and (only := lists.sole_watcher(key)) is not None:  # mostly
@@ -209,7 +209,7 @@ class KeyEvents:
                 if operation.captured is spread:
                     self.settle(operation)
                     left -= 1
-                    if operation.need > 1:  # it has a value of its own
+                    if operation.need > 1:  # with its own value
                         left -= len(spread.value) // _BYTES_LIKE_ONE
             if spread.waiting:
                 return
@@ -217,7 +217,7 @@ class KeyEvents:
             self.finished.append(spread)
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the event that has captured an operation count for it: what comes now is later."""
+        """Count a capturing event for its operation, before any later change."""
         spread = operation.captured
         if spread is None:
             return
@@ -234,8 +234,8 @@ class KeyEvents:
     def separate_submission(self, keys: Iterable[str]) -> None:
         """Let a submission come later than the events before it, as in a trace it would not.
 
-        Not if the event was a held one, which has units left for it: each unit that is used is
-        written as an event, and there may be many.
+        Not for a held event with units left for the operation: each used unit is journaled as an
+        event, and there may be many.
         """
         stamp = self._state.stamp
         for key in keys:
@@ -317,7 +317,7 @@ class KeyEvents:
             self._state.pending_bytes += value_bytes(len(operation.values[key]))
 
     def roll_back(self) -> None:
-        """Take back what has counted, and hold what was held before."""
+        """Undo progress, and restore the held events."""
         for operation, key in self.progressed:
             assert operation.values is not None
             del operation.values[key]
@@ -327,7 +327,7 @@ class KeyEvents:
             spread.count = count
 
     def capture_again(self) -> None:
-        """Have events wait again for the operations that they have ended: those wait again, too."""
+        """Let events wait again for the operations they ended, which wait again too."""
         state = self._state
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)

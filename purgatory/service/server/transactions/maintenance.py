@@ -47,7 +47,7 @@ class Maintenance:
         self._remembering: Remembering = Remembering(state, store)
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
-        """Do what is due. Nothing is deleted before `retry_ms`: the last commit has failed."""
+        """Do due work. Nothing is deleted before `retry_ms`, after a failed commit."""
         now_ms = transaction.clock_ms
         state = self._state
         retention, numbers = state.retention, state.journal_numbers
@@ -70,7 +70,7 @@ class Maintenance:
             self._remembering.run(transaction, retry_ms)
 
     def stop(self, transaction: Transaction) -> None:
-        """Delete what may be deleted, in a transaction that is the last one."""
+        """Delete everything deletable, in a last transaction."""
         transaction.delete_outcomes()
         self._remembering.move(transaction)
         if self._state.journal_numbers.has_deletable:
@@ -91,7 +91,7 @@ class Maintenance:
         `retry_ms`: see `run`.
         """
         now_ms = transaction.clock_ms
-        if retry_ms:  # the last commit has failed: this one may fail, too
+        if retry_ms:  # the last commit failed: this may fail, too
             self._next_forgetting_ms = max(now_ms, retry_ms) + FORGETTING_MS
             return
         more = self._state.replies.forget_old(now_ms, transaction.changes)

@@ -29,7 +29,7 @@ log: logging.Logger = logging.getLogger(__name__)
 #: Milliseconds between two looks for rows whose time is over, and between two portions.
 LOOK_MS: Final = 10_000
 PAUSE_MS: Final = 20
-#: Rows that one transaction deletes, and shards that it writes.
+#: How many rows a transaction deletes, and how many shards it writes.
 FORGOTTEN: Final = 256
 DUMPED: Final = 8
 # Entries are written when there are so many later rows, and a tenth of all; and, if a server stops,
@@ -56,7 +56,7 @@ class Remembering:
         self._dumping_place = 0
 
     def move(self, transaction: Transaction) -> None:
-        """Write rows of what the transaction deletes, where its period lasts.
+        """Write rows for deleted operations whose period lasts.
 
         If they cannot be read, the transaction deletes nothing. Raises StoreError if the store is
         damaged.

@@ -1,4 +1,4 @@
-"""Transaction: a group of changes that is committed or dropped as one.
+"""Transaction: a group of changes, committed or dropped together.
 
 Used by the store thread alone.
 """
@@ -41,17 +41,16 @@ if TYPE_CHECKING:
 
 # How many operations one transaction expires: it should not keep requests waiting.
 MAX_EXPIRED_PER_TRANSACTION = 1000
-# A batch is read as a whole: it takes no more operations when it has so many bytes.
+# A batch is read as a whole: with so many bytes it is full.
 BATCH_BYTES = 1 << 16
 
 
 class Transaction(OutcomeReceiver):
     """A group of changes, at the state's stamp, which begins at the clock's `clock_ns`.
 
-    Its life: the store loop begins it, which makes it the state's receiver of outcomes; the request
-    handler fills it, by `submit`, `extend`, `cancel`, by its `events` and with replies;
-    `prepare` completes `changes`, which the store commits; then either `publish` or `roll_back`
-    ends it.
+    Its life: the store loop begins it, making it the state's receiver of outcomes; the request
+    handler fills it, by `submit`, `extend`, `cancel`, by its `events` and with replies; `prepare`
+    completes `changes`, which the store commits; then either `publish` or `roll_back` ends it.
 
     It owns: the rows to write (`changes`), new operations, keys that counted, outcomes and, with
     them, the clients to notify, the outcomes to delete, and all replies that depend on the commit.
@@ -59,8 +58,8 @@ class Transaction(OutcomeReceiver):
     nothing of it refers back to it, else the cycle collector would stop all threads to free it.
 
     Not owned, because a copy would cost too much: the operations in the purgatory's watch lists and
-    timer, their entries in `ServerState.known`, what is held, and remembered replies. They change
-    at once, and `roll_back` restores them. Numbers that were given are not given again.
+    timer, their entries in `ServerState.known`, held events, and remembered replies. Changes of
+    these happen at once, and `roll_back` undoes them. Used numbers are not reused.
     """
 
     __slots__ = (
@@ -101,7 +100,7 @@ class Transaction(OutcomeReceiver):
         self.extended: list[tuple[PendingOperation, int]] = []  # with the deadline before
         self.outcomes: list[Ended] = []
         self.deleted: list[OutcomeRecord] = []
-        self.writes: list[tuple[ClientRequest, Any]] = []  # what changes something, with its reply
+        self.writes: list[tuple[ClientRequest, Any]] = []  # changing requests, with their replies
         self.remembered: list[tuple[str, int]] = []  # session and number of replies
         #: How many operations are new whose ids the callers have given.
         self.given_ids: int = 0
@@ -123,7 +122,7 @@ class Transaction(OutcomeReceiver):
 
     @property
     def limits(self) -> LimitChanges:
-        """The limits of kinds, as this transaction leaves them."""
+        """The limits of kinds, after this transaction."""
         if self._limits is None:
             limits = self._state.leases.limits
             self._limits = LimitChanges(limits, self.changes, self.clock_ms)
@@ -131,7 +130,7 @@ class Transaction(OutcomeReceiver):
 
     @property
     def repeats(self) -> RepeatChanges:
-        """The repeats, as this transaction leaves them."""
+        """The repeats, after this transaction."""
         if self._repeats is None:
             self._repeats = RepeatChanges(self._state.repeats, self.changes)
         return self._repeats
@@ -148,7 +147,7 @@ class Transaction(OutcomeReceiver):
 
     @property
     def total(self) -> int:
-        """The state's `total`, with what has ended in this transaction."""
+        """The state's `total`, plus the outcomes of this transaction."""
         return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:
@@ -168,9 +167,9 @@ class Transaction(OutcomeReceiver):
         size: int,
         options: Options | None = None,
     ) -> None:
-        """Have a valid new operation wait; `values`: its first six fields.
+        """Let a valid new operation wait; `values`: its first six fields.
 
-        `size`: the bytes that it takes, see `operation_bytes`.
+        `size`: its memory, see `operation_bytes`.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         state = self._state
@@ -190,7 +189,7 @@ class Transaction(OutcomeReceiver):
             state.clock.now_ns(),
         )
         if (before := state.known.get(op_id)) is not None:
-            self.replaced.append(before)  # its period is over
+            self.replaced.append(before)  # after its period
         state.watch(operation, keys)
         if len(operation.keys) < len(keys):  # some were given twice
             size = operation_bytes(op_id, kind, operation.keys)
@@ -263,7 +262,7 @@ class Transaction(OutcomeReceiver):
         return True
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
-        """Return what is known of an operation that is to change; `owner`: see `find`."""
+        """Return an operation's entry for a change; `owner`: see `find`."""
         operation = self._state.find(op_id, owner)
         if isinstance(operation, PendingOperation) and operation.captured is not None:
             self.events.settle(operation)
@@ -271,7 +270,7 @@ class Transaction(OutcomeReceiver):
         return operation
 
     def cancel(self, op_ids: Iterable[str], owner: str | None = None) -> list[bool]:
-        """Cancel operations; returns for each whether this cancelled it. `owner`: see `find`."""
+        """Cancel operations; return for each whether cancelled here. `owner`: see `find`."""
         return [self._cancel(op_id, owner) for op_id in op_ids]
 
     def _cancel(self, op_id: str, owner: str | None) -> bool:
@@ -334,7 +333,7 @@ class Transaction(OutcomeReceiver):
         )
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the event that has captured an operation count for it."""
+        """Count a capturing event for its operation."""
         self.events.settle(operation)
 
     def prepare(self) -> None:
@@ -384,7 +383,7 @@ class Transaction(OutcomeReceiver):
             self._state.pending_bytes -= size
 
     def _publish_scheduled(self) -> None:
-        """Show the jobs that are new, or were moved; before those that have ended."""
+        """Show new or moved jobs, before ended jobs."""
         jobs = self._state.jobs
         for before in self.replaced:
             if before.job is not None:
@@ -403,11 +402,11 @@ class Transaction(OutcomeReceiver):
         self._state.failures.add(failure)
 
     def _publish_job(self, record: OutcomeRecord, job: JobRecord) -> None:
-        """Lease a job that is due; one that ended otherwise was cancelled."""
+        """Lease a due job; a job that ended otherwise was cancelled."""
         state = self._state
         state.retention.add_job(record)
         if record.outcome == "expired":
-            state.parts.lists.uncount(EXPIRED)  # it is not its end
+            state.parts.lists.uncount(EXPIRED)  # not its end
             self.jobs.publish_due(record, job)
         else:
             state.jobs.set_state(job, CANCELLED_JOB)
@@ -461,7 +460,7 @@ _OUTCOMES: Final = {
 
 
 def _stored(operation: PendingOperation, result: bytes) -> bytearray:
-    """Return the result that the database gets: what many operations share, it has once."""
+    """Return the result for the database: shared results are stored once."""
     return reference_to(operation.shared) if operation.shared else bytearray(result)
 
 

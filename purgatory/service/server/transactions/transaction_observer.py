@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class TransactionObserver(Protocol):
-    """What a store loop tells of its transactions."""
+    """Hears of a store loop's transactions."""
 
     def begun(self, transaction: "Transaction") -> None:
-        """Note a new transaction, which has expired what is due."""
+        """Note a new transaction, in which due operations have expired."""
 
     def handled(
         self,
