@@ -24,8 +24,8 @@ Copy database and journal of a server to a new directory, while it runs or not. 
 answered before is in the copy, which is on disk when the command ends. Keys are not in it."""
 
 _RESTORE: Final = """\
-Make a new data directory of a backup, for a server in place of the one that was backed up. What
-became due meanwhile expires when that is started."""
+Make a new data directory of a backup, for a server in place of the former. Operations
+that came due meanwhile expire at its start."""
 
 
 def add_parser(subparsers: SubParsers) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
 ADDRESS: Final = "tcp://127.0.0.1:7411"
-#: Exit code for an answer that is bad news: expired, nothing completed, not known.
+#: Exit code of a negative answer: expired, nothing completed, unknown.
 BAD_NEWS: Final = 1
 
 

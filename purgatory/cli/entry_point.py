@@ -4,7 +4,7 @@
 the parsed arguments to the exit code. A command raises its errors; only here are they printed.
 Called from the main thread.
 
-Exit codes: 0 done; 1 done, and the answer is bad news (the command's help says which); 2 an error,
+Exit codes: 0 done; 1 done, with a negative answer (the command's help says which); 2 an error,
 printed as one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
 """
 
@@ -77,7 +77,7 @@ examples:
   purgatory serve                   run a timer service for other processes
   purgatory COMMAND --help          all that a command can do
 
-exit codes: 0 done, 1 bad news, 2 an error (one line on stderr), 130 interrupted"""
+exit codes: 0 done, 1 a negative answer, 2 an error (one line on stderr), 130 interrupted"""
 
 _COMPLETION: Final = """\
 Print the script with which a shell completes the commands and options of purgatory."""

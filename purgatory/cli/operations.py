@@ -56,8 +56,8 @@ _HEAD: Final = (
 )
 _SHORT_HEAD: Final = ("operation", "state", "kind", "keys", "due, or ended", "payload, or result")
 _LIST: Final = """\
-List operations of a server in order of submission: those that wait, and those that have ended for
-as long as the server knows them. A key that may not administer sees those of its client only."""
+List operations of a server in order of submission: pending operations, and ended operations while
+the server remembers them. A key without the right administer sees only its client's operations."""
 
 _LIST_EXAMPLES: Final = """\
 examples:

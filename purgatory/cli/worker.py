@@ -26,8 +26,8 @@ _LINE_S: Final = 60.0
 
 _DESCRIPTION: Final = """\
 Run the jobs of a worker: MODULE:NAME is a purgatory.Worker with its handlers. The first SIGTERM or
-SIGINT stops it: handlers that run may finish, the other jobs are given back. The second one does
-not wait for them."""
+SIGINT stops the worker: running handlers may finish, the other jobs are given back. The second
+signal does not wait for handlers."""
 
 _EXAMPLES: Final = """\
 examples:

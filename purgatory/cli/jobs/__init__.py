@@ -13,7 +13,7 @@ from purgatory.cli.options import SubParsers, add_group
 _DESCRIPTION: Final = """\
 See and steer the jobs of a server. A job is scheduled (not due), ready (due, not begun), running,
 retrying (waits for its next attempt), done, dead (given up after its last attempt) or cancelled. A
-key that may not administer sees the jobs of its client only. A new job belongs to --name: workers
+key without the right administer sees only its client's jobs. A new job belongs to --name: workers
 of that name run the job."""
 
 _EXAMPLES: Final = """\
@@ -24,7 +24,7 @@ examples:
   purgatory jobs retry --kind mail
   purgatory jobs pause mail
 
-exit codes: 0 done, 1 bad news (each command's help says which), 2 an error"""
+exit codes: 0 done, 1 a negative answer (see each command's help), 2 an error"""
 
 
 def add_parser(subparsers: SubParsers) -> None:

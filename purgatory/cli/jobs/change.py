@@ -35,8 +35,8 @@ examples:
 
 {_NOT_ALL}"""
 _RETRY: Final = """\
-Have dead jobs tried again, from the first attempt: by id, those that match, or all."""
-_DROP: Final = "Forget dead jobs: by id, those that match, or all."
+Retry dead jobs from the first attempt: by id, all matching jobs, or all."""
+_DROP: Final = "Forget dead jobs: by id, all matching jobs, or all."
 
 
 def add_changes(commands: SubParsers) -> None:

@@ -39,7 +39,7 @@ exit codes: 0 done, 1 a job is not known, 2 an error"""
 
 def add_list(commands: SubParsers) -> None:
     """Add `jobs list`."""
-    text = "List jobs: those that are due first or, newest, those that were scheduled last."
+    text = "List jobs, earliest due first or, with newest, latest scheduled first."
     parser = add_command(commands, "list", _list, "list jobs", text, _LIST_EXAMPLES)
     add_filters(parser)
     parser.add_argument("--order", choices=_ORDERS, default="due", help="which come first (due)")

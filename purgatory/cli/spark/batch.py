@@ -20,14 +20,14 @@ Parquet. Rows that break a rule go to DIR/_rejected, each with its reason; with 
 the job instead, before anything is written."""
 
 _REPORT: Final = """\
-Say what a journal tells: which timeouts to change and what that gains, how operations ended and how
-long they waited, at which hours, which keys are hot, and which timing wheel suits the deadlines.
+Report on a journal: timeouts to change and the gain, how operations ended and how long they waited,
+by hour, hot keys, and the timing wheel that suits the deadlines.
 
 JOURNAL is a directory with the tables `outcomes` and `operations`, or a table of outcomes alone.
 Rows that break a rule are counted and left out; with --strict they stop the job instead."""
 
 _PACKAGE: Final = """\
-Write a zip of this package, and the program that uses it, into DIR:
+Write a zip of this package, and a program that uses the zip, into DIR:
 
   spark-submit --master MASTER --py-files DIR/purgatory.zip DIR/purgatory_main.py resolve ..."""
 

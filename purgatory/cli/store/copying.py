@@ -13,7 +13,7 @@ from purgatory.cli.output import counted, say
 from purgatory.cli.store.shared_database import without_password
 
 _DESCRIPTION: Final = """\
-Copy all that a store has to a new one: operations, outcomes, jobs, repeats, leases, remembered ids.
+Copy a whole store to a new store: operations, outcomes, jobs, repeats, leases, remembered ids.
 Stop the servers of both first. The source stays as it is; start servers on one of the two only, for
 both would give the same numbers. Journal files and keys are not copied."""
 

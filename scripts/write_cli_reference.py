@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Write docs/reference/cli.md from the parsers of the command `purgatory`.
+
+A test compares the page with the parsers. One thread.
+
+    scripts/write_cli_reference.py
+"""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from purgatory.cli.entry_point import make_parser
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
+HEAD = """\
+# Commands
+
+`scripts/write_cli_reference.py` writes this page from the parsers. `purgatory COMMAND --help` says
+the same.
+
+A duration is a number of seconds or a text such as `30m`. Settings of `purgatory serve` and of the
+connection can also be environment variables: see [the service](../service.md).
+"""
+
+
+def commands(
+    parser: argparse.ArgumentParser, summary: str = ""
+) -> Iterator[tuple[argparse.ArgumentParser, str]]:
+    """Yield each command with its summary; groups of commands are left out."""
+    groups = [
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    ]
+    if not groups:
+        yield parser, summary
+    for group in groups:
+        summaries = {choice.dest: choice.help or "" for choice in group._choices_actions}
+        for name, command in group.choices.items():
+            yield from commands(command, summaries.get(name, ""))
+
+
+def section(command: argparse.ArgumentParser, summary: str) -> str:
+    """Return the section of one command."""
+    actions = [action for action in command._actions if action.help is not argparse.SUPPRESS]
+    places = [_place(action) for action in actions if not action.option_strings]
+    usage = " ".join([command.prog, "[OPTIONS]", *places])
+    parts = [f"## {command.prog}", f"```\n{usage}\n```", _text(command, summary)]
+    rows = [_row(action) for action in actions if "--help" not in action.option_strings]
+    if rows:
+        parts.append("\n".join(["| argument | meaning |", "|---|---|", *rows]))
+    if command.epilog:
+        parts.append(f"```\n{command.epilog.strip()}\n```")
+    return "\n\n".join(parts)
+
+
+def page() -> str:
+    """Return the text of the page."""
+    return "\n\n".join([HEAD.strip(), *(section(*each) for each in commands(make_parser()))]) + "\n"
+
+
+def _text(command: argparse.ArgumentParser, summary: str) -> str:
+    """Return the description of a command, or its summary, as a sentence."""
+    text = command.description or summary[:1].upper() + summary[1:]
+    return _plain(text if text.endswith((".", ":")) else f"{text}.")
+
+
+def _place(action: argparse.Action) -> str:
+    """Return a positional argument as a usage line has it."""
+    name = _name(action)
+    many = {"*": f"[{name}...]", "+": f"{name}...", "?": f"[{name}]"}
+    return many.get(str(action.nargs), name)
+
+
+def _name(action: argparse.Action) -> str:
+    """Return the name of an argument's value."""
+    if action.metavar is not None:
+        return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar)
+    if action.choices is not None:
+        return "{" + ",".join(map(str, action.choices)) + "}"
+    return action.dest.upper() if action.option_strings else action.dest
+
+
+def _row(action: argparse.Action) -> str:
+    """Return the row of an argument in the table."""
+    takes_value = bool(action.option_strings) and action.nargs != 0
+    names = ", ".join(action.option_strings) or _place(action)
+    shown = f"{names} {_name(action)}" if takes_value else names
+    values = {name: value for name, value in vars(action).items() if value is not argparse.SUPPRESS}
+    meaning = (action.help or "") % values if action.help else ""
+    required = " (required)" if action.required and action.option_strings else ""
+    return f"| `{shown}` | {_plain(meaning)}{required} |".replace("``", "`")
+
+
+def _plain(text: str) -> str:
+    """Return a text of the help as Markdown."""
+    return re.sub(r"([*_|<>])", r"\\\1", text.replace("%%", "%"))
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page())
