@@ -50,7 +50,7 @@ ROOMS = {
     "purgatory/service/client": 3,
     "purgatory/service/cluster": 12,
     "purgatory/service/gateway": 5,
-    "purgatory/service/http": 4,
+    "purgatory/service/http": 5,
     "purgatory/service/server": 3,
     "purgatory/service/store": 16,
     "purgatory/service/store_copy": 16,
