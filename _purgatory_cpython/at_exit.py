@@ -1,10 +1,10 @@
 """At exit: threads end before the interpreter freezes them.
 
-When CPython exits, daemon threads stop wherever they are, with the locks that they hold: what a
-`__del__` calls then would wait for such a lock for ever. So what has threads registers here, and a
-handler of `atexit` asks them to end, and waits a moment for those that are not in a callback of the
-program. Handlers that the program has registered since come before that. (What has not ended by
-then counts as ended; see `threads.InterruptibleThread`.)
+When CPython exits, daemon threads stop anywhere, holding their locks: what a `__del__` calls then
+would wait for such a lock for ever. So owners of threads register here, and a handler of `atexit`
+asks the threads to end, and waits a moment for threads outside a callback of the program. Handlers
+registered later by the program run first. (What has not ended by then counts as ended; see
+`threads.InterruptibleThread`.)
 """
 
 import atexit

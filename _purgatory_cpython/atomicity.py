@@ -1,4 +1,4 @@
-"""COMPILED, GIL, ATOMIC_SECTIONS, LOCKED_SECTIONS: how this build runs, and what it may rely on.
+"""COMPILED, GIL, ATOMIC_SECTIONS, LOCKED_SECTIONS: how this build runs, and its guarantees.
 
 A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
 thread, no signal handler and no finalizer runs inside it, because all of these wait for the GIL,
@@ -16,7 +16,7 @@ from typing import Final
 # Whether this is the compiled build; the interpreted one behaves the same, slower.
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
-# Whether one thread runs at a time, so that all see what it does in the order it is done.
+# Whether threads run one at a time, so that all see a thread's effects in order.
 GIL: Final[bool] = "t" not in sys.abiflags
 
 ATOMIC_SECTIONS: Final[bool] = COMPILED and GIL

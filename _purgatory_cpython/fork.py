@@ -3,8 +3,8 @@
 A descriptor inherited through fork is shared, so a child that used a mailbox would consume its
 parent's wake-ups; and a lock that another thread held at the fork is held for ever in the child.
 `after_fork()` of objects registered here is called once in the child, before any other code runs.
-Those that cannot be registered, or do not want to be, compare `FORK_COUNTER.value` with what it was
-when they were made: any thread may read it, and only the one thread of a new child writes it.
+Objects that cannot or do not register compare `FORK_COUNTER.value` with its value at their
+creation: any thread may read it, and only the one thread of a new child writes it.
 """
 
 import os
@@ -22,7 +22,7 @@ class Forkable(Protocol):
 
 
 class _ForkCounter:
-    """How often this process and its ancestors were forked off, since this module was loaded."""
+    """How often this process and its ancestors were forked, since this module was loaded."""
 
     __slots__ = ("value",)
 

@@ -1,6 +1,6 @@
 """Locks and conditions that an interrupt anywhere leaves in order. Any thread.
 
-An *interrupt* is an exception from outside: a signal handler's, or one that another thread sent
+An *interrupt* is an exception from outside: a signal handler's, or another thread's
 (`PyThreadState_SetAsyncExc`). CPython 3.14 may raise it between the `__enter__` of a lock and the
 body of its `with`, which then never leaves the lock (its issue 148874, mended in 3.15). It does so
 where `__enter__` is a function of C. After a Python function CPython handles no interrupt before
@@ -8,7 +8,7 @@ the body begins. So `__enter__` is a Python function here, and an interrupted on
 `__exit__` stays a function of C: an interrupt could come before a Python function leaves the lock.
 
 Compiled code has no such place. So `new_lock`, `new_rlock` and `new_condition` are for modules that
-stay interpreted; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for those that may be
+stay interpreted; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for modules that may be
 compiled.
 
 `threading.Condition` is Python code around a lock. An interrupt may come as its `__enter__` or
@@ -97,7 +97,7 @@ class _Waiting:
         self._waiters[waiter] = None  # no call from here until the `try`
         try:
             is_notified = self._wait_unlocked(waiter, timeout)
-            # No call from here on. It is still there if the time was over.
+            # No call from here on. After a timeout the waiter is still listed.
             if waiter in self._waiters:
                 del self._waiters[waiter]
             return is_notified
@@ -135,7 +135,7 @@ class _Waiting:
             self._waiters.pop(waiter, None)
 
     def notify_all(self) -> None:
-        """See `threading.Condition`. Interrupted as it begins, it has notified none, else all."""
+        """See `threading.Condition`. Interrupted at its beginning, notifies none, else all."""
         try:
             self.notify(len(self._waiters))
         except BaseException:

@@ -17,5 +17,5 @@ else:
     i32 = i64 = u8 = int
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
-        """Return a decorator that leaves the class as it is."""
+        """Return a decorator that leaves the class unchanged."""
         return lambda cls: cls

@@ -1,16 +1,16 @@
 """What stands in for the interpreter lock in compiled code: SectionLock, keep_for_ever, and so on.
 
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
-costs more than what is done under it: `with` looks up two methods, and a thread that finds it taken
+costs more than the work under it: `with` looks up two methods, and a thread that finds it taken
 goes to sleep. A `SectionLock` is taken and left by one call of a C function each, which raises
 nothing, and a thread that finds it taken first looks again for a microsecond. It is re-entrant, as
 finalizers need it.
 
-To count references is what else costs: two threads that count those of one object wait for each
-other. So classes mark the attributes `Final` that are never set again: these are read without
-counting. What lives as long as the process is not counted at all (`keep_for_ever`). And what
-belongs to a thread is in its own dict: a `threading.local` is itself an object that all share. What
-threads would share is in lanes, chosen by their numbers (`timingwheel.lanes`).
+Counting references costs, too: two threads that count one object's references wait for each other.
+So classes mark attributes that never change as `Final`: these are read without counting. What lives
+as long as the process is not counted at all (`keep_for_ever`). And what belongs to a thread is in
+its own dict: a `threading.local` is itself an object that all share. What threads would share is in
+lanes, chosen by their numbers (`timingwheel.lanes`).
 
 `enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number`
 only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no
@@ -58,7 +58,7 @@ else:
         raise NotImplementedError
 
     def shared_lock(owner: object) -> Any:
-        """Return a lock for an object, which may share it with some others."""
+        """Return a lock for an object, perhaps shared with other objects."""
         del owner
         return new_hot_rlock()
 
@@ -71,10 +71,10 @@ else:
         raise NotImplementedError
 
     def keep_for_ever(shared: object) -> None:
-        """Never free an object that many threads use, so that its references need no counting."""
+        """Never free an object used by many threads, so that its references need no counting."""
 
     def thread_dict() -> dict[str, Any]:
-        """Return a dict that is this thread's own."""
+        """Return this thread's own dict."""
         raise NotImplementedError
 
     def thread_number() -> int:

@@ -35,7 +35,7 @@ class InterruptibleEvent(threading.Event):
 
     def set(self) -> None:
         """See `threading.Event`."""
-        self._flag = True  # first: a thread that then takes the lock leaves it to the next one
+        self._flag = True  # first: a thread that then takes the lock passes it on
         try:
             self._unset.release()
         except RuntimeError:  # it was set before
@@ -64,7 +64,7 @@ class InterruptibleEvent(threading.Event):
 
 
 class InterruptibleThread(threading.Thread):
-    """A `threading.Thread`. What interrupts `start` comes out of it as it is.
+    """A `threading.Thread`. `start` raises interrupts unchanged.
 
     On 3.11 and 3.12, `threading` takes a thread that runs for one that has ended once an interrupt
     came in `is_alive` or `join`. Here it does not.
@@ -96,7 +96,7 @@ class InterruptibleThread(threading.Thread):
     if sys.version_info < (3, 13) and not TYPE_CHECKING:
 
         def _wait_for_tstate_lock(self, block: bool = True, timeout: float = -1) -> None:
-            """Note that the thread has ended, if it has. `block`: wait until it has."""
+            """Note the thread's end, if it has ended. `block`: wait until it has."""
             lock = self._tstate_lock
             if lock is None:
                 return

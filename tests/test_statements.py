@@ -233,6 +233,26 @@ def test_the_commands_of_the_pages_exist():
     assert commands <= known, commands - known
 
 
+def texts_of_the_code():
+    """Return all texts in the code of `purgatory`, those of a line together."""
+    return "\n".join(
+        node.value
+        for path in (ROOT / "purgatory").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def test_the_messages_of_the_troubleshooting_exist():
+    """Each message of docs/troubleshooting.md is one that the code has."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(messages) > 20
+    texts = texts_of_the_code()
+    parts = {part.strip() for message in messages for part in message.split("…")}
+    assert [part for part in sorted(parts) if part not in texts] == []
+
+
 async def _request_of_a_client_that_hangs_up(app):
     """Send a request to an ASGI application, hang up; return whether it still waits then."""
     asked, left = asyncio.Event(), iter([{"type": "http.request", "body": b""}])

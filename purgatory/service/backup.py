@@ -1,8 +1,8 @@
 """Backups: the database and the journal of a data directory, in a directory of their own.
 
-A backup is made by another process than the server's, which goes on meanwhile: SQLite copies the
-database as it is at one moment. So all that was answered before the backup began is in it. Keys are
-not: they are secrets, and stay where they are. Any thread.
+Another process than the server's makes a backup while the server runs: SQLite copies the database
+as of one moment. So all that was answered before the backup began is in it. Keys are secrets, and
+are not copied. Any thread.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _check_free(target: Path) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file, with the directories that it lies in; it is on disk then. Raises OSError."""
+    """Copy a file, with its directories, to disk. Raises OSError."""
     make_directory(target.parent, PRIVATE_DIRECTORY)
     with (
         source.open("rb") as reader,

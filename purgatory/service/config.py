@@ -30,7 +30,7 @@ _FALSE: Final = ("0", "false", "no", "off", "")
 
 
 def _setting(default: Any, text: str, metavar: str = "") -> Any:
-    """Make a setting: its default, what `purgatory serve --help` says of it and of its value."""
+    """Make a setting: its default, and its text and value in `purgatory serve --help`."""
     return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
@@ -41,7 +41,8 @@ class Config:
     Durations are seconds. The metadata of each field has a text that `purgatory serve --help`
     shows. By the names in `http_hosts`, separated by commas, browsers may ask for the page, besides
     localhost, the host of `http_bind` and addresses in digits. `max_memory` is by default half of
-    what the machine or the cgroup has; the other half caches the database and serves others.
+    what the machine or the cgroup has; the other half caches the database and serves other
+    programs.
     """
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009
@@ -56,7 +57,7 @@ class Config:
     )
     partition: str = _setting("", "name of a part of that database, with data of its own", "NAME")
     advertise: str = _setting(
-        "", "address by which clients and other servers reach this one (default: bind)", "ADDRESS"
+        "", "this server's address for clients and other servers (default: bind)", "ADDRESS"
     )
     takeover_after: float = _setting(
         5.0, "seconds without a sign of life after which a standby takes over"
@@ -117,7 +118,7 @@ class Config:
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
 
     def _check_store(self) -> None:
-        """Check what concerns a database that several servers share."""
+        """Check the settings of a shared database."""
         if not self.store:
             for name in ("partition", "require_replicated"):
                 if getattr(self, name):

@@ -214,7 +214,7 @@ class StoreFailed(Refused, code="store"):
 
 
 class RequestFailed(Refused, code="internal"):
-    """The server has a fault that this request brings out: it was not done, and is in the log."""
+    """The request revealed a fault of the server: nothing was done; the log has the fault."""
 
 
 class ServerClosing(Refused, code="closing"):
@@ -251,7 +251,7 @@ _REFUSALS: Final = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
 def refusal_of(error: Exception) -> Refused:
-    """Return with what a request is refused that has failed. Raises an error of a damaged store."""
+    """Return the refusal for a failed request. Raises an error of a damaged store."""
     if not isinstance(error, StoreError):
         return RequestFailed(f"the server has a fault, see its log: {type(error).__name__}")
     if error.fatal:

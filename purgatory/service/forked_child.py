@@ -11,7 +11,7 @@ import os
 import socket
 from typing import Any, Final
 
-# The two ends of a connection: no other one of the process has the same.
+# The two ends of a connection: unique in the process.
 _Ends = tuple[Any, Any]
 
 

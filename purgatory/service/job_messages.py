@@ -247,7 +247,7 @@ class SetLimit(Request, tag=89):
 
 
 class ReadLimits(Request, tag=90):
-    """Ask for the limits of all kinds that have one."""
+    """Ask for the limits of all limited kinds."""
 
 
 class SetRepeat(Request, tag=91):
@@ -330,7 +330,7 @@ class CountedJobs(Answer, tag=114):
 
 
 class JobsCancelled(DoneAnswer, tag=115):
-    """Answer to `CancelJobs`; True: it ends cancelled, or done if its handler succeeds."""
+    """Answer to `CancelJobs`; True: the job ends cancelled, or done if its handler succeeds."""
 
 
 class MatchingCancelled(Answer, tag=116):
@@ -408,7 +408,7 @@ class JobEnds(Push, tag=67):
 class CancelLeases(Push, tag=68):
     """Tell the worker which of its jobs were cancelled.
 
-    The worker gives back those that no handler has begun. `recall`: handlers that have begun go on.
+    The worker gives back jobs without a begun handler. `recall`: handlers that have begun go on.
     """
 
     leases: list[Lease]

@@ -48,7 +48,7 @@ def _limits(own: Path, cgroups: Path) -> Iterator[int]:
 
 
 def resident_bytes() -> int:
-    """Return the bytes of memory that this process has now; 0 where the system does not tell."""
+    """Return this process's resident memory in bytes; 0 if the system does not tell."""
     pages = _text(_STATM).split()
     return int(pages[1]) * _PAGE_BYTES if pages else 0
 

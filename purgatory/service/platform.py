@@ -1,7 +1,7 @@
 """Platform: clocks, chance, sockets, queues and threads, as servers and clients take them.
 
-They take these from here alone, so that all of them can be replaced: `purgatory.testing` runs a
-server and its clients in one thread, on machines of which nothing is real. Any thread.
+Code of the service takes these from here alone, so that tests can replace them: `purgatory.testing`
+runs a server and its clients in one thread, on machines of which nothing is real. Any thread.
 """
 
 import math
@@ -30,9 +30,9 @@ class Doorbell:
     """The descriptors that wake the I/O thread of a client, lent to callers now and then.
 
     A caller that receives its answer itself waits for the descriptors instead of the I/O thread.
-    That thread sleeps on meanwhile: they are taken from under it, and put back, without waking it.
-    This needs epoll; where there is none, nothing is lent. `sleep` is for the I/O thread, `ready`
-    for one thread at a time.
+    That thread sleeps on meanwhile: the descriptors are lent and returned without waking it. This
+    needs epoll; where there is none, nothing is lent. `sleep` is for the I/O thread, `ready` for
+    one thread at a time.
     """
 
     #: Whether callers may be lent the descriptors.

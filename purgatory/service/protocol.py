@@ -1,10 +1,10 @@
 """The protocol: the messages between clients and servers; docs/protocol.md specifies it.
 
-A message is one ZeroMQ frame of MessagePack: an array that begins with the message's type, then
-the request's `seq` (the client's count, echoed by the answer), then the rest. Later versions may
-add to the end of an array; readers ignore elements that they do not know. All times are whole
-milliseconds, moments in Unix time. Values and payloads are MessagePack that the server stores and
-passes on without looking inside.
+A message is one ZeroMQ frame of MessagePack: an array that begins with the message's type, then the
+request's `seq` (the client's count, echoed by the answer), then the rest. Later versions may add to
+the end of an array; readers ignore unknown elements. All times are whole milliseconds, moments in
+Unix time. Values and payloads are MessagePack that the server stores and passes on without looking
+inside.
 
 Names of classes and fields are not sent. Any thread may use these. More than 400 lines: the list of
 all messages, which nothing is gained by dividing.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from msgspec import Meta, Raw, Struct
 
 VERSION: Final = 3
-#: The oldest version that clients and servers of this one understand.
+#: The oldest version that this version understands.
 OLDEST_VERSION: Final = 1
 
 #: MessagePack's nil: no value, no payload.
@@ -31,8 +31,8 @@ else:
 
 #: The largest number of a request: databases and machine integers have no larger one.
 MAX_INT: Final = (1 << 63) - 1
-# Each number of a request is one of these: a larger one is refused before it is looked at. How
-# large it may be otherwise, the server's limits say.
+# The range of numbers in requests: larger numbers are refused at once. The server's limits may be
+# lower.
 Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]
 #: `SubmissionOptions.unique_ms`: the period that the server's configuration says.
@@ -156,7 +156,7 @@ class Hello(Request, tag=1):
     """Name the client; the first message of each connection.
 
     `session`, of version 2: a name for the requests that have the same count `seq`. `takes`:
-    whether it handles outcomes that no future of it waits for.
+    whether the client handles outcomes that no future awaits.
     """
 
     version: Int64
@@ -239,8 +239,8 @@ class ReadOperations(Request, tag=17):
     state: str | None = None
 
 
-# Jobs: operations that were submitted with `need` 0. When one expires, its outcome is not sent to
-# its client but leased to a worker of that name.
+# Jobs: operations submitted with `need` 0. An expired job's outcome is not sent to its client but
+# leased to a worker of the name.
 
 
 class How(IntEnum):
@@ -261,7 +261,7 @@ class Lease(Item):
 class LeaseEnd(Lease):
     """The end of a lease. `delay_ms` and `error`: of one that FAILED.
 
-    `result`, of version 3: what the handler of one that is DONE has returned.
+    `result`, of version 3: the handler's result, if DONE.
     """
 
     how: Int64
@@ -276,8 +276,8 @@ class Work(Request, tag=12):
     `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before. `detached`:
     leases last for their time, also when this connection has ended; any connection of the client
     keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
-    `kind_rooms`, of version 3: kind -> how many jobs of it at a time, for those that are limited.
-    `begins`, of version 3: whether it sends `Begin`; else an attempt begins with its lease.
+    `kind_rooms`, of version 3: kind -> how many jobs at a time, for limited kinds. `begins`, of
+    version 3: whether it sends `Begin`; else an attempt begins with its lease.
     """
 
     kinds: dict[str, Int64]
@@ -416,7 +416,7 @@ class Operations(Answer, tag=48):
 
 
 class OutcomeMessage(Item):
-    """How an operation ended. `number` is its sequence number, which `Acknowledge` names.
+    """How an operation ended. `number`: its sequence number, for `Acknowledge`.
 
     `result` is the value of `by_key` or, with `need` above 1, a map of key -> value; if it failed,
     the error's type and message. A client's program gets it and `payload` decoded.
@@ -437,7 +437,7 @@ class OutcomeMessage(Item):
 class Outcomes(Push, tag=64):
     """Outcomes of the client's operations; sent on each new connection until acknowledged.
 
-    `take`: whether the connection is the one that handles those that no future waits for.
+    `take`: whether this connection handles outcomes that no future awaits.
     """
 
     outcomes: list[OutcomeMessage]
@@ -519,6 +519,6 @@ class LeasedJob(Item):
 
 
 class Jobs(Push, tag=66):
-    """Jobs that are leased to this connection from now on, for the `lease_ms` that it asked for."""
+    """Jobs leased to this connection from now on, for its `lease_ms`."""
 
     jobs: list[LeasedJob]

@@ -1,7 +1,7 @@
-"""ServerAssembly: a server with its journal and its figures, without HTTP.
+"""ServerAssembly: a server with its journal and figures, without HTTP.
 
-A daemon makes one for each server that it runs. One thread makes, starts and closes it; another one
-may call `abort` meanwhile.
+A daemon makes an assembly for each run of a server. One thread makes, starts and closes it; another
+one may call `abort` meanwhile.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ServerAssembly:
     def _shown_operations(self) -> Callable[[], dict[str, Any]] | None:
         """Return what reads operations for the page; None: it must not show any.
 
-        The page asks for no key. So it shows them only where each process that can ask for it can
-        list them as well, and by no other name of the machine: that would be a proxy's.
+        The page asks for no key. So the page shows operations only where each process that can open
+        it can list them as well, and under no other name of the machine: that would be a proxy's.
         """
         config = self._config
         if self._authenticator is not None or config.http_hosts or not is_local(config.http_bind):

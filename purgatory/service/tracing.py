@@ -5,9 +5,9 @@ Needs the extra `otel`, and is imported by programs that ask for it alone:
     client = Client(tracer=OpenTelemetryTracer())
 
 The span of an operation begins with its submission, belongs to the trace in which that was, by
-whichever process, and ends when the operation did. `on_outcome` runs within it, so what that starts
-belongs to the trace, too. A `Worker` takes a tracer as well: each attempt at a job is a span of the
-trace in which the job was scheduled, and the handler runs within it.
+whichever process, and ends when the operation did. `on_outcome` runs within the span, so spans
+started there belong to the trace, too. A `Worker` takes a tracer as well: each attempt at a job is
+a span of the trace in which the job was scheduled, and the handler runs within it.
 """
 
 from __future__ import annotations

@@ -71,10 +71,10 @@ from purgatory.service.protocol import (
 
 
 class Verb(NamedTuple):
-    """What belongs to a request: its answer, and which keys may send it.
+    """What belongs to a request: its answer, and the keys that may send it.
 
-    `right`: that the client's key needs. `version`: of the protocol, from which on servers know it.
-    `is_batch`: one message makes many calls, each of them an item of its only list.
+    `right`: the right that a client's key needs. `version`: the first protocol version with the
+    request. `is_batch`: one message makes many calls, the items of its only list.
     """
 
     answer: type[Answer]

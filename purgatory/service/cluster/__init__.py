@@ -1,1 +1,1 @@
-"""Several servers over one store: one server is active, the others stand by."""
+"""Several servers over one store: one server is active, the others are standbys."""

@@ -1,4 +1,4 @@
-"""ClusterDaemon: a server among others over one database, with its live page and metrics.
+"""ClusterDaemon: a server in a cluster over one database, with its live page and metrics.
 
 `purgatory serve --store` runs a ClusterDaemon. HTTP answers from the start, in each role: a standby
 is well, and not ready. The main thread makes, starts, reloads and closes the daemon.

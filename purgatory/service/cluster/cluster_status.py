@@ -1,4 +1,4 @@
-"""ClusterStatus: the state of a server among others, at one moment. Immutable."""
+"""ClusterStatus: a snapshot of a server in a cluster. Immutable."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -31,8 +31,8 @@ class Role(StrEnum):
 class ClusterStatus:
     """The state of one server.
 
-    `address`: of this server, as clients reach it. `active`: of the active server, empty if this
-    one knows none. `epoch`: the last one seen. `replicated`: whether commits wait for a synchronous
+    `address`: of this server, as clients reach it. `active`: of the active server, empty if
+    unknown. `epoch`: the last one seen. `replicated`: whether commits wait for a synchronous
     standby of the database; None: not known yet. `standbys`: their addresses. `takeovers`: how
     often this process has taken over. `beat_age_s`: seconds since the last beat of the active
     server. `overdue_s`: for how many seconds the lease of an active server has not been valid.

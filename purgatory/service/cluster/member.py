@@ -307,7 +307,7 @@ class Member:
             self._row.close()
 
     def status(self) -> ClusterStatus:
-        """Return the state of this server at this moment."""
+        """Return this server's present state."""
         lease, heartbeat, watch = self._lease, self._heartbeat, self._watch
         seen = watch.last if heartbeat is None else heartbeat.last or watch.last
         is_mine = lease is not None and heartbeat is not None

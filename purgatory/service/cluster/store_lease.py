@@ -77,7 +77,7 @@ class StoreLease:
                 self._valid_until_ns = max(self._valid_until_ns, until_ns)
 
     def raised(self, epoch: int) -> None:
-        """Note that the holder has raised its own epoch: a commit was in doubt."""
+        """Note that the holder raised its own epoch, since a commit was in doubt."""
         with self._lock:
             self._epoch = max(self._epoch, epoch)
 

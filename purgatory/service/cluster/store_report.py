@@ -25,7 +25,7 @@ class StoreReport:
     """The servers over one database at a moment.
 
     `is_alive`: the active server has written something while the caller looked. `standbys`: the
-    addresses of those that look at the lease.
+    addresses of servers that watch the lease.
     """
 
     seen: SeenLease

@@ -1,1 +1,1 @@
-"""The durable store of the service: its contract, and the stores that keep it."""
+"""The durable store of the service: its contract, and the implementations."""

@@ -90,7 +90,7 @@ class Changes:
 
     @property
     def has_others(self) -> bool:
-        """Whether there is anything but operations, what counts for them, and outcomes."""
+        """Whether there are rows besides operations, counted keys, and outcomes."""
         return self.delete_queued is not None or self.remembered is not None or self._has_other_rows
 
     @property

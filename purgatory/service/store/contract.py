@@ -5,7 +5,7 @@ The server knows this contract alone. `SqliteStore` keeps it in a file of this m
 that starts a server, then the store thread, or the network thread while it has the store. Only
 `lost`, `is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
 
-**Errors.** Each method that writes keeps all of it or nothing, and says which:
+**Errors.** Each writing method keeps everything or nothing, and says which:
 
 * It returns: all is durable, and where the store has a synchronous standby, there as well.
 * `StoreError`, not `fatal`: nothing was kept. The error may pass, so the server goes on.
@@ -51,7 +51,7 @@ __all__ = [
 DATABASE_ID: Final = "source"
 #: Key of the metadata of a store to which another one is being copied; 0: that is over.
 UNFINISHED_COPY: Final = "unfinished_copy"
-#: What is wrong when values cannot be what was written, and what helps.
+#: The error for values that cannot have been written, with the remedy.
 DAMAGE: Final = "the database is damaged, restore a backup"
 
 
@@ -112,7 +112,7 @@ class Store(ABC):
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
         """Move the times that still matter, and write metadata, in one commit.
 
-        What has ended, and what the journal is to get, keeps its times.
+        Ended operations and queued journal rows keep their times.
         """
 
     # The start.
@@ -166,7 +166,7 @@ class Store(ABC):
 
     @abstractmethod
     def jobs(self) -> list[StoredJob]:
-        """Return all due jobs of which more is known than that they are due."""
+        """Return all due jobs with more data than their due time."""
 
     @abstractmethod
     def repeats(self) -> list[StoredRepeat]:
@@ -199,7 +199,7 @@ class Store(ABC):
 
     @abstractmethod
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, of those of `numbers` that exist."""
+        """Return number -> operation, for existing `numbers`."""
 
     @abstractmethod
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
@@ -253,7 +253,7 @@ class Store(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End what waits for a database that is away: a commit then raises. Any thread."""
+        """Stop waiting for an unreachable database: a commit then raises. Any thread."""
 
     @abstractmethod
     def close(self) -> None:

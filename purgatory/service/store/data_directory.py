@@ -16,15 +16,15 @@ from purgatory.service.errors import ServerError
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
-#: The bits of a mode that let others in.
+#: The bits of a mode that admit other users.
 OTHERS: Final = 0o077
 
 
 def make_private_directory(directory: Path, own: Collection[str]) -> None:
-    """Make a directory with its parents; or make one private that others may read.
+    """Make a directory with its parents; or make a readable one private.
 
-    One that exists is changed only if it is this user's, and is empty or has one of the files
-    `own`: so no directory that is used for something else is shut. Raises StoreError.
+    An existing directory is changed only if this user owns it, and it is empty or has one of the
+    files `own`: so directories used for other purposes stay open. Raises StoreError.
     """
     try:
         directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def _may_shut(directory: Path, own: Collection[str]) -> bool:
     return not names or not names.isdisjoint(own)
 
 
-#: What a data directory has, one of them at least.
+#: Each data directory has at least one of these.
 LOCK_FILE: Final = "lock"
 OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 

@@ -1,4 +1,4 @@
-"""The lease of a store that several servers share: its row, and what a server holds of it.
+"""The lease of a store that several servers share: its row, and its holder's view.
 
 The row says which server is active. `holder` is an id that a server makes for one takeover and uses
 never again: while the row has that id, no other server has taken over since. The epoch grows with
@@ -72,7 +72,7 @@ class LeaseRow(Protocol):
         """
 
     def end_sessions_of(self, seen: SeenLease) -> int:
-        """End the sessions of that holder and of all epochs up to that one; returns how many."""
+        """End the sessions of the holder and of all epochs up to the given one; return how many."""
 
     def beat(self, clock_ms: int) -> SeenLease | None:
         """Note that the holder lives, and the service time; None: another one is the holder."""
@@ -91,7 +91,7 @@ class LeaseRow(Protocol):
 
 
 class HeldLease(Protocol):
-    """A lease as the store of its holder knows it. Any thread."""
+    """A lease from its holder's view. Any thread."""
 
     @property
     def holder(self) -> str:
@@ -112,7 +112,7 @@ class HeldLease(Protocol):
         """Return the service time. To be read before what is to write it is sent."""
 
     def raised(self, epoch: int) -> None:
-        """Note that the holder has raised its own epoch: a commit was in doubt."""
+        """Note that the holder raised its own epoch, since a commit was in doubt."""
 
     def renewed(self, sent_ns: int) -> None:
         """Note that the database has written for the holder what was sent at `sent_ns`."""

@@ -80,7 +80,7 @@ class PackedBatch(NamedTuple):
         )
 
     def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
-        """Yield those of `numbers` that the row has."""
+        """Yield the operations of the row among `numbers`."""
         raws = self.raws()
         index = dict(zip(self.all_numbers(), range(len(raws)), strict=True))
         for number in numbers:

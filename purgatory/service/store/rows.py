@@ -25,7 +25,7 @@ class Options(Struct, array_like=True, gc=False, frozen=True):
     start_within_ms: int | None = None
 
 
-#: Operations of a batch at most: to read one of them, a store decodes all.
+#: Operations in a batch at most: reading an operation decodes its whole batch.
 MAX_BATCH: Final = 128
 
 
@@ -138,13 +138,13 @@ class JobState(IntEnum):
     WAITING = 0  # for its next attempt
     DONE = 1
     DEAD = 2  # given up
-    CANCELLING = 3  # its handler runs, and no other attempt will; a restart makes it cancelled
+    CANCELLING = 3  # its last attempt runs; a restart cancels the job
     CANCELLED = 4
     DROPPED = 5  # forgotten: its id is free
 
 
 class StoredJob(NamedTuple):
-    """A job; `seq` is the sequence number of its outcome, `attempts` those that have ended.
+    """A job; `seq` is the sequence number of its outcome, `attempts` counts ended attempts.
 
     `at_ms`, Unix milliseconds: the next attempt is not before that; or when it was done or died.
     """
@@ -190,7 +190,7 @@ _unpack_jobs: Final = msgpack.Decoder(list[QueuedJob]).decode
 
 
 def pack_jobs(jobs: list[QueuedJob]) -> bytearray:
-    """Encode what a store has in one row."""
+    """Encode a row's jobs."""
     return bytearray(msgpack.encode(jobs))  # see `Changes`
 
 

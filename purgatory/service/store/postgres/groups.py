@@ -84,7 +84,7 @@ class Groups:
         )
         return (
             f"WITH fenced AS (UPDATE {self._row} SET commits = commits + 1, beat = beat + 1, "
-            # Of the statement, not of its end: what was read before it is never late.
+            # The statement's time, not its end's: an earlier reading is never late.
             "clock_ms = $3::int8, clock_at = statement_timestamp(), "
             f"committed_at = clock_timestamp(), {sets} "
             "WHERE epoch = $1::int8 AND commits = $2::int8 RETURNING 1) "

@@ -1,6 +1,6 @@
 """PostgresJournalQueue: what the journal is to get. Reads raise StoreError.
 
-Part of `PostgresStore`, used by the thread that has it.
+Part of `PostgresStore`, for its thread.
 """
 
 from typing import Any, Final

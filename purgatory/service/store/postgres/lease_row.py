@@ -1,8 +1,7 @@
 """PostgresLeaseRow: the row of the lease, for a server that may become its holder.
 
-It has a session of its own, which writes no groups: so a beat is never behind a large group. Each
-call is one round trip, connecting included if needed, and ends within `timeout_s`. One thread at a
-time.
+It has its own session, without groups: so a beat is never behind a large group. Each call is one
+round trip, connecting included if needed, and ends within `timeout_s`. One thread at a time.
 """
 
 from collections.abc import Callable
@@ -126,7 +125,7 @@ class PostgresLeaseRow:
         return self._maybe_seen(results[2])
 
     def end_sessions_of(self, seen: SeenLease) -> int:
-        """End the sessions of that holder and of all epochs up to that one; returns how many."""
+        """End the sessions of the holder and of all epochs up to the given one; return how many."""
         return self._with_session(
             lambda session: end_sessions(
                 session,

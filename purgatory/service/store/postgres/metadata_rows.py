@@ -1,6 +1,6 @@
 """MetadataRows: the table of metadata, key -> text, whole number or bytes.
 
-Part of `PostgresStore`, used by the thread that has it.
+Part of `PostgresStore`, for its thread.
 """
 
 from typing import Any, Final

@@ -37,7 +37,7 @@ class Namespace(NamedTuple):
 
 
 def namespace_of(partition: str) -> Namespace:
-    """Return the namespace of a partition. Raises StoreError for a name that it cannot have."""
+    """Return the namespace of a partition. Raises StoreError for an invalid name."""
     if partition and not PARTITION.fullmatch(partition):
         raise StoreError(
             f"partition is {partition!r}; expected at most 20 of the letters a-z, digits and _"

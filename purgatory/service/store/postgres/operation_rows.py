@@ -1,6 +1,6 @@
 """PostgresOperations: the store's table of operations, a batch of them in each row.
 
-Part of `PostgresStore`, used by the thread that has it. Reads raise StoreError.
+Part of `PostgresStore`, for its thread. Reads raise StoreError.
 """
 
 from bisect import bisect_left, bisect_right
@@ -69,7 +69,7 @@ class PostgresOperations:
         ]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, of those of `numbers` that exist."""
+        """Return number -> operation, for existing `numbers`."""
         if not numbers:
             return {}
         rows = self._database.rows(self.table.rows_of(numbers))

@@ -12,7 +12,7 @@ import msgspec
 from purgatory.service.store.postgres.sessions.wire_values import Kind
 from purgatory.service.store.rows import StoredOutcome
 
-#: Outcomes in a row at most: to read one of them, all are decoded.
+#: Outcomes in a row at most: reading an outcome decodes its whole row.
 MAX_OUTCOMES: Final = 256
 
 _WIDTH: Final = len(StoredOutcome._fields)

@@ -1,6 +1,6 @@
 """PostgresOutcomes: the store's table of outcomes, many of them in each row.
 
-Part of `PostgresStore`, used by the thread that has it. Reads raise StoreError.
+Part of `PostgresStore`, for its thread. Reads raise StoreError.
 """
 
 from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_ints,
 )
 
-# The row of each number: the last one that does not begin after it.
+# The row of each number: the last that does not begin after it.
 _ROW_OF: Final = (
     "SELECT n AS number, (SELECT first FROM {table} WHERE first <= n ORDER BY first DESC LIMIT 1) "
     "AS first FROM unnest($1::int8[]) AS n"
@@ -44,7 +44,7 @@ LAST: Final = 1
 
 
 class PackedTable:
-    """The table `name` and that of its deleted records; `columns` are those of a row."""
+    """The table `name` and the table of its deleted records; `columns`: of a row."""
 
     def __init__(
         self, namespace: Namespace, name: str, forgotten: str, number: str, columns: dict[str, Kind]

@@ -186,7 +186,7 @@ class PostgresStore(Store):
         return made
 
     def _last_of(self, changes: Changes) -> JournalPosition:
-        """Return the last numbers that are given with these changes; 0: none."""
+        """Return the last numbers of these changes; 0: none."""
         operation = outcome = event = extension = job = 0
         if changes.operations:
             batch = changes.operations[-1]
@@ -305,7 +305,7 @@ class PostgresStore(Store):
         return [StoredSpread(*row) for row in rows]
 
     def jobs(self) -> list[StoredJob]:
-        """Return all due jobs of which more is known than that they are due."""
+        """Return all due jobs with more data than their due time."""
         rows = self._rows(self._small.jobs.select(columns=StoredJob._fields))
         return [StoredJob(*row) for row in rows]
 
@@ -357,7 +357,7 @@ class PostgresStore(Store):
             return self._with_deadlines(self._operations.some(after, batches))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, of those of `numbers` that exist."""
+        """Return number -> operation, for existing `numbers`."""
         with damage_refused(self._database.where):
             found = self._operations.by_numbers(numbers)
             return {row.number: row for row in self._with_deadlines(list(found.values()))}
@@ -421,7 +421,7 @@ class PostgresStore(Store):
         self._stored_bytes = self._rows(statement(sql, schema))[0][0]
 
     def stop(self) -> None:
-        """End what waits for a database that is away: a commit then raises. Any thread."""
+        """Stop waiting for an unreachable database: a commit then raises. Any thread."""
         self._database.interrupt.set()
 
     def close(self) -> None:

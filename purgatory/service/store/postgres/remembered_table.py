@@ -1,6 +1,6 @@
 """PostgresRemembered: the rows of what has ended and is remembered, by place.
 
-Part of `PostgresStore`, used by the thread that has it. Reads raise StoreError.
+Part of `PostgresStore`, for its thread. Reads raise StoreError.
 """
 
 from collections.abc import Iterator, Sequence

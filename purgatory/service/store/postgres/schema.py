@@ -36,7 +36,7 @@ _TRIES: Final = 20
 
 
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
-    """Make the tables, if they are not there. Raises StoreError, in one line, if it cannot be.
+    """Make missing tables. Raises StoreError, in one line, if impossible.
 
     That is: the database is too old, the tables are of a later version, or of another program.
     """
@@ -66,7 +66,7 @@ def _check_server(session: DatabaseSession) -> None:
 
 
 def _tables(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> set[str]:
-    """Return those of our names that the schema has."""
+    """Return the schema's tables with our names."""
     sql = (
         "SELECT relname::text FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
         "WHERE nspname = $1::text AND relkind IN ('r', 'p', 'v', 'm', 'f')"
@@ -111,7 +111,7 @@ def _creation(namespace: Namespace) -> list[Statement]:
             f"INSERT INTO {namespace.table(VERSION_TABLE)} VALUES ($1::int8)",
             wire_int(SCHEMA_VERSION),
         ),
-        # A database of its own gives numbers of its own.
+        # A new database gives its own numbers.
         statement(
             f"INSERT INTO {namespace.table('meta')} VALUES ('{DATABASE_ID}', $1::bytea)",
             database_id,

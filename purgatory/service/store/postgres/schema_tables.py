@@ -6,7 +6,7 @@ times Unix milliseconds. The rows of `lease` and of `purgatory_version` are one 
 
 from typing import Final
 
-#: Its row has the version of the schema; no other program has a table of this name.
+#: Its row has the version of the schema; no other program has such a table.
 VERSION_TABLE: Final = "purgatory_version"
 
 TABLES: Final = """

@@ -1,6 +1,6 @@
 """SmallTables: the store's tables with a row for each thing, and what a commit does with them.
 
-Part of `PostgresStore`, used by the thread that has it. Makes statements only.
+Part of `PostgresStore`, for its thread. Makes statements only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ class SmallTables:
             table.is_used = bool(rows)
 
     def writing(self, changes: Changes) -> list[Statement]:
-        """Write rows, then delete those that were named."""
+        """Write rows, then delete the named rows."""
         made = [
             table.write(rows)
             for table, rows in (

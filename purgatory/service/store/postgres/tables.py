@@ -15,7 +15,7 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_int,
 )
 
-#: Columns of a table, and what they have.
+#: Columns of a table, with their kinds.
 Columns = dict[str, Kind]
 
 

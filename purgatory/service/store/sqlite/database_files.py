@@ -14,7 +14,7 @@ from purgatory.durable_files import fsync
 from purgatory.errors import StoreError
 from purgatory.service.store.data_directory import OTHERS, PRIVATE_FILE
 
-# SQLite gives its log and its index of that the mode of the database.
+# SQLite gives its log and index the mode of the database.
 _SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
 

@@ -1,7 +1,7 @@
 """FileWatch: whether the files of an open database are still where they were.
 
-A program that has a file open goes on with it when its name is gone: what it writes is on no disk
-that a later start finds. Any thread, one at a time.
+A program continues with an open file after its name is gone: the writes are lost for a later start.
+Any thread, one at a time.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ class FileWatch:
         self.trouble()  # a file may be gone before the next look
 
     def trouble(self) -> str:
-        """Return what has become of a file that was there before; empty if nothing has."""
+        """Return the fate of a missing or replaced file; empty if all are unchanged."""
         for path in self._paths:
             try:
                 status = path.stat()

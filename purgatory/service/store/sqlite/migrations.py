@@ -149,7 +149,7 @@ def run_statements(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def _pack_operations(connection: sqlite3.Connection) -> None:
-    """Store operations in batches; those that are there in batches of one."""
+    """Store operations in batches; present operations become batches of one."""
     connection.create_function("packed", 6, _packed, deterministic=True)
     run_statements(connection, _BATCHES)
 

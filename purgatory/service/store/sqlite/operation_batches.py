@@ -86,7 +86,7 @@ class OperationBatches:
         return found
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, of those of `numbers` that exist."""
+        """Return number -> operation, for existing `numbers`."""
         by_batch = self._by_batch(numbers)
         return {
             operation.number: operation

@@ -70,7 +70,8 @@ _SIZES: Final = {
 }
 
 # Pages of 4 KiB in the write-ahead log before they are moved to the database. The commit that
-# finds so many moves them and waits: 8 ms for these, 30 for four times as many, no less in all.
+# reaches this number moves the pages and waits: 8 ms for these, 30 for four times as many, no less
+# in all.
 _CHECKPOINT_PAGES: Final = 2_500
 _PAGE_BYTES: Final = 4096
 _BUSY_MS: Final = 1000
@@ -139,7 +140,7 @@ class SqliteStore(Store):
     def _open_log(self, connect: Callable[..., sqlite3.Connection]) -> sqlite3.Connection:
         """Connect, with a write-ahead log; on a full disk without the file that indexes the log.
 
-        The index is in memory then: no other process can open the database beside this one.
+        The index is in memory then: no other process can open the database meanwhile.
         """
         try:
             return self._connect(connect)
@@ -203,7 +204,7 @@ class SqliteStore(Store):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit what the block writes, or keep none of it."""
+        """Commit the writes of the block, or keep none."""
         run = self._connection.execute
         with store_errors(self._where, "write"):
             run("BEGIN IMMEDIATE")
@@ -317,7 +318,7 @@ class SqliteStore(Store):
     def shift_times(self, by_ms: int, metadata: dict[str, Any]) -> None:
         """Move the times that still matter, and write metadata, in one commit.
 
-        What has ended, and what the journal is to get, keeps its times.
+        Ended operations and queued journal rows keep their times.
         """
         with self._transaction():
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
@@ -416,7 +417,7 @@ class SqliteStore(Store):
             return self._with_deadlines(self._batches.some(after, batches))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, of those of `numbers` that exist."""
+        """Return number -> operation, for existing `numbers`."""
         with store_errors(self._where, "read"):
             found = self._batches.by_numbers(numbers)
             return {row.number: row for row in self._with_deadlines(list(found.values()))}
@@ -432,7 +433,7 @@ class SqliteStore(Store):
             return [StoredSpread(*row) for row in self._spreads.select("ORDER BY number")]
 
     def jobs(self) -> list[StoredJob]:
-        """Return all due jobs of which more is known than that they are due."""
+        """Return all due jobs with more data than their due time."""
         with store_errors(self._where, "read"):
             return [StoredJob(*row) for row in self._jobs.select(columns=StoredJob._fields)]
 

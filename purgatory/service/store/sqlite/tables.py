@@ -13,7 +13,7 @@ from purgatory.trace.tables import Extension, KeyEvent
 
 _T = TypeVar("_T")
 
-# Rows that one statement inserts, and values that one statement names, at most.
+# How many rows a statement inserts, and how many values it names, at most.
 _ROWS_PER_STATEMENT: Final = 512
 _VALUES_PER_STATEMENT: Final = 500
 

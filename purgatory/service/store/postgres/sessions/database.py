@@ -1,4 +1,4 @@
-"""Database: what a store reads, over sessions that are opened again when they are lost.
+"""Database: a store's reads, over sessions that are reopened after a loss.
 
 A read changes nothing, so one that was interrupted is done again. Nothing here holds a transaction
 from one round trip to the next: long tables are read in pages, in the order of a number. One thread

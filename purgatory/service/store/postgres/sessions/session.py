@@ -22,7 +22,7 @@ OLDEST_SERVER: Final = 140_000
 _BINARY: Final = 1
 _READ: Final = select.POLLIN
 _WRITE: Final = select.POLLOUT
-# What a pooler says that does not let options pass.
+# A pooler's error if it does not pass options.
 _NO_OPTIONS: Final = "unsupported startup parameter"
 _CODE: Final = pq.DiagnosticField.SQLSTATE
 _TEXT: Final = pq.DiagnosticField.MESSAGE_PRIMARY
@@ -85,9 +85,9 @@ class DatabaseSession:
     def run(self, statements: Sequence[Statement], timeout_s: float) -> list[pq.abc.PGresult]:
         """Run statements in one round trip; returns their results.
 
-        Without BEGIN among them they are one transaction. Raises StatementRefused if the database
-        refuses one of them: nothing was kept, and a transaction that was begun is rolled back. And
-        SessionLost if the answer does not come: the session is of no use any more.
+        Without BEGIN, the statements are one transaction. Raises StatementRefused if the database
+        refuses a statement: nothing was kept, and a transaction in progress is rolled back. Raises
+        SessionLost without an answer: the session is then useless.
         """
         deadline_s = time.monotonic() + timeout_s
         self.notices = []
@@ -217,5 +217,5 @@ def _message(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return what an error says, in one line."""
+    """Return an error's text in one line."""
     return " ".join(str(error).split())

@@ -30,7 +30,7 @@ def end_sessions(
 ) -> int:
     """End the sessions that write groups of epochs up to `epoch`; returns how many.
 
-    `all_of_holder`: also the one with which `holder` looks at the lease, but never this session.
+    `all_of_holder`: also its session for looking at the lease, but never this session.
     """
     pattern = f"^{re.escape(namespace.session_prefix)}[0-9]+:"
     looking = namespace.session_name(0, holder) if all_of_holder else "-"
