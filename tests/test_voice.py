@@ -35,7 +35,7 @@ DENSE_SHARE = 0.2
 
 # The bounds: percent of the sentences of a room or page that may be dense. They only go down.
 ROOMS = {
-    "_purgatory_cpython": 21,
+    "_purgatory_cpython": 3,
     "mq": 3,
     "purgatory": 4,
     "purgatory/aio": 4,
@@ -45,15 +45,15 @@ ROOMS = {
     "purgatory/cron": 3,
     "purgatory/journal": 3,
     "purgatory/replay": 3,
-    "purgatory/service": 15,
+    "purgatory/service": 4,
     "purgatory/service/auth": 3,
     "purgatory/service/client": 3,
-    "purgatory/service/cluster": 12,
+    "purgatory/service/cluster": 3,
     "purgatory/service/gateway": 5,
     "purgatory/service/http": 5,
     "purgatory/service/server": 3,
-    "purgatory/service/store": 16,
-    "purgatory/service/store_copy": 16,
+    "purgatory/service/store": 3,
+    "purgatory/service/store_copy": 3,
     "purgatory/service/worker": 3,
     "purgatory/spark": 3,
     "purgatory/testing": 3,
