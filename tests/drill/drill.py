@@ -23,7 +23,7 @@ LOGS = Path("build/drill")
 #: libzmq ends a server whose client goes away at a bad moment (its issue 4841): counted, and shown.
 KNOWN_ABORT = "Assertion failed: !_io_error"
 #: Seconds within which the servers have to serve again after any fault.
-HANG = 60.0
+HANG = 180.0
 
 
 class Drill:

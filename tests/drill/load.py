@@ -54,7 +54,7 @@ def spy_on_outcomes(books: Books) -> Callable[[], None]:
 class Load:
     """Clients of the servers at `address`. One thread starts and ends it."""
 
-    def __init__(self, address: str, books: Books, seed: int, *, pace_s: float = 0.05) -> None:
+    def __init__(self, address: str, books: Books, seed: int, *, pace_s: float = 0.1) -> None:
         self.books = books
         self._address = address
         self._random = random.Random(seed)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
+from tests.mutants.cluster_mutants import CLUSTER_MUTANTS
 from tests.mutants.exact_mutants import EXACT_MUTANTS
 from tests.mutants.exact_mutants import WORLDS as EXACT_WORLDS
 from tests.mutants.mutants import MUTANTS, Mutant
@@ -27,7 +28,8 @@ ROOT = Path(__file__).parents[2]
 SEEDS = Path(__file__).with_name("seeds.json")
 #: In so many worlds a mutant has to be found.
 WORLDS = 200
-ALL = MUTANTS + EXACT_MUTANTS + THREAD_MUTANTS + STEERING_MUTANTS + REPEAT_MUTANTS
+STEERED_MUTANTS = STEERING_MUTANTS + REPEAT_MUTANTS
+ALL = MUTANTS + EXACT_MUTANTS + THREAD_MUTANTS + STEERED_MUTANTS + CLUSTER_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
 PACKAGES = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
 COPIED = (*PACKAGES, "tests/simulation", "tests/testing")
@@ -43,6 +45,7 @@ SERVICE = "tests.simulation.simulation"
 THREADS = "tests.simulation.inprocess.simulation"
 REPEATS = "tests.simulation.steering.repeat_world"
 STEERED = "tests.simulation.steering.simulation"
+CLUSTERS = "tests.simulation.cluster.cluster_simulation"
 
 
 class Finding(NamedTuple):
@@ -74,6 +77,7 @@ def find(mutant: Mutant, first: int) -> Finding:
     worlds = THREADS if mutant in THREAD_MUTANTS else SERVICE
     worlds = STEERED if mutant in STEERING_MUTANTS else worlds
     worlds = REPEATS if mutant in REPEAT_MUTANTS else worlds
+    worlds = CLUSTERS if mutant in CLUSTER_MUTANTS else worlds
     most = EXACT_WORLDS if mutant in EXACT_MUTANTS else WORLDS
     seeds = [first, *(seed for seed in range(most) if seed != first)]
     with tempfile.TemporaryDirectory() as directory:
