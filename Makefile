@@ -72,6 +72,7 @@ FOR_LONG = $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
 simulate: $(VENV)/.test        ## SEEDS simulated worlds of the service, of steered jobs, of threads
 	$(BIN)/python -m tests.simulation $(FOR_LONG)
 	$(BIN)/python -m tests.simulation --steered $(FOR_LONG)
+	$(BIN)/python -m tests.simulation --cluster $(FOR_LONG)
 	$(BIN)/python -m tests.simulation --inprocess $(FOR_LONG)
 
 simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find

@@ -17,7 +17,13 @@ from rich.progress import Progress
 from tests.simulation.fault_phases import PHASES, empty_cells
 from tests.simulation.page.page_maker import make_page
 from tests.simulation.simulation import Verdict
-from tests.simulation.worlds import ServiceWorlds, SteeredWorlds, ThreadWorlds, Worlds
+from tests.simulation.worlds import (
+    ClusterWorlds,
+    ServiceWorlds,
+    SteeredWorlds,
+    ThreadWorlds,
+    Worlds,
+)
 
 _OUT = Console(highlight=False, markup=False, soft_wrap=True)
 # Lines of the history that are shown before a violation.
@@ -35,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--history", action="store_true", help="tell the history of one seed")
     parser.add_argument("--inprocess", action="store_true", help="the threads of one process")
     parser.add_argument("--steered", action="store_true", help="a program that steers its jobs")
+    parser.add_argument("--cluster", action="store_true", help="two servers over one database")
     parser.add_argument("--digests", action="store_true", help="only print what histories hash to")
     parser.add_argument("--page", type=Path, help="draw the history of one seed: an HTML file")
     options = parser.parse_args(arguments)
@@ -42,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.first = seed_of_commit()
     worlds: Worlds = ThreadWorlds() if options.inprocess else ServiceWorlds(options.seconds)
     worlds = SteeredWorlds(options.seconds) if options.steered else worlds
+    worlds = ClusterWorlds(options.seconds) if options.cluster else worlds
     if options.history or options.page:
         return _tell(worlds.run(options.first, with_history=True), options)
     if options.minutes is not None:

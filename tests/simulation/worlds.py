@@ -1,5 +1,6 @@
-"""Worlds: the kinds that the command runs: services, steered jobs, threads of one process."""
+"""Worlds: the kinds that the command runs: services, clusters, steered jobs, threads."""
 
+import importlib
 from typing import Protocol
 
 from tests.simulation.inprocess.shrink import shrink as shrink_threads
@@ -65,6 +66,28 @@ class SteeredWorlds:
         settings = SteeredSettings(self._seconds, kinds)
         smallest = simulate_steered(verdict.seed, settings, with_history=True)
         return smallest, f"faults: {', '.join(kinds) or 'none'}"
+
+
+class ClusterWorlds:
+    """Two servers over one database, clients and faults."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def run(self, seed: int, *, with_history: bool = False) -> Verdict:
+        """See `Worlds`."""
+        # It needs psycopg, whose statements its database reads.
+        module = importlib.import_module("tests.simulation.cluster.cluster_simulation")
+        verdict: Verdict = module.simulate(seed, self._seconds, with_history=with_history)
+        return verdict
+
+    def shrink(self, verdict: Verdict) -> tuple[Verdict, str]:
+        """See `Worlds`: a shorter world in which it fails as well."""
+        seconds = self._seconds
+        while seconds > 2 and self.__class__(seconds / 2).run(verdict.seed).violation:
+            seconds /= 2
+        smallest = self.__class__(seconds).run(verdict.seed, with_history=True)
+        return smallest, f"{seconds:g} seconds"
 
 
 class ThreadWorlds:

@@ -1,7 +1,7 @@
 """ClusterHost: a machine with a server that stands by, takes over, serves and is fenced.
 
 What a member does is the product's: it looks by `LeaseWatch`, takes over by `take_over`, keeps the
-lease by `Heartbeat` and serves while `StoreLease` is valid. Here its parts are stepped by the world.
+lease by `Heartbeat`, serves while `StoreLease` is valid. Here the world steps these parts.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,6 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.server import ADDRESS, LIMITS, ServerProcess
-from purgatory.testing.world.world import NS_PER_S
 from tests.simulation.cluster.database_link import DatabaseLink
 from tests.simulation.cluster.database_machine import DatabaseMachine
 from tests.simulation.cluster.shared_store import SharedStore
@@ -222,8 +221,3 @@ class ClusterServer(ServerProcess):
     def service_ms(self) -> int:
         """Return the service time, as this server has it."""
         return self.lease.now_ms()
-
-
-def recovery_ns() -> int:
-    """Return how long a takeover may take, at most, once nothing is wrong any more."""
-    return int((TAKEOVER_AFTER_S + 5) * NS_PER_S)

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from purgatory.testing.world.connection import SimulatedConnection
+from purgatory.testing.world.connection import Side, SimulatedConnection
 from purgatory.testing.world.machine import EPOCH_NS, Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S, World
 from tests.simulation.cluster.cluster_host import ClusterHost
 from tests.simulation.cluster.database_machine import DatabaseMachine
+from tests.simulation.cluster.reader import Reader
 from tests.simulation.collector import seldom_collecting
-from tests.simulation.faults import Victim
 from tests.simulation.oracle import Oracle
 from tests.simulation.programs.program import Program
 from tests.simulation.programs.workload import draw_workload
@@ -45,10 +45,15 @@ class ClusterNetwork(SimulatedNetwork):
     """A network that tells `on_answer` of each frame that a server sends to a client."""
 
     on_answer: Callable[[str], None] = staticmethod(lambda _: None)
+    #: Whether a host is suspended: it accepts nothing, so clients try again elsewhere.
+    is_asleep: Callable[[str], bool] = staticmethod(lambda _: False)
 
-    def forget(self, connection: SimulatedConnection) -> None:
-        """See `SimulatedNetwork`."""
-        super().forget(connection)
+    def _accept(self, address: str, dialer: Side, refused: Callable[[], None]) -> None:
+        listener = self._listeners.get(address)
+        if listener is not None and self.is_asleep(listener.host):
+            refused()
+        else:
+            super()._accept(address, dialer, refused)
 
     def watch(self, connection: SimulatedConnection) -> None:
         """Tell of the frames of a connection."""
@@ -86,7 +91,8 @@ class ClusterSimulation:
         self.oracle = Oracle(world, self.troubles)
         self.network = ClusterNetwork(world)
         self.network._connections = _Watched(self.network)
-        self.network.on_answer = self._note_answer  # type: ignore[method-assign]
+        self.network.on_answer = self._note_answer
+        self.network.is_asleep = self._is_asleep  # type: ignore[method-assign]
         self.database = DatabaseMachine(world)
         self.hosts = [self._make_host(name) for name in ("a", "b")]
         # When the database's clock is wrong, the service's is as well, from its first moment on.
@@ -103,6 +109,8 @@ class ClusterSimulation:
             )
             for n in range(self.workload.clients)
         ]
+        #: Clients that change nothing; see `Reader`.
+        self.readers = [Reader(self.network, f"reader-{n}") for n in range(4)]
         self.faults = ClusterFaults(self)
         self._answered: str = ""  # the holder that has answered last
         self._before: set[str] = set()  # holders before that one
@@ -112,6 +120,12 @@ class ClusterSimulation:
         machine = Machine(self.world, name)
         machine.wall_error_ns = self.world.random.randint(-600, 600) * NS_PER_S
         return ClusterHost(machine, self.network, self.database)
+
+    def _is_asleep(self, name: str) -> bool:
+        return any(
+            host.machine.name == name and host.machine.awake_at_ns > self.world.now_ns
+            for host in self.hosts
+        )
 
     def _true_ms(self) -> int:
         return (EPOCH_NS + self.world.now_ns) // NS_PER_MS
@@ -189,6 +203,8 @@ class ClusterSimulation:
 
     def _settle(self) -> None:
         self.faults.stop()
+        for reader in self.readers:
+            reader.is_busy = False
         for program in self.programs:
             program.is_busy = False
             if not program.running:
@@ -259,13 +275,17 @@ class ClusterFaults:
             self._later(0.01, 10.0, host.start)
 
     def _host_suspended(self) -> None:
+        """Suspend a machine; some of its clients give up and go to another server, some wait."""
         machine = self._host().machine
         machine.suspend(int(self._world.spread(0.05, 20.0) * NS_PER_S))
+        self._break_connections(machine.name, 0.5)
         self._simulation.troubles.add(machine.awake_at_ns - self._world.now_ns)
 
     def _link_hangs(self) -> None:
+        """Let the link of a host hang; some of its clients go elsewhere, some wait."""
         link = self._host().link
         link.hangs = True
+        self._break_connections(link.machine.name, 0.5)
         self._later(0.1, 20.0, link.mend)
 
     def _link_cut(self) -> None:
@@ -302,17 +322,20 @@ class ClusterFaults:
         self._simulation.database.row.handover = True
 
     def _client_killed(self) -> None:
-        program: Victim = self._world.random.choice(self._simulation.programs)
+        program = self._world.random.choice(self._simulation.programs)
         if program.running:
             program.kill()
             self._later(0.001, 10.0, program.start)
 
     def _connection_broken(self) -> None:
-        network = self._simulation.network
         for host in self._simulation.hosts:
-            for connection in network.of_host(host.machine.name):
-                if self._world.chance(0.3):
-                    network.break_off(connection)
+            self._break_connections(host.machine.name, 0.3)
+
+    def _break_connections(self, name: str, share: float) -> None:
+        network = self._simulation.network
+        for connection in network.of_host(name):
+            if self._world.chance(share):
+                network.break_off(connection)
 
 
 def simulate(seed: int, seconds: float = 60.0, *, with_history: bool = False) -> Verdict:

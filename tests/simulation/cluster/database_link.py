@@ -73,8 +73,9 @@ class DatabaseLink:
         return call.answer
 
     def _wait_until_awake(self) -> None:
+        """Wait while the machine is suspended; then its threads go on in any order."""
         while (left_ns := self.machine.awake_at_ns - self._world.now_ns) > 0:
-            self._world.run(left_ns / NS_PER_S)
+            self._world.run(left_ns / NS_PER_S + self._world.spread(1e-5, 0.02))
 
     def _latency_ns(self) -> int:
         draw = self._world.random.random()

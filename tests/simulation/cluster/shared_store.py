@@ -4,7 +4,7 @@ Its groups, with fence and doubt, are the product's `Groups`. One thread at a ti
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes
@@ -12,13 +12,15 @@ from purgatory.service.store.contract import Store
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
 from purgatory.service.store.postgres.namespace import namespace_of
-from purgatory.service.store.postgres.sessions.database import Database
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost
 from purgatory.service.store.postgres.sessions.session import Rows, Statement
 from purgatory.service.store.rows import JournalPosition
 from purgatory.testing.world.world import World
 from tests.simulation.cluster.database_link import DatabaseLink
 from tests.simulation.cluster.database_machine import APPLY, DatabaseMachine, Result, Session
+
+if TYPE_CHECKING:
+    from purgatory.service.store.postgres.sessions.database import Database
 
 #: Seconds after which a group without an answer is in doubt, and between attempts to connect.
 ANSWER_S: Final = 5.0
@@ -140,7 +142,7 @@ def _reading(name: str) -> Callable[..., Any]:
 
 
 class SharedStore(Store):
-    """The store of the holder of `lease`; reads are those of the shared rows, after a round trip."""
+    """The store of the holder of `lease`; reads see the shared rows, after a round trip."""
 
     def __init__(
         self, world: World, link: DatabaseLink, lease: HeldLease, is_alive: Callable[[], bool]

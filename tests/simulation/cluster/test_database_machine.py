@@ -1,0 +1,124 @@
+"""The database of the worlds: the fence's condition, locks and ended sessions are PostgreSQL's."""
+
+import pytest
+
+pytest.importorskip("psycopg")
+
+from purgatory.errors import StoreError, StoreFenced
+from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.lease import LeaseLocked
+from purgatory.testing.world.machine import Machine
+from purgatory.testing.world.world import World
+from tests.simulation.cluster.database_link import DatabaseLink
+from tests.simulation.cluster.database_machine import DatabaseMachine
+from tests.simulation.cluster.shared_store import SharedStore
+from tests.simulation.cluster.simulated_row import SimulatedRow
+
+
+class Host:
+    """A server that has the lease from the beginning on."""
+
+    def __init__(self, world, database, name):
+        self.machine = Machine(world, name)
+        self.link = DatabaseLink(self.machine, database)
+        self.row = SimulatedRow(self.link, f"holder of {name}", name, lambda: True)
+        self.world = world
+        self.take_over()
+
+    def take_over(self):
+        """Become the holder, and open the store."""
+        taken = self.row.raise_epoch(self.row.look())
+        self.lease = StoreLease(
+            taken.holder,
+            taken.epoch,
+            taken.clock_ms,
+            2.0,
+            sent_ns=self.machine.boot_ns(),
+            boot_ns=self.machine.boot_ns,
+        )
+        self.store = SharedStore(self.world, self.link, self.lease, lambda: True)
+
+
+@pytest.fixture
+def database():
+    return DatabaseMachine(World(1))
+
+
+@pytest.fixture
+def host(database):
+    return Host(database.world, database, "a")
+
+
+def test_a_group_is_kept_and_counted(host, database):
+    """And renews the lease."""
+    host.world.run(1.0)
+    host.store.set_metadata({"key": 1})
+    assert host.store.metadata()["key"] == 1
+    assert database.row.commits == 1
+    host.world.run(1.5)
+    assert host.lease.is_valid()
+
+
+def test_a_group_of_an_older_epoch_is_fenced(host, database):
+    """Nothing of it is kept, and the lease is lost."""
+    other = Host(database.world, database, "b")
+    with pytest.raises(StoreFenced):
+        host.store.set_metadata({"key": 1})
+    assert host.lease.lost
+    assert "key" not in other.store.metadata()
+
+
+def test_a_lost_answer_is_a_doubt_that_the_own_epoch_resolves(host, database):
+    """The group is there, and is kept once."""
+    epoch = database.row.epoch
+    host.link.lose_answer = True
+    host.store.set_metadata({"key": 1})
+    assert database.row.epoch == epoch + 1 == host.lease.epoch
+    assert database.row.commits == 1
+    host.store.set_metadata({"key": 2})
+
+
+def test_a_group_that_never_arrived_is_refused(host, database):
+    """A doubt of which nothing is there: the database was away."""
+    database.is_away = True
+
+    def come_back():
+        database.is_away = False
+
+    host.world.after(6_000_000_000, come_back)
+    with pytest.raises(StoreError, match="not kept"):
+        host.store.set_metadata({"key": 1})
+    assert "key" not in host.store.metadata()
+    host.store.set_metadata({"key": 2})
+
+
+def test_a_half_sent_group_holds_the_lease_until_its_session_is_ended(host, database):
+    """The new holder ends it."""
+    other = DatabaseLink(Machine(database.world, "b"), database)
+    row = SimulatedRow(other, "other", "b", lambda: True)
+    seen = row.look()
+    host.link.send_half = True
+    errors = []
+
+    def take():
+        try:
+            row.raise_epoch(seen)
+        except LeaseLocked as error:
+            errors.append(error)
+            row.end_sessions_of(seen)
+        assert row.raise_epoch(row.look()) is not None
+
+    host.world.after(1_000_000_000, take)
+    host.world.after(9_000_000_000, host.link.mend)
+    with pytest.raises(StoreFenced):
+        host.store.commit(Changes())
+    assert errors
+
+
+def test_the_clock_goes_on_by_the_database(host, database):
+    """Also while no server runs."""
+    host.store.set_metadata({"key": 1})
+    before = host.lease.now_ms()
+    database.world.run(600.0)
+    assert database.seen().clock_ms - before == pytest.approx(600_000, abs=20)
