@@ -92,7 +92,7 @@ class ClusterSimulation:
         self.network = ClusterNetwork(world)
         self.network._connections = _Watched(self.network)
         self.network.on_answer = self._note_answer
-        self.network.is_asleep = self._is_asleep  # type: ignore[method-assign]
+        self.network.is_asleep = self._is_asleep
         self.database = DatabaseMachine(world)
         self.hosts = [self._make_host(name) for name in ("a", "b")]
         # When the database's clock is wrong, the service's is as well, from its first moment on.

@@ -197,6 +197,7 @@ class SharedStore(Store):
     # Reads.
 
     metadata = _reading("metadata")
+    outcomes = _reading("outcomes")
     last_numbers = _reading("last_numbers")
     oldest_submission_ms = _reading("oldest_submission_ms")
     submissions = _reading("submissions")
