@@ -21,6 +21,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The pages with commands that no test runs (marked `sh`), and the reasons.
 NOT_RUN = {
     "CONTRIBUTING.md": "CI runs these itself",
+    "docs/high-availability.md": "needs a PostgreSQL; test_the_drill_of_two_servers runs the drill",
     "docs/performance.md": "benchmarks take half an hour; tests/benchmarks runs each for a moment",
     "docs/spark.md": "needs a cluster",
 }
@@ -75,6 +76,19 @@ def test_commands_run(commands, tmp_path):
     """Each command of a page succeeds; `scripts/check-core` tests those that install."""
     done = run_commands(commands, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("default ports")
+def test_the_drill_of_two_servers(postgres, tmp_path):
+    """The commands of the last block of the page succeed: the standby answers."""
+    page = (ROOT / "docs" / "high-availability.md").read_text()
+    drill = [match[2] for match in FENCE.finditer(page) if match[1] == "sh"][-1]
+    commands = drill.replace("postgresql://localhost/purgatory", postgres.url)
+    assert commands != drill
+    done = run_commands(commands, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("serving at") == 2, done.stdout
 
 
 def run_commands(commands, directory):

@@ -15,6 +15,7 @@ from purgatory.cli.options import SubParsers, add_command, import_extra, optiona
 from purgatory.cli.output import counted
 from purgatory.cli.progress import bytes_below, progress_shown
 from purgatory.service.config import Config
+from purgatory.service.errors import ConfigError
 from purgatory.trace.path_conflicts import check_outputs
 
 _MIB: Final = 1 << 20
@@ -43,12 +44,23 @@ def add_parser(subparsers: SubParsers) -> None:
 
 def _back_up(arguments: argparse.Namespace) -> int:
     config = Config.load({"data_dir": arguments.data_dir}, file=optional_path(arguments.config))
+    check_has_files(config)
     check_outputs({"DIR": arguments.target}, [config.database, config.journal_dir])
     target, backup = Path(arguments.target), _implementation()
     with _progress(target, config, backup):
         copied = backup.back_up(config, target)
     _report(arguments.target, copied)
     return 0
+
+
+def check_has_files(config: Config) -> None:
+    """Raise ConfigError if the operations are in a database that this command cannot copy."""
+    if config.store:
+        schema = f"purgatory_{config.partition}" if config.partition else "purgatory"
+        raise ConfigError(
+            "store is set: the operations are in PostgreSQL, which this command does not copy; "
+            f"use pg_dump --schema={schema} --format=custom"
+        )
 
 
 def _restore(arguments: argparse.Namespace) -> int:

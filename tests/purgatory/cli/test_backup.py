@@ -50,3 +50,16 @@ def test_nothing_to_copy(run, tmp_path, argv):
     code, out, err = run(*[word.format(tmp_path) for word in argv])
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("partition", "schema"), [("", "purgatory"), ("eu", "purgatory_eu")])
+def test_a_database_of_several_servers(run, tmp_path, monkeypatch, partition, schema):
+    """It is refused in one line that says what copies it; the password is not shown."""
+    monkeypatch.setenv("PURGATORY_STORE", "postgresql://me:secret@db/purgatory")
+    monkeypatch.setenv("PURGATORY_PARTITION", partition)
+    monkeypatch.setenv("PURGATORY_ADVERTISE", "tcp://a:7411")
+    code, out, err = run("backup", tmp_path / "new")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"pg_dump --schema={schema} " in err
+    assert "secret" not in err
+    assert not (tmp_path / "new").exists()

@@ -13,6 +13,7 @@ import pytest
 from purgatory.cli import entry_point as cli
 from purgatory.service import Config
 from purgatory.service.auth.authenticator import authenticator_for
+from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.daemon import ServiceDaemon
 from tests.testing.purgatory_harness import HANG
 
@@ -22,6 +23,8 @@ ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "docs" / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
+OVER_POSTGRES = yaml.safe_load((DEPLOY / "compose-postgres.yaml").read_text())["services"]
+TWO_SERVERS = [OVER_POSTGRES[name] for name in "ab"]
 SCRAPES = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
 
 
@@ -54,9 +57,9 @@ class TestDockerfile:
 
     def test_the_extra_exists(self):
         """The image has what a server needs."""
-        [extra] = re.findall(r"/src\[(\w+)\]", (DEPLOY / "Dockerfile").read_text())
+        [extras] = re.findall(r"/src\[([\w,]+)\]", (DEPLOY / "Dockerfile").read_text())
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        assert extra in project["optional-dependencies"]
+        assert set(extras.split(",")) <= set(project["optional-dependencies"])
 
     def test_its_settings_are_ours(self):
         """They are settings of the server, and agree with the volume and the ports."""
@@ -137,3 +140,31 @@ class TestCompose:
         """For there are no keys."""
         for service in SERVICES.values():
             assert all(entry.startswith("127.0.0.1:") for entry in service["ports"])
+
+
+class TestTwoServers:
+    """compose-postgres.yaml: two servers over one PostgreSQL."""
+
+    @pytest.mark.parametrize("server", TWO_SERVERS)
+    def test_its_settings_are_ours(self, server):
+        """Each has the database, and is reached at the port that it gives as its address."""
+        environment = image_environment() | server["environment"]
+        assert cli.make_parser().parse_args(server["command"]).run.__module__.endswith(".serve")
+        config = Config.load(environment=environment)
+        user = OVER_POSTGRES["postgres"]["environment"]
+        assert config.store == "postgresql://{0}:{1}@postgres/{0}".format(
+            user["POSTGRES_USER"], user["POSTGRES_PASSWORD"]
+        )
+        own = f"{config.advertise.removeprefix('tcp://')}:{config.bind.rpartition(':')[2]}"
+        assert own in server["ports"]
+
+    def test_a_client_reaches_both(self):
+        """The addresses of the file's first lines are those that the servers give."""
+        [line] = re.findall(
+            r"PURGATORY_ADDRESS=(\S+)", (DEPLOY / "compose-postgres.yaml").read_text()
+        )
+        advertised = [server["environment"]["PURGATORY_ADVERTISE"] for server in TWO_SERVERS]
+        assert list(parse_addresses(line)) == advertised
+        ports = [port for server in TWO_SERVERS for port in server["ports"]]
+        assert all(port.startswith("127.0.0.1:") for port in ports)
+        assert len(set(ports)) == 4
