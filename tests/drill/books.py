@@ -176,6 +176,11 @@ class Books:
         acks = [answered for called, answered in list(self.acks) if called >= moment]
         return min(acks, default=None)
 
+    def longest_gap_after(self, moment: float) -> float:
+        """Return the longest time without an acknowledgement after a moment, seconds."""
+        answered = sorted(each for _, each in list(self.acks) if each >= moment)
+        return max((b - a for a, b in itertools.pairwise([moment, *answered])), default=0.0)
+
     def summary(self) -> dict[str, int]:
         """Return how much there is of each."""
         operations = self.operations.values()

@@ -125,7 +125,7 @@ def overwritten_events(drill: Drill) -> int:
     The new active has held another one for that key by then; the next to load finds which.
     """
     late = drill.active()
-    with closing(Client(drill.front.address, name="client")) as client:
+    with closing(Client(drill.address, name="client")) as client:
         client.complete("key", "older", hold=LONG_S)
         with RawClient(late.address) as early:
             late.link(Link.FORWARD, delay_s=LATE_S)

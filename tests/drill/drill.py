@@ -12,7 +12,6 @@ import psycopg
 from tests.drill.books import Books
 from tests.drill.clock import now
 from tests.drill.faults import FAULTS, Faults, pause
-from tests.drill.front import Front
 from tests.drill.hosts import Host
 from tests.drill.load import Load
 from tests.drill.observers import Observers
@@ -68,13 +67,13 @@ class Drill:
             self.hosts.append(host)
             host.start()
             self.wait_until(lambda host=host: host.is_up)
-        self.front = Front(self.hosts)
-        self.load = Load(self.front.address, self.books, self.seed)
+        #: The addresses of both, as clients take them.
+        self.address = ",".join(host.address for host in self.hosts)
+        self.load = Load(self.address, self.books, self.seed)
         self.observers = Observers(self.books, [host.address for host in self.hosts], self.seed)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.front.close()
         for host in self.hosts:
             host.close()
         self.cluster.close()
@@ -154,6 +153,11 @@ class Drill:
     def measure(self, what: str, moment: float) -> None:
         """Wait until something sent after `moment` is acknowledged, and note how long that took."""
         self.times[what].append(self.wait_until_served(moment))
+
+    def measure_gap(self, what: str, moment: float) -> None:
+        """Note the longest time without an acknowledgement since `moment`: old and new serve."""
+        self.wait_until_served(now())
+        self.times[what].append(self.books.longest_gap_after(moment))
 
     def logs(self) -> str:
         """Return the ends of the servers' logs."""

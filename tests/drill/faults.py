@@ -68,7 +68,7 @@ def restart_active(drill: "Drill", dice: random.Random) -> bool:
     """SIGTERM: it hands over at once."""
     host, moment = drill.active(), now()
     host.terminate()
-    drill.measure("SIGTERM of the active", moment)
+    drill.measure_gap("SIGTERM of the active", moment)
     host.start()
     return True
 
@@ -84,7 +84,7 @@ def handover(drill: "Drill", dice: random.Random) -> bool:
         return False
     assert ended.returncode == 0, ended.stderr
     drill.wait_until(lambda: drill.active() is not before)
-    drill.measure("planned handover", moment)
+    drill.measure_gap("planned handover", moment)
     return True
 
 

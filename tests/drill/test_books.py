@@ -105,3 +105,10 @@ def test_the_first_answer_to_what_was_asked_later():
     books.acks += [(1.0, 5.0), (2.0, 6.0), (3.0, 5.5)]
     assert books.first_ack_after(1.5) == 5.5
     assert books.first_ack_after(4.0) is None
+
+
+def test_the_longest_time_without_an_answer():
+    """From a moment on; what came before does not count."""
+    books = Books()
+    books.acks += [(0.0, 1.0), (0.0, 9.0), (0.0, 9.5), (0.0, 12.0)]
+    assert books.longest_gap_after(8.0) == 2.5

@@ -15,6 +15,12 @@ GROUPS = "purgatory/service/store/postgres/groups.py"
 
 CLUSTER_MUTANTS = [
     Mutant(
+        "a group in doubt is taken for kept",
+        GROUPS,
+        "        if commits == self._commits + 1:\n            self._commits = commits\n",
+        "        if commits >= self._commits:\n            self._commits = commits\n",
+    ),
+    Mutant(
         "a group in doubt is taken for refused",
         GROUPS,
         "        if commits == self._commits + 1:\n            self._commits = commits\n",
