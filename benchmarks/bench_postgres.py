@@ -10,12 +10,15 @@ that is pending.
 """
 
 import argparse
+import importlib
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from harness import machine, table
@@ -25,9 +28,10 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
-from tests.postgres.cluster import PostgresCluster, remove_template
-from tests.testing.held_lease import open_store
 
+# What the tests start and open; untyped.
+CLUSTERS: Any = importlib.import_module("tests.postgres.cluster")
+LEASES: Any = importlib.import_module("tests.testing.held_lease")
 GROUP = 1000
 ALONE = 300
 DURABLE = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "128MB"}
@@ -39,9 +43,9 @@ def database(url: str) -> Iterator[str]:
     if url:
         yield url
         return
-    with PostgresCluster(settings=DURABLE) as cluster:
+    with CLUSTERS.PostgresCluster(settings=DURABLE) as cluster:
         yield cluster.url
-    remove_template()
+    CLUSTERS.remove_template()
 
 
 def operations(first: int, count: int) -> Changes:
@@ -73,13 +77,13 @@ def seconds(call: Callable[[], object]) -> float:
 def alone(store: Store, first: int) -> float:
     """Return the median milliseconds of commits of one operation."""
     commits = [operations(first + n, 1) for n in range(ALONE)]
-    return 1000 * statistics.median(seconds(lambda one=one: store.commit(one)) for one in commits)
+    return 1000 * statistics.median(seconds(partial(store.commit, one)) for one in commits)
 
 
 def grouped(store: Store, made: Callable[[int, int], Changes], first: int) -> float:
     """Return how many records a second are committed in groups."""
     commits = [made(first + n * GROUP, GROUP) for n in range(10)]
-    return GROUP / statistics.median(seconds(lambda one=one: store.commit(one)) for one in commits)
+    return GROUP / statistics.median(seconds(partial(store.commit, one)) for one in commits)
 
 
 def as_rows(url: str) -> float:
@@ -104,18 +108,17 @@ def fence(url: str) -> float:
         connection.execute("CREATE TABLE bench_rows (n int8, o text) WITH (fillfactor = 20)")
         connection.execute("CREATE TABLE bench_other (n int8)")
         connection.execute("INSERT INTO bench_rows VALUES (0, 'x')")
-        taken = {}
-        for name, last in (("without", "SELECT 1"), ("with", row)) * 2:
-            times = []
-            for _ in range(ALONE):
+        times: dict[str, list[float]] = {"SELECT 1": [], row: []}
+        for _ in range(ALONE):
+            for last, taken in times.items():  # in turns: other load is the same for both
                 begin = time.perf_counter()
                 with connection.pipeline(), connection.transaction():
                     connection.execute("INSERT INTO bench_other VALUES (1)")
                     connection.execute(last)
-                times.append(time.perf_counter() - begin)
-            taken[name] = 1000 * statistics.median(times)
+                taken.append(time.perf_counter() - begin)
         connection.execute("DROP TABLE bench_rows, bench_other")
-    return taken["with"] - taken["without"]
+    without, fenced = map(statistics.median, times.values())
+    return 1000 * (fenced - without)
 
 
 def start(store: Store, pending: int, first: int) -> float:
@@ -135,7 +138,10 @@ def main() -> None:
     print(machine())
     found: dict[str, dict[str, list[float]]] = {}
     with database(arguments.url) as url, tempfile.TemporaryDirectory() as directory:
-        stores = {"SQLite": SqliteStore(Path(directory) / "a.db"), "PostgreSQL": open_store(url)}
+        stores = {
+            "SQLite": SqliteStore(Path(directory) / "a.db"),
+            "PostgreSQL": LEASES.open_store(url),
+        }
         first = 1
         for _ in range(arguments.repeats):
             for name, store in stores.items():
