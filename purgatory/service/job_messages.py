@@ -189,7 +189,9 @@ class ListJobs(Request, tag=82):
 
 
 class CountJobs(Request, tag=83):
-    """Ask how many jobs there are, by kind and state."""
+    """Ask how many jobs there are, by kind and state; `wanted`: only those that match."""
+
+    wanted: JobFilter | None = None
 
 
 class CancelJobs(Request, tag=84):

@@ -13,8 +13,19 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from purgatory.service.gateway import jobs, leases, operations, outcomes, repeats
+from purgatory.service.gateway import (
+    access,
+    bulk_jobs,
+    counts,
+    jobs,
+    leases,
+    limits,
+    operations,
+    outcomes,
+    repeats,
+)
 from purgatory.service.gateway.callers import Callers
+from purgatory.service.gateway.console_files import console_files
 from purgatory.service.gateway.document import document
 from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.health import Health
@@ -25,12 +36,15 @@ ENDPOINTS: Final = (
     *(
         operations.submit,
         operations.submit_batch,
+        operations.list_operations,
         operations.look,
         operations.extend,
         operations.cancel,
         operations.change_key,
     ),
     *(jobs.schedule, jobs.list_jobs, jobs.look, jobs.reschedule, jobs.cancel, jobs.run, jobs.retry),
+    *(bulk_jobs.cancel_matching, bulk_jobs.retry_dead, access.look),
+    *(counts.count, counts.follow, limits.list_limits, limits.change),
     *(repeats.list_repeats, repeats.look, repeats.declare, repeats.delete),
     *(repeats.run, repeats.pause, repeats.resume),
     *(outcomes.unread, outcomes.follow, outcomes.acknowledge),
@@ -47,6 +61,7 @@ _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/metrics": {"GET": Health.metrics},
     "/v1": {"GET": _DOCUMENT},
     "/v1/openapi.json": {"GET": _DOCUMENT},
+    **{path: {"GET": answer} for path, answer in console_files().items()},
 }
 # Endpoints whose path goes on after the name of a thing.
 _ACTIONS: Final = [each for each in ENDPOINTS if each.suffix]

@@ -19,6 +19,7 @@ from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.client.client import Client
 from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.errors import NotAllowed
+from purgatory.service.gateway.count_feed import CountFeed
 from purgatory.service.gateway.job_taker import JobTakers
 from purgatory.service.gateway.outcome_feed import OutcomeFeed
 from purgatory.service.gateway.problems import ApiError
@@ -37,7 +38,21 @@ class Caller(NamedTuple):
     client: AsyncClient
     feed: OutcomeFeed
     takers: JobTakers
+    counts: CountFeed
     max_wait: float
+
+    def seen(self, client: str | None) -> str | None:
+        """Return whose things a request is about; None: all clients'. Raises NotAllowed.
+
+        A token without `administer` sees its own client alone.
+        """
+        if not self.access.own_only:
+            return client
+        if client not in (None, self.name):
+            raise NotAllowed(
+                f"client is {client!r}; this token is for {self.name!r}, without 'administer'"
+            )
+        return self.name
 
     @property
     def name(self) -> str:
@@ -57,10 +72,10 @@ class Callers:
         self._max_wait = max_wait
         self._callers: dict[str, Caller] = {}  # the first of each name
 
-    def of(self, request: Request, right: str) -> Caller:
+    def of(self, request: Request, right: str | None) -> Caller:
         """Return the caller of a request; connects its name to the server at the first call.
 
-        Raises ApiError without a good token, NotAllowed without the right.
+        Raises ApiError without a good token, NotAllowed without the right; None: any token will do.
         """
         access = self._allowed(request, right)
 
@@ -72,12 +87,16 @@ class Callers:
             client = self._connector.client(name)
             feed = OutcomeFeed(client, partial(self._connector.taker, name))
             takers = JobTakers(partial(self._connector.client, name))
-            self._callers[name] = Caller(access, check, client, feed, takers, self._max_wait)
+            counts = CountFeed(client, name)
+            self._callers[name] = Caller(
+                access, check, client, feed, takers, counts, self._max_wait
+            )
         return self._callers[name]._replace(access=access, check=check)
 
-    def _allowed(self, request: Request, right: str) -> Access:
+    def _allowed(self, request: Request, right: str | None) -> Access:
         access = self.access_of(request)
-        check_right(access, right)
+        if right is not None:
+            check_right(access, right)
         return access
 
     def access_of(self, request: Request) -> Access:
@@ -93,6 +112,7 @@ class Callers:
         """End the streams of outcomes, which would go on for ever, and the waits for jobs."""
         for caller in self._callers.values():
             caller.feed.close()
+            caller.counts.close()
             caller.takers.end()
 
     async def close(self) -> None:

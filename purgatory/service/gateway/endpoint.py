@@ -26,7 +26,7 @@ PLACES: Final = {
     "last_event_id": ("header", "Last-Event-ID"),
     **{
         name: ("query", name)
-        for name in ("after", "state", "kind", "tag", "client", "order", "limit", "cursor")
+        for name in ("after", "state", "kind", "key", "tag", "client", "order", "limit", "cursor")
     },
 }
 JSON: Final = "application/json"
@@ -41,6 +41,8 @@ _EVENT_HEADERS: Final = {
 class Endpoint:
     """A method of a path, answered by `handler` with `status`; it needs the right of `request`.
 
+    None: any token will do.
+
     The handler's arguments say what the endpoint takes: `caller`; `data`, the body; `name`, the
     text in the path; `request`; and the arguments in `PLACES`. It returns a struct, or yields
     events.
@@ -50,7 +52,7 @@ class Endpoint:
         self,
         method: str,
         path: str,
-        request: type[Request],
+        request: type[Request] | None,
         summary: str,
         handler: Callable[..., Any],
         status: int,
@@ -60,7 +62,7 @@ class Endpoint:
         #: The path before the name, if any, and behind.
         self.prefix: str = path.partition("{")[0]
         self.suffix: str = path.partition("}")[2]
-        self.right: str = VERBS[request].right
+        self.right: str | None = None if request is None else VERBS[request].right
         self.summary = summary
         self.handler = handler
         self.status = status
@@ -100,7 +102,7 @@ class Endpoint:
 
 
 def endpoint(
-    method: str, path: str, request: type[Request], summary: str, status: int = 200
+    method: str, path: str, request: type[Request] | None, summary: str, status: int = 200
 ) -> Callable[[Callable[..., Any]], Endpoint]:
     """Make an endpoint of a handler."""
     return lambda handler: Endpoint(method, path, request, summary, handler, status)

@@ -16,6 +16,7 @@ from purgatory.service.gateway.messages import (
     JobReceipt,
     JobReport,
     JobRequest,
+    JobState,
     RescheduleRequest,
     report,
 )
@@ -33,7 +34,6 @@ from purgatory.service.protocol import Submit
 from purgatory.service.verbs import VERBS
 
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
-_State = Literal["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"] | None
 _Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 _Name = Annotated[str, Meta(max_length=1024)] | None
 
@@ -59,7 +59,7 @@ async def schedule(caller: Caller, data: JobRequest) -> JobReceipt:
 @endpoint("GET", "/v1/jobs", ListJobs, "List jobs")
 async def list_jobs(
     caller: Caller,
-    state: _State = None,
+    state: JobState | None = None,
     kind: _Name = None,
     tag: _Name = None,
     client: _Name = None,

@@ -21,6 +21,7 @@ Duration = (
     | Annotated[str, Meta(description="as 500ms, 30m, 1h30m, PT30M", max_length=64)]
 )
 Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+JobState = Literal["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"]
 Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+01:00")]
 
 
@@ -227,6 +228,77 @@ class OperationReport(Struct):
     keys_done: list[str]
     result: Any
     payload: Any
+
+
+class OperationList(Struct):
+    """A page of operations in order of submission; `cursor` asks for the next. Null: no more."""
+
+    operations: list[OperationReport]
+    cursor: int | None
+
+
+class AccessReport(Struct):
+    """What the token is for: its client's name, its rights, and whether it sees all clients."""
+
+    client: str
+    rights: list[str]
+    sees_all: bool
+
+
+class JobSelection(Struct, forbid_unknown_fields=True):
+    """The jobs that match; at least one of the fields is required."""
+
+    state: JobState | None = None
+    kind: Annotated[str, Meta(max_length=1024)] | None = None
+    tag: Annotated[str, Meta(max_length=1024)] | None = None
+    client: Annotated[str, Meta(max_length=1024)] | None = None
+
+
+class DeadSelection(Struct, forbid_unknown_fields=True):
+    """The dead jobs that match; without a field, all."""
+
+    kind: Annotated[str, Meta(max_length=1024)] | None = None
+    tag: Annotated[str, Meta(max_length=1024)] | None = None
+    client: Annotated[str, Meta(max_length=1024)] | None = None
+
+
+class KindCount(Struct):
+    """How many jobs of a kind are in each state; states without a job are left out."""
+
+    kind: str
+    states: dict[str, int]
+
+
+class JobCounts(Struct):
+    """How many jobs are in each state, and by kind: the busiest, and `others`, all further ones."""
+
+    states: dict[str, int]
+    kinds: list[KindCount]
+    others: dict[str, int]
+
+
+class LimitReport(Struct):
+    """The limits of a kind, for all workers of the server; null: there is none."""
+
+    kind: str
+    paused: bool
+    running: int | None
+    per_second: float | None
+
+
+class LimitList(Struct):
+    """The kinds that are paused, or have limits."""
+
+    limits: list[LimitReport]
+
+
+class LimitRequest(Struct, forbid_unknown_fields=True):
+    """A change of a kind's limits: what is null stays as it is; 0 takes a limit away."""
+
+    kind: Annotated[str, Meta(max_length=1024)]
+    paused: bool | None = None
+    running: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    per_second: Annotated[float, Meta(ge=0, le=1e6)] | None = None
 
 
 class Done(Struct):

@@ -1,12 +1,12 @@
-"""`/v1/operations` and `/v1/keys`: submit, look at, extend, cancel, complete, fail."""
+"""`/v1/operations` and `/v1/keys`: submit, list, look at, extend, cancel, complete, fail."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import OperationFailed, Refused
@@ -20,6 +20,7 @@ from purgatory.service.gateway.messages import (
     Done,
     ExtensionRequest,
     KeyChange,
+    OperationList,
     OperationReport,
     OperationRequest,
     Receipt,
@@ -27,9 +28,20 @@ from purgatory.service.gateway.messages import (
     seconds,
 )
 from purgatory.service.gateway.problems import ApiError, problem_of
-from purgatory.service.protocol import Cancel, Complete, Extend, OperationStatus, Query, Submit
+from purgatory.service.protocol import (
+    Cancel,
+    Complete,
+    Extend,
+    OperationStatus,
+    Query,
+    ReadOperations,
+    Submit,
+)
 
 _UNKNOWN: Final = "unknown"
+_OperationState = Literal["pending", "completed", "failed", "expired", "cancelled"] | None
+_Name = Annotated[str, Meta(max_length=1024)] | None
+_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 
 
 @endpoint("POST", "/v1/operations", Submit, "Submit an operation", 201)
@@ -69,6 +81,25 @@ def _result(reply: Receipt | BaseException) -> BatchResult:
     if isinstance(reply, (ApiError, Refused, ValueError, TypeError)):
         return BatchResult(problem=problem_of(reply))
     raise reply
+
+
+@endpoint("GET", "/v1/operations", ReadOperations, "List operations")
+async def list_operations(
+    caller: Caller,
+    state: _OperationState = None,
+    kind: _Name = None,
+    key: _Name = None,
+    client: _Name = None,
+    limit: _Limit = 100,
+    cursor: Annotated[int, Meta(ge=0, le=2**63 - 1, description="of the page before")] = 0,
+) -> OperationList:
+    """Return a page of operations in order of submission; `key`: those that wait for it."""
+    if caller.access.own_only and client not in (None, caller.name):
+        return OperationList([], None)
+    page = await caller.client.list_page(
+        state=state, kind=kind, key=key, client=caller.seen(client), limit=limit, cursor=cursor
+    )
+    return OperationList([report(OperationReport, each) for each in page.states], page.after)
 
 
 @endpoint("GET", "/v1/operations/{op_id}", Query, "Look at an operation")

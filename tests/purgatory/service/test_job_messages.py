@@ -66,7 +66,8 @@ REQUESTS = [
         ListJobs(1, JobFilter("mail", "dead", "t", "shop"), "newest", 5, (20, 7)),
         "96520194a46d61696ca464656164a174a473686f70a66e657765737405921407",
     ),
-    (CountJobs(1), "925301"),
+    (CountJobs(1), "935301c0"),
+    (CountJobs(1, JobFilter(tag="t")), "93530194c0c0a174c0"),
     (CancelJobs(1, ["a"]), "93540191a161"),
     (CancelMatching(1, JobFilter(tag="t")), "93550194c0c0a174c0"),
     (

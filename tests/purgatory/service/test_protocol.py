@@ -345,7 +345,7 @@ LARGE_NUMBERS = [
     ReadJobs(1, ["a"]),
     WatchJobs(1, ["a"]),
     ListJobs(1, JobFilter(), limit=1, after=(1, 1)),
-    CountJobs(1),
+    CountJobs(1, JobFilter()),
     CancelJobs(1, ["a"]),
     CancelMatching(1, JobFilter()),
     RescheduleJobs(1, [Reschedule("a", 1, 1)]),

@@ -125,12 +125,21 @@ class LaterJobCalls(CallSender):
         after = None if cursor is None else _checked_cursor(cursor)
         return self._call(ListJobs, (wanted, order, checked_number(limit, "limit", 1), after))
 
-    def job_counts_later(self) -> ReplyFuture[dict[tuple[str, str], int]]:
-        """Count jobs by kind and state; states without a job are not in the answer.
+    def job_counts_later(
+        self,
+        *,
+        kind: str | None = None,
+        tag: str | None = None,
+        state: str | None = None,
+        client: str | None = None,
+    ) -> ReplyFuture[dict[tuple[str, str], int]]:
+        """Count jobs by kind and state, those that match; states without a job are left out.
 
-        Kinds beyond the 100 busiest are counted together, as "other".
+        Kinds beyond the 100 busiest are counted together, as "other". With a filter the server
+        looks at each job that may match.
         """
-        return self._call(CountJobs, ())
+        wanted = check_filters(kind=kind, tag=tag, state=state, client=client)
+        return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
 
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
         """Cancel a job, by its id; False if it has ended or is not known.

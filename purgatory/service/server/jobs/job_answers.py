@@ -12,6 +12,7 @@ from purgatory.service.job_messages import (
     JOB_STATES,
     ORDERS,
     CountedJobs,
+    CountJobs,
     JobFilter,
     JobPage,
     JobStates,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 #: Jobs that are looked at in one portion, and portions of a request.
 LOOKED_AT: Final = 2000
 MAX_PORTIONS: Final = 500
+_ANY: Final = JobFilter()
 
 
 class JobAnswers:
@@ -165,14 +167,19 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; one client's jobs are counted one by one."""
-        seq, owner = command.request.seq, command.owner
+        """Answer `CountJobs`; for a filter, or one client name, jobs are counted one by one."""
+        request, owner = command.request, command.owner
+        assert isinstance(request, CountJobs)
+        wanted = request.wanted or _ANY
+        if (wrong := wrong_filter(wanted)) is not None:
+            yield _malformed(request.seq, wrong)
+            return
         counts = self._state.jobs.counts
-        if owner is not None:
+        if owner is not None or wanted != _ANY:
             counts, after = {}, NEWEST_START[0]
             is_end = False
             while not is_end:
-                after, is_end = self._count_some(owner, after, counts)
+                after, is_end = self._count_some(wanted, owner, after, counts)
                 yield None
         rows = [
             (kind, JOB_STATES[state], count)
@@ -180,17 +187,26 @@ class JobAnswers:
             for state, count in enumerate(by_state)
             if count
         ]
-        yield encode(CountedJobs(seq, rows))
+        yield encode(CountedJobs(request.seq, rows))
 
-    def _count_some(self, owner: str, after: int, counts: dict[str, list[int]]) -> tuple[int, bool]:
-        """Count some jobs of a client name; returns where to go on, and if there are no more."""
+    def _count_some(
+        self,
+        wanted: JobFilter,
+        owner: str | None,
+        after: int,
+        counts: dict[str, list[int]],
+    ) -> tuple[int, bool]:
+        """Count some jobs that match; returns where to go on, and if there are no more.
+
+        In the order of numbers, which never change: no job is counted twice.
+        """
         left = LOOKED_AT
-        for job in self._state.jobs.walk(JobFilter(), "newest", (after, after)):
+        for job in self._state.jobs.walk(wanted, "newest", (after, after)):
             if not left:
                 return after, False
             left -= 1
             after = job.number
-            if job.client == owner:
+            if matches(job, wanted, owner):
                 counts.setdefault(job.kind, [0] * STATE_COUNT)[job.state] += 1
         return after, True
 

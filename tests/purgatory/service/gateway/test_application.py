@@ -16,8 +16,12 @@ def test_unknown_paths(shop, path):
     [
         ("/healthz", "GET, HEAD, OPTIONS"),
         ("/v1/openapi.json", "GET, HEAD, OPTIONS"),
-        ("/v1/operations", "OPTIONS, POST"),
-        ("/v1/operations/", "OPTIONS, POST"),
+        ("/v1/operations", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/operations/", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/limits", "GET, HEAD, OPTIONS, PATCH"),
+        ("/v1/batch/jobs/cancel", "OPTIONS, POST"),
+        ("/console", "GET, HEAD, OPTIONS"),
+        ("/console/main.js", "GET, HEAD, OPTIONS"),
         ("/v1/operations/a%2Fb", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("/v1/keys/k", "OPTIONS, POST"),
         ("/v1/outcomes", "GET, HEAD, OPTIONS"),
@@ -54,7 +58,7 @@ def test_head(shop, path):
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == got.headers["content-type"]
     assert shop.head("/v1/operations/none").status_code == 404
-    assert shop.head("/v1/operations").status_code == 405
+    assert shop.head("/v1/batch/operations").status_code == 405
 
 
 def test_head_of_a_stream(shop):

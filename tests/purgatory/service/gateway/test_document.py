@@ -22,7 +22,12 @@ def test_it_lists_all_routes(shop):
     """With their types and their problems."""
     document = shop.get("/v1/openapi.json").json()
     assert sorted(document["paths"]) == [
+        "/v1/access",
+        "/v1/batch/jobs/cancel",
+        "/v1/batch/jobs/retry",
         "/v1/batch/operations",
+        "/v1/counts",
+        "/v1/counts/stream",
         "/v1/jobs",
         "/v1/jobs/{job_id}",
         "/v1/jobs/{job_id}/retry",
@@ -32,6 +37,7 @@ def test_it_lists_all_routes(shop):
         "/v1/leases/acknowledge",
         "/v1/leases/keep",
         "/v1/leases/return",
+        "/v1/limits",
         "/v1/operations",
         "/v1/operations/{op_id}",
         "/v1/outcomes",

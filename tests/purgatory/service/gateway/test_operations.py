@@ -2,6 +2,9 @@
 
 import pytest
 
+from purgatory.service import Client
+from tests.testing.purgatory_harness import HANG
+
 
 def test_submit_and_complete(shop):
     """An operation waits, is completed with a value, and tells that."""
@@ -108,3 +111,40 @@ def test_a_batch_that_is_none(shop):
     """What is no list of items is refused as a whole."""
     for body in ({}, {"operations": 5}, {"operations": [{}] * 513}, {"operations": [], "x": 1}):
         assert shop.post("/v1/batch/operations", json=body).status_code == 400
+
+
+def test_list(shop, server):
+    """In order of submission, page by page; `key`: those that wait for it."""
+    for n in range(5):
+        wanted = {"keys": [f"k-{n % 2}"], "op_id": f"a-{n}", "kind": "order", "payload": n}
+        shop.post("/v1/operations", json=wanted)
+    shop.post("/v1/keys/k-1", json={"value": 7})
+    with Client(server.address, name="other", timeout=HANG) as other:
+        other.submit("k-0", timeout=3600, op_id="theirs")
+    pages, cursor = [], 0
+    while cursor is not None:
+        answer = shop.get(f"/v1/operations?limit=2&cursor={cursor}").json()
+        pages.append([each["op_id"] for each in answer["operations"]])
+        cursor = answer["cursor"]
+    assert [op_id for page in pages for op_id in page] == [f"a-{n}" for n in range(5)]
+    found = shop.get("/v1/operations?key=k-0&state=pending").json()["operations"]
+    assert [(each["op_id"], each["payload"]) for each in found] == [
+        ("a-0", 0),
+        ("a-2", 2),
+        ("a-4", 4),
+    ]
+    found = shop.get("/v1/operations?state=completed&kind=order").json()["operations"]
+    assert [(each["op_id"], each["result"]) for each in found] == [("a-1", 7), ("a-3", 7)]
+    assert shop.get("/v1/operations?client=other").json() == {"operations": [], "cursor": None}
+    assert shop.get("/v1/operations?state=late").status_code == 400
+
+
+def test_an_administrator_lists_all(gateway, server):
+    """Of all clients, or of one."""
+    for name in ("shop", "other"):
+        with Client(server.address, name=name, timeout=HANG) as client:
+            client.submit("k", timeout=3600, op_id=name)
+    with gateway.program("boss", ["administer"]) as boss:
+        for query, expected in (("", ["shop", "other"]), ("?client=other", ["other"])):
+            found = boss.get(f"/v1/operations{query}").json()["operations"]
+            assert [each["op_id"] for each in found] == expected

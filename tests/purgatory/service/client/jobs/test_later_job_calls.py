@@ -152,9 +152,15 @@ FILTER = {"state": "dead", "kind": "mail", "tag": "t", "client": "shop"}
     [
         (
             lambda client: client.job_counts(),
-            (CountJobs,),
+            (CountJobs, None),
             lambda seq: CountedJobs(seq, [("mail", "dead", 3), ("mail", "done", 1)]),
             {("mail", "dead"): 3, ("mail", "done"): 1},
+        ),
+        (
+            lambda client: client.job_counts(**FILTER),
+            (CountJobs, JobFilter(**FILTER)),
+            lambda seq: CountedJobs(seq, [("mail", "dead", 3)]),
+            {("mail", "dead"): 3},
         ),
         (
             lambda client: client.cancel_job("a"),

@@ -108,6 +108,26 @@ def test_counts(step_server):
     assert step_server.job_counts() == expected
 
 
+@pytest.mark.parametrize("looked_at", [1, 2, 2000])
+def test_counts_that_match(step_server, monkeypatch, looked_at):
+    """A filter selects; jobs are looked at in portions, and each counts once."""
+    monkeypatch.setattr("purgatory.service.server.jobs.job_answers.LOOKED_AT", looked_at)
+    step_server.submit(job("a", kind="mail", tags=("t",)), job("b", kind="mail"))
+    step_server.submit(job("c", kind="bill", tags=("t",)), job("e", kind="mail", tags=("t",)))
+    step_server.submit(job("d", kind="mail", tags=("t",)), client="d")
+    step_server.cancel("e")
+    for wanted, expected in (
+        (JobFilter(tag="t"), {"mail scheduled": 2, "mail cancelled": 1, "bill scheduled": 1}),
+        (JobFilter(tag="t", client="d"), {"mail scheduled": 1}),
+        (JobFilter(kind="mail", state="scheduled"), {"mail scheduled": 3}),
+        (JobFilter(tag="other"), {}),
+    ):
+        counts = step_server.ask(CountJobs, wanted).counts
+        assert {f"{kind} {state}": n for kind, state, n in counts} == expected
+    failure = step_server.ask(CountJobs, JobFilter(state="late"))
+    assert (failure.code, "'late'" in failure.message) == ("malformed", True)
+
+
 def test_own_jobs_only(step_server):
     """A key that is limited to its name sees the jobs of that name only."""
     step_server.submit(job("a", kind="mail"))

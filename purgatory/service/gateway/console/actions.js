@@ -1,0 +1,93 @@
+// What changes things: each asks first where that cannot be undone, and tells when it is on disk.
+import { change, get, path } from "./api.js";
+import { counted, time, total } from "./format.js";
+import { confirmed, notice } from "./widgets.js";
+
+const ALIVE = ["scheduled", "ready", "running", "retrying"];
+
+function tell(done, yes, no) {
+  notice(done ? `${yes} On disk.` : no, done ? "good" : "bad");
+}
+
+const ENDED = "Nothing was changed: it runs, has ended, or is not known any more.";
+
+export async function runJob(id) {
+  tell((await change("POST", `${path("jobs", id)}/run`)).done, `${id} runs now.`, ENDED);
+}
+
+export async function retryJob(id) {
+  tell((await change("POST", `${path("jobs", id)}/retry`)).done, `${id} is tried again.`, ENDED);
+}
+
+export async function moveJob(id, text) {
+  tell((await change("PATCH", path("jobs", id), time(text))).done, `${id} was moved.`, ENDED);
+}
+
+export async function cancelJob(id) {
+  if (!(await confirmed("Cancel this job?", id, "Cancel the job"))) return;
+  tell((await change("DELETE", path("jobs", id))).done, `${id} was cancelled.`, ENDED);
+}
+
+export async function dropJob(id) {
+  if (!(await confirmed("Forget this dead job?", id, "Drop the job"))) return;
+  tell((await change("DELETE", path("jobs", id))).done, `${id} was dropped.`, ENDED);
+}
+
+function described(wanted) {
+  return Object.entries(wanted).map(([name, text]) => `${name} ${text}`).join(", ");
+}
+
+// Count first, and ask: the count is of this moment.
+async function many(wanted, states, verb, ask, done) {
+  const counts = (await get("/v1/counts", wanted)).states;
+  const count = total(counts, ...states);
+  if (!count) return notice(`There is no job to ${verb} with ${described(wanted)}.`, "bad");
+  const jobs = counted(count, "job");
+  const text = `${described(wanted)}. Counted just now; all that match at that moment are changed.`;
+  if (!(await confirmed(`${ask} ${jobs}?`, text, `${ask} ${jobs}`, "Leave them"))) return;
+  const answer = await change("POST", `/v1/batch/jobs/${verb}`, wanted);
+  notice(`${counted(answer.count, "job")} ${done}. On disk.`);
+}
+
+export async function cancelMatching(wanted) {
+  await many(wanted, ALIVE, "cancel", "Cancel", "cancelled");
+}
+
+export async function retryMatching({ state: _, ...wanted }) {
+  const dead = { ...wanted, state: "dead" };
+  const counts = (await get("/v1/counts", dead)).states;
+  const jobs = counted(total(counts, "dead"), "dead job");
+  if (!(await confirmed(`Retry ${jobs}?`, `${described(dead)}. Each is tried again from its first attempt.`, `Retry ${jobs}`, "Leave them"))) return;
+  const answer = await change("POST", "/v1/batch/jobs/retry", wanted);
+  notice(`${counted(answer.count, "job")} tried again. On disk.`);
+}
+
+export async function changeLimits(kind, limits, words) {
+  await change("PATCH", "/v1/limits", { kind, ...limits });
+  notice(`${kind || "(no kind)"}: ${words}. On disk.`);
+}
+
+export async function changeRepeat(repeat, verb, words) {
+  const where = `${path("repeats", repeat.name)}/${verb}?${new URLSearchParams({ client: repeat.client })}`;
+  tell((await change("POST", where)).done, `${repeat.name} ${words}.`, "Nothing was changed: its last job has not ended.");
+}
+
+export async function deleteRepeat(repeat) {
+  if (!(await confirmed("Delete this repeat?", `${repeat.name}. Jobs that it has scheduled stay.`, "Delete the repeat"))) return;
+  const where = `${path("repeats", repeat.name)}?${new URLSearchParams({ client: repeat.client })}`;
+  tell((await change("DELETE", where)).done, `${repeat.name} was deleted.`, "Nothing was changed.");
+}
+
+export async function cancelOperation(id) {
+  if (!(await confirmed("Cancel this operation?", id, "Cancel the operation"))) return;
+  tell((await change("DELETE", path("operations", id))).done, `${id} was cancelled.`, ENDED);
+}
+
+export async function extendOperation(id, timeout) {
+  tell((await change("PATCH", path("operations", id), { timeout })).done, `${id} has a new deadline.`, ENDED);
+}
+
+export async function changeKey(key, body, words) {
+  const { count } = await change("POST", path("keys", key), body);
+  notice(`${key} ${words}: ${counted(count, "operation")} ended. On disk.`);
+}

@@ -1,0 +1,52 @@
+// Requests to the gateway that served this page, each with the token in a header.
+import { session } from "./session.js";
+
+// A request that was refused: `status` 0 means that there was no answer.
+export class Refusal extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const path = (...parts) => `/v1/${parts.map(encodeURIComponent).join("/")}`;
+
+// Send a request. Throws Refusal, and AbortError.
+export async function send(method, where, { query = {}, body, signal } = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const search = given.length ? `?${new URLSearchParams(given)}` : "";
+  const headers = { Authorization: `Bearer ${session.token}` };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(where + search, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+      referrerPolicy: "no-referrer",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, "unreachable", "The gateway does not answer.");
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function refusal(response) {
+  const { code, message } = await response.json().catch(() => ({}));
+  return new Refusal(response.status, code ?? "error", message ?? `Status ${response.status}`);
+}
+
+export async function get(where, query, signal) {
+  return (await send("GET", where, { query, signal })).json();
+}
+
+export async function change(method, where, body) {
+  return (await send(method, where, { body })).json();
+}

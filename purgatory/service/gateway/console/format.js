@@ -1,0 +1,54 @@
+// Texts for moments, durations and values.
+import { duration, whole } from "./text.js";
+
+export { whole };
+
+const two = (number) => String(number).padStart(2, "0");
+
+// A moment in local time: 2027-03-01 09:00:00.
+export function moment(ms) {
+  if (ms === null || ms === undefined) return "";
+  const at = new Date(ms);
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+  return `${day} ${[at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":")}`;
+}
+
+// How far a moment is: in 5 min, 3 s ago.
+export function distance(ms) {
+  if (ms === null || ms === undefined) return "";
+  const away = ms - Date.now();
+  if (Math.abs(away) < 1000) return "now";
+  const text = duration(Math.floor(Math.abs(away) / 1000) * 1000);
+  return away > 0 ? `in ${text}` : `${text} ago`;
+}
+
+export const both = (ms) => (ms ? `${moment(ms)} (${distance(ms)})` : "");
+
+export const between = (begun, ended) => (begun === null ? "" : duration(Math.max(0, (ended ?? Date.now()) - begun)));
+
+export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+export function counted(count, noun) {
+  return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+export const total = (states, ...names) => names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
+
+// A value that was typed: JSON, or else a text; nothing is null.
+export function value(text) {
+  if (text.trim() === "") return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+// A time that was typed: "30m" from now, or a moment, local unless it has a zone.
+export function time(text) {
+  const typed = text.trim();
+  if (!/^\d{4}-\d\d-\d\d/.test(typed)) return { delay: /^\d+(\.\d+)?$/.test(typed) ? Number(typed) : typed };
+  const at = new Date(typed.replace(" ", "T"));
+  if (Number.isNaN(at.getTime())) throw new RangeError(`${typed} is no moment; expected one such as 2027-03-01T09:00`);
+  return { at: at.toISOString() };
+}

@@ -1,0 +1,66 @@
+// One job: what it is, what has happened to it, and what can be done.
+import { cancelJob, dropJob, moveJob, retryJob, runJob } from "./actions.js";
+import { get, path } from "./api.js";
+import { between, both, pretty } from "./format.js";
+import { session } from "./session.js";
+import { badge, button, element, facts, field, form, redrawn, section, table } from "./widgets.js";
+
+const WAITS = new Set(["scheduled", "ready", "retrying"]);
+
+export function jobView({ id }) {
+  const head = element("p", { class: "lead" });
+  const error = element("p", { class: "error", hidden: "" });
+  const actions = element("div", { class: "actions" });
+  const about = element("div", {});
+  let state = null;
+
+  async function refresh() {
+    const job = await get(path("jobs", id));
+    redrawn(head, badge(job.state), ` ${job.why}`);
+    error.hidden = !job.error;
+    error.textContent = job.error;
+    redrawn(about, section("Facts", facts(factsOf(job))), section("Events", events(job)),
+      section("Payload", element("pre", { tabindex: "0" }, pretty(job.payload))),
+      ...(job.state === "done" ? [section("Result", element("pre", { tabindex: "0" }, pretty(job.result)))] : []));
+    if (state !== job.state) redrawn(actions, ...actionsOf(job.state)); // a form that is filled in stays
+    state = job.state;
+  }
+
+  function actionsOf(now) {
+    const act = (text, work, attributes) => button(text, async () => { await work(id); await refresh(); }, { "data-key": text, ...attributes });
+    const found = [];
+    if (session.may("submit") && WAITS.has(now)) {
+      found.push(act("Run now", runJob), form({ class: "inline" }, async ({ time }) => { await moveJob(id, time); await refresh(); },
+        field("Move to", "time", { required: "", placeholder: "30m, 2027-03-01T09:00", size: "20" }), element("button", {}, "Move")));
+    }
+    if (session.may("work") && now === "dead") found.push(act("Retry", retryJob), act("Drop…", dropAndLeave, { class: "danger" }));
+    if (session.may("submit") && (WAITS.has(now) || now === "running")) found.push(act("Cancel…", cancelJob, { class: "danger" }));
+    return found;
+  }
+
+  async function dropAndLeave() {
+    await dropJob(id);
+  }
+
+  return { title: `Job ${id}`, nodes: [head, error, actions, about], refresh, counted: refresh };
+}
+
+function factsOf(job) {
+  return [
+    ["kind", job.kind], ["client", job.client], ["tags", job.tags.join(", ")],
+    ["cancelled by keys", job.unless.join(", ")], ["priority", job.priority ? String(job.priority) : ""],
+    ["attempts", job.max_attempts === null ? String(job.attempts) : `${job.attempts} of ${job.max_attempts}`],
+    ["last attempt took", job.attempts ? between(job.began_ms, job.state === "running" ? null : job.ended_ms) : ""],
+    ["worker", job.worker],
+  ];
+}
+
+// The moments that the server keeps, in order.
+function events(job) {
+  const found = [[job.submitted_ms, "scheduled", ""]];
+  if (job.began_ms !== null) found.push([job.began_ms, `attempt ${job.attempts} began`, job.worker]);
+  if (job.ended_ms === null) found.push([job.due_ms, job.state === "retrying" ? "next attempt" : "due", ""]);
+  else found.push([job.due_ms, "due", ""], [job.ended_ms, job.state, job.error]);
+  found.sort(([first], [second]) => first - second);
+  return table("Events", ["When", "What", "More"], found.map(([ms, what, more]) => [both(ms), what, more]));
+}

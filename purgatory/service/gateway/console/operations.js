@@ -1,0 +1,65 @@
+// The list of operations, in order of submission: by state, kind, key and client.
+import { get } from "./api.js";
+import { counted, distance, moment } from "./format.js";
+import { go, hash } from "./route.js";
+import { session } from "./session.js";
+import { badge, button, element, field, form, redrawn, table } from "./widgets.js";
+
+const STATES = ["", "pending", "completed", "failed", "expired", "cancelled"];
+const HEAD = ["Operation", "State", "Kind", "Client", "Waits for", "Deadline, or end"];
+const PAGE = 50;
+
+export function operationsView(filter) {
+  const list = element("div", {});
+  let pages = 1;
+
+  async function refresh() {
+    const found = await operations(filter, pages);
+    const more = found.cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
+    const text = found.operations.length ? `${counted(found.operations.length, "operation")} shown${more.length ? "; there are more" : ""}` : "No operation matches.";
+    redrawn(list, operationTable(found.operations), element("p", { class: "lead" }, text), ...more);
+  }
+
+  return { title: "Operations", nodes: [find(), chips(filter), filters(filter), list], refresh, counted: refresh };
+}
+
+// Read so many pages; a page may be empty though there are more.
+export async function operations(filter, pages = 1) {
+  const found = [];
+  let cursor;
+  for (let page = 0; page < pages && cursor !== null;) {
+    const answer = await get("/v1/operations", { ...filter, limit: PAGE, cursor });
+    found.push(...answer.operations);
+    cursor = answer.cursor;
+    if (answer.operations.length) page += 1;
+  }
+  return { operations: found, cursor };
+}
+
+export const operationTable = (found) => table("Operations", HEAD, found.map(cells));
+
+function cells(each) {
+  const at = each.at_ms ?? each.deadline_ms;
+  return [
+    element("a", { href: hash("operation", { id: each.op_id }), "data-key": each.op_id }, each.op_id),
+    badge(each.state), each.kind, each.client,
+    each.keys.join(", "),
+    element("time", { datetime: new Date(at).toISOString(), title: moment(at) }, distance(at)),
+  ];
+}
+
+function find() {
+  return form({ class: "find", role: "search" }, ({ id }) => go("operation", { id }),
+    field("Find an operation by its id", "id", { type: "search", required: "" }), element("button", {}, "Find"));
+}
+
+function chips({ state: now = "", ...rest }) {
+  return element("nav", { class: "chips", "aria-label": "States" }, ...STATES.map((state) =>
+    element("a", { href: hash("operations", { ...rest, state }), ...(state === now ? { "aria-current": "true" } : {}) }, state || "all")));
+}
+
+function filters(filter) {
+  const fields = ["kind", "key", ...(session.access.sees_all ? ["client"] : [])];
+  return form({ class: "filters", "aria-label": "Filter" }, (given) => go("operations", { ...given, state: filter.state }),
+    ...fields.map((name) => field(name, name, { value: filter[name] ?? "" })), element("button", {}, "Show"));
+}

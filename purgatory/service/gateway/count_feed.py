@@ -1,0 +1,119 @@
+"""CountFeed: the counts of jobs, for the streams that follow them.
+
+All streams of one client's name share a reading, so that many open pages cost the server no more
+than one does. A reading that takes long is followed by a longer pause. Used by the gateway's event
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Coroutine
+from time import monotonic
+from typing import Final
+
+from purgatory.service.client.async_client import AsyncClient
+from purgatory.service.errors import RequestAbandoned, RequestTimeout, TooManyReads
+from purgatory.service.gateway.messages import JobCounts, KindCount
+
+#: Seconds between two readings, at least.
+PERIOD_S: Final = 1.0
+#: Streams of one client's name.
+MOST_STREAMS: Final = 50
+#: Kinds that are told by name.
+MOST_KINDS: Final = 100
+# Of its time, one part in so many is for readings.
+_SHARE: Final = 10
+
+
+class CountFeed:
+    """Counts the jobs that the client `name`, or an administrator of that name, sees."""
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._readings: dict[bool, _Reading] = {}
+        self._streams = 0
+        self._closed = asyncio.Event()
+
+    async def read(self, *, sees_all: bool) -> AsyncGenerator[JobCounts | None]:
+        """Yield the counts, and again when they have changed; None: they have not.
+
+        Raises TooManyReads, and what the server refuses. Ends when the feed is closed. The caller
+        closes the generator.
+        """
+        if self._streams >= MOST_STREAMS:
+            raise TooManyReads(f"{MOST_STREAMS} streams of counts are open; expected fewer")
+        self._streams += 1
+        last: JobCounts | None = None
+        try:
+            while not self._closed.is_set():
+                counts, pause_s = await self._next(sees_all=sees_all)
+                yield None if counts in (None, last) else counts
+                last = counts or last
+                await self._wait(pause_s)
+        finally:
+            self._streams -= 1
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closed.wait()
+        except TimeoutError:
+            return
+
+    async def _next(self, *, sees_all: bool) -> tuple[JobCounts | None, float]:
+        """Return a reading that is young enough, and the pause until the next."""
+        reading = self._readings.get(sees_all)
+        if reading is None or reading.is_over():
+            reading = self._readings[sees_all] = _Reading(self._count(sees_all=sees_all))
+        return await reading.result()
+
+    async def _count(self, *, sees_all: bool) -> JobCounts | None:
+        """Read the counts; None while no server answers. Raises Refused and Unavailable."""
+        client = None if sees_all else self._name
+        with contextlib.suppress(RequestTimeout, RequestAbandoned):
+            return counts_of(await self._client.job_counts(client=client))
+        return None
+
+    def close(self) -> None:
+        """End all streams."""
+        self._closed.set()
+
+
+class _Reading:
+    """A reading that is under way, or was made; for all that ask before it is over."""
+
+    def __init__(self, counting: Coroutine[object, object, JobCounts | None]) -> None:
+        self._begun = monotonic()
+        self._pause_s = PERIOD_S
+        self._task = asyncio.ensure_future(counting)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, _: object) -> None:
+        self._pause_s = max(PERIOD_S, _SHARE * (monotonic() - self._begun))
+
+    def is_over(self) -> bool:
+        """Return whether the next reading is due."""
+        return self._task.done() and monotonic() >= self._begun + self._pause_s
+
+    async def result(self) -> tuple[JobCounts | None, float]:
+        """Return the counts, and the seconds until the next reading is due."""
+        counts = await asyncio.shield(self._task)
+        return counts, max(0.0, self._begun + self._pause_s - monotonic())
+
+
+def counts_of(counts: dict[tuple[str, str], int]) -> JobCounts:
+    """Return counts by kind and state as the API tells them."""
+    states: dict[str, int] = {}
+    kinds: dict[str, dict[str, int]] = {}
+    for (kind, state), count in counts.items():
+        states[state] = states.get(state, 0) + count
+        kinds.setdefault(kind, {})[state] = count
+    ranked = sorted(kinds.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    others: dict[str, int] = {}
+    for _, more in ranked[MOST_KINDS:]:
+        for state, count in more.items():
+            others[state] = others.get(state, 0) + count
+    return JobCounts(states, [KindCount(*item) for item in ranked[:MOST_KINDS]], others)

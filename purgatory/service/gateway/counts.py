@@ -1,0 +1,54 @@
+"""`/v1/counts`: how many jobs there are, by state and kind; once, or as they change."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from purgatory.service.errors import ServiceError
+from purgatory.service.gateway.callers import Caller
+from purgatory.service.gateway.count_feed import counts_of
+from purgatory.service.gateway.endpoint import endpoint
+from purgatory.service.gateway.messages import JobCounts, JobState
+from purgatory.service.gateway.problems import ApiError, problem_of
+from purgatory.service.job_messages import CountJobs
+
+_Name = Annotated[str, Meta(max_length=1024)] | None
+
+
+@endpoint("GET", "/v1/counts", CountJobs, "Count jobs")
+async def count(
+    caller: Caller,
+    state: JobState | None = None,
+    kind: _Name = None,
+    tag: _Name = None,
+    client: _Name = None,
+) -> JobCounts:
+    """Return how many jobs match; with a filter, the server counts them one by one."""
+    wanted = {"state": state, "kind": kind, "tag": tag, "client": caller.seen(client)}
+    return counts_of(await caller.client.job_counts(**wanted))
+
+
+@endpoint("GET", "/v1/counts/stream", CountJobs, "Follow the counts")
+async def follow(caller: Caller) -> AsyncGenerator[bytes]:
+    """Send the counts of the jobs that the token sees as server-sent events, as they change.
+
+    The event's name is `counts`. Without a change a comment comes each few seconds. The last
+    event is a `problem` if the token is revoked, or the server refuses.
+    """
+    sees_all = not caller.access.own_only
+    async with contextlib.aclosing(caller.counts.read(sees_all=sees_all)) as feed:
+        try:
+            async for found in feed:
+                caller.check()
+                yield b": \r\n\r\n" if found is None else _event("counts", found)
+        except (ApiError, ServiceError) as error:  # the answer has begun: this ends it
+            yield _event("problem", problem_of(error))
+
+
+def _event(name: str, content: msgspec.Struct) -> bytes:
+    return b"event: %b\r\ndata: %b\r\n\r\n" % (name.encode(), msgspec.json.encode(content))

@@ -1,0 +1,600 @@
+"""The console in a browser: an operator's ten tasks, and what an attacker finds."""
+
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from purgatory.service import Client, Worker
+from purgatory.service.auth.access import Access
+from purgatory.service.http.server import WebServer
+from purgatory.service.http.snapshot import StatusReader
+from tests.purgatory.service.gateway.console_driver import (
+    CHROMIUM,
+    DESKTOP,
+    HOSTILE,
+    PHONE,
+    Console,
+    make_dead,
+    playwright,
+)
+from tests.testing.purgatory_harness import HANG, PurgatoryHarness
+
+sync_api = playwright()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, gateway):
+    """Open consoles: `visit(**options of a browser's context)`."""
+    made = []
+
+    def open_console(**options):
+        made.append(Console(browser, gateway, **options))
+        return made[-1]
+
+    yield open_console
+    for console in made:
+        console.close()
+
+
+@pytest.fixture
+def console(visit):
+    return visit()
+
+
+@pytest.fixture
+def client(server):
+    """A client of the token's name."""
+    with Client(server.address, name="shop", timeout=HANG) as made:
+        yield made
+
+
+class TestTasks:
+    """Each is done within three actions after signing in, and is on disk when the page says so."""
+
+    @pytest.fixture(autouse=True)
+    def few_actions(self, console):
+        yield
+        assert 0 < console.actions <= 3
+
+    def test_cancel_the_jobs_of_a_customer(self, console, client):
+        """Filter by tag, cancel all, confirm the count."""
+        for n in range(12):
+            client.schedule(3600, kind="mail", job_id=f"a-{n}", tags=["customer:42"])
+        client.schedule(3600, kind="mail", job_id="b", tags=["customer:43"])
+        page = console.sign_in()
+        console.enter("tag", "customer:42")
+        console.click("button", "Cancel all that match…")
+        assert "customer:42" in page.get_by_role("dialog").inner_text()
+        console.click("button", "Cancel 12 jobs")
+        console.told("12 jobs cancelled")
+        assert client.job_counts(state="scheduled") == {("mail", "scheduled"): 1}
+        assert client.job("b").state == "scheduled"
+
+    def test_why_a_job_failed(self, console, client):
+        """Find it by its id: its error comes first."""
+        make_dead(client, "invoice-17", kind="invoice", error="no such customer: 99")
+        page = console.sign_in()
+        console.enter("Find a job by its id", "invoice-17")
+        page.locator(".error", has_text="no such customer: 99").first.wait_for()
+        text = page.locator("#main").inner_text()
+        assert "attempt 1 began" in text
+        assert "1 of 1" in text
+
+    def test_pause_mails(self, console, client):
+        """In the view of kinds."""
+        client.schedule(3600, kind="mail")
+        console.sign_in()
+        console.click("link", "Kinds")
+        console.click("button", "Pause mail")
+        console.told("mail: paused")
+        assert [(each.kind, each.paused) for each in client.limits()] == [("mail", True)]
+
+    def test_run_a_report_now(self, console, client):
+        """In the view of repeats."""
+        client.repeat("nightly", cron="30 2 * * *", kind="report")
+        console.sign_in()
+        console.click("link", "Repeats")
+        console.click("button", "Run now nightly")
+        console.told("nightly runs now")
+        assert client.job_counts(kind="report", state="ready") == {("report", "ready"): 1}
+
+    def test_reschedule(self, console, client):
+        """Find the job, type a time."""
+        client.schedule(3600, kind="mail", job_id="a")
+        before = client.job("a").due_ms
+        console.sign_in()
+        console.enter("Find a job by its id", "a")
+        console.enter("Move to", "2h")
+        console.told("a was moved")
+        assert client.job("a").due_ms - before > 3000_000
+
+    def test_retry_all_dead_jobs_of_a_kind(self, console, client):
+        """In the view of kinds, with a count to confirm."""
+        make_dead(client, "a", "b", "c")
+        make_dead(client, "d", kind="print")
+        console.sign_in()
+        console.click("link", "Kinds")
+        console.click("button", "Retry 3 dead mail")
+        console.click("button", "Retry 3 dead jobs")
+        console.told("3 jobs tried again")
+        counts = client.job_counts()
+        assert ("mail", "dead") not in counts
+        assert counts[("print", "dead")] == 1
+
+    def test_who_waits_for_a_key(self, console, client):
+        """In the view of keys."""
+        for n in range(3):
+            client.submit("order:17", timeout=3600, op_id=f"wait-{n}")
+        client.submit("order:18", timeout=3600, op_id="other")
+        page = console.sign_in()
+        console.click("link", "Keys")
+        console.enter("Who waits for the key", "order:17")
+        page.get_by_text("3 operations wait for order:17").wait_for()
+        assert page.locator(".list tbody tr").count() == 3
+
+    def test_complete_a_key(self, console, client):
+        """With a value."""
+        client.submit("order:17", timeout=3600, op_id="a")
+        console.sign_in()
+        console.click("link", "Keys")
+        console.enter("Who waits for the key", "order:17")
+        console.enter("Value (JSON, or a text)", '{"paid": true}')
+        console.told("order:17 was completed: 1 operation ended")
+        assert client.query("a").result == {"paid": True}
+
+    def test_what_runs_next(self, console, client):
+        """Scheduled jobs are shown due first."""
+        for n in (3, 1, 2):
+            client.schedule(1000 * n, kind="mail", job_id=f"a-{n}")
+        page = console.sign_in()
+        console.click("link", "scheduled 3")
+        page.locator("nav.chips a[aria-current]", has_text="scheduled").wait_for()
+        page.locator(".list tbody tr").nth(2).wait_for()
+        assert page.locator(".list tbody th").all_inner_texts() == ["a-1", "a-2", "a-3"]
+
+    def test_limit_the_calls_of_an_api(self, console, client):
+        """So many a second, in the view of kinds."""
+        client.schedule(3600, kind="call")
+        page = console.sign_in()
+        console.click("link", "Kinds")
+        with page.expect_response(lambda answer: answer.request.method == "PATCH"):
+            console.enter("a second", "2.5")
+        console.told("call: limited")
+        assert [each.per_second for each in client.limits()] == [2.5]
+
+
+class TestViews:
+    """What the views show, and do."""
+
+    def test_they_are_live(self, console, client):
+        """A job that comes is shown without a click; so is its end."""
+        page = console.sign_in()
+        page.locator("#status[data-state=live]").wait_for()
+        client.schedule(3600, kind="mail", job_id="new")
+        page.get_by_role("link", name="new", exact=True).click()
+        page.locator(".badge[data-state=scheduled]").wait_for()
+        client.cancel_job("new")
+        page.locator(".badge[data-state=cancelled]").wait_for()
+
+    def test_page_by_page(self, console, client):
+        """More jobs are added, and none is shown twice."""
+        for n in range(120):
+            client.schedule_later(3600 + n, kind="mail", job_id=f"a-{n}")
+        client.flush(HANG)
+        page = console.sign_in()
+        for count in (50, 100, 120):
+            page.get_by_text(f"{count} jobs shown").wait_for()
+            if count < 120:
+                page.get_by_role("button", name="More").click()
+        ids = page.locator(".list tbody th").all_inner_texts()
+        assert ids == [f"a-{n}" for n in range(119, -1, -1)]
+
+    def test_actions_of_a_job(self, console, client):
+        """Each asks the server, and the page shows what is then."""
+        make_dead(client, "a", "b")
+        client.schedule(3600, kind="later", job_id="c")
+        page = console.sign_in(where="#job?id=a")
+        page.get_by_role("button", name="Retry").click()
+        console.told("a is tried again")
+        page.locator(".badge[data-state=ready]").wait_for()
+        page.get_by_role("button", name="Cancel…").click()
+        page.get_by_role("button", name="Cancel the job").click()
+        page.locator(".badge[data-state=cancelled]").wait_for()
+        console.expected.append("404")  # a dropped job is forgotten
+        page.goto(f"{console.gateway.url}/console#job?id=b")
+        page.get_by_role("button", name="Drop…").click()
+        page.keyboard.press("Escape")
+        assert client.job("b").state == "dead"
+        page.get_by_role("button", name="Drop…").click()
+        page.get_by_role("button", name="Drop the job").click()
+        console.told("b was dropped")
+        assert client.job("b") is None
+        page.goto(f"{console.gateway.url}/console#job?id=c")
+        page.get_by_role("button", name="Run now").click()
+        console.told("c runs now")
+        assert client.job("c").state == "ready"
+
+    def test_payload_and_result(self, console, client, server):
+        """As JSON."""
+        worker = Worker(server.address, name="shop")
+        worker.on("sum")(lambda job: sum(job.payload["numbers"]))
+        with worker:
+            client.schedule(0, kind="sum", job_id="a", payload={"numbers": [1, 2]})
+            client.result("a", HANG)
+        page = console.sign_in(where="#job?id=a")
+        page.locator(".badge[data-state=done]").wait_for()
+        assert page.locator("pre").all_inner_texts() == [
+            '{\n  "numbers": [\n    1,\n    2\n  ]\n}',
+            "3",
+        ]
+
+    def test_repeats(self, console, client):
+        """Pause, resume and delete."""
+        client.repeat("poll", every=900, kind="poll")
+        page = console.sign_in(where="#repeats")
+        page.get_by_role("button", name="Pause poll").click()
+        console.told("poll is paused")
+        assert client.repeats()[0].paused
+        page.get_by_role("button", name="Resume poll").click()
+        console.told("poll goes on")
+        page.get_by_role("button", name="Delete poll").click()
+        page.get_by_role("button", name="Delete the repeat").click()
+        console.told("poll was deleted")
+        assert list(client.repeats()) == []
+
+    def test_operations(self, console, client):
+        """By state and key; extended and cancelled."""
+        client.submit("order:1", timeout=3600, op_id="a", kind="order")
+        client.submit("order:2", timeout=3600, op_id="b", kind="order")
+        client.complete("order:2")
+        page = console.sign_in(where="#operations?state=pending")
+        page.get_by_role("link", name="a", exact=True).click()
+        before = client.query("a").deadline_ms
+        page.get_by_label("New timeout").fill("3h")
+        page.get_by_role("button", name="Extend").click()
+        console.told("a has a new deadline")
+        assert client.query("a").deadline_ms > before
+        page.get_by_role("button", name="Cancel…").click()
+        page.get_by_role("button", name="Cancel the operation").click()
+        page.locator(".badge[data-state=cancelled]").wait_for()
+
+    def test_let_a_key_fail(self, console, client):
+        """The operations that wait for it fail."""
+        client.submit("order:1", timeout=3600, op_id="a")
+        page = console.sign_in(where="#keys?key=order%3A1")
+        page.get_by_label("Message").fill("lost")
+        page.get_by_role("button", name="Let the key fail").click()
+        console.told("order:1 failed: 1 operation ended")
+        assert client.query("a").state == "failed"
+
+    def test_an_action_that_fails(self, console, client, server):
+        """The page says so, and says nothing of the disk."""
+        client.schedule(3600, kind="mail", job_id="a")
+        page = console.sign_in(where="#job?id=a")
+        page.get_by_role("button", name="Cancel…").wait_for()
+        client.cancel_job("a")
+        page.route("**/v1/jobs/a", lambda route: route.abort())
+        console.expected.append("ERR_FAILED")
+        page.get_by_role("button", name="Cancel…").click()
+        page.get_by_role("button", name="Cancel the job").click()
+        console.told("The gateway does not answer")
+        assert "On disk" not in page.locator("#notices").inner_text()
+
+    def test_an_administrator_sees_all_clients(self, console, client, server):
+        """Others see their own client's jobs, and counts, alone."""
+        with Client(server.address, name="other", timeout=HANG) as other:
+            other.schedule(3600, kind="mail", job_id="theirs")
+        client.schedule(3600, kind="mail", job_id="ours")
+        page = console.sign_in()
+        page.get_by_role("link", name="scheduled 1", exact=True).wait_for()
+        assert page.locator(".list tbody th").all_inner_texts() == ["ours"]
+        page.get_by_role("button", name="Sign out").click()
+        console.sign_in("boss", ["administer"])
+        page.get_by_role("link", name="scheduled 2", exact=True).wait_for()
+        page.get_by_role("link", name="theirs", exact=True).wait_for()
+
+
+class TestKeyboardAndPhone:
+    """It can be used without a mouse, and on a phone."""
+
+    def test_keys_alone(self, console, client):
+        """Sign in, find a job and run it with the keyboard."""
+        client.schedule(3600, kind="mail", job_id="a")
+        page = console.sign_in()
+        page.get_by_role("link", name="a", exact=True).focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Run now").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "Job a"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Run now"
+        page.keyboard.press("Enter")
+        console.told("a runs now")
+
+    def test_the_focus_stays(self, console, client):
+        """A list that is read again keeps the focus on the same job."""
+        client.schedule(3600, kind="mail", job_id="a")
+        page = console.sign_in()
+        page.get_by_role("link", name="a", exact=True).focus()
+        client.schedule(3600, kind="mail", job_id="b")
+        page.get_by_role("link", name="b", exact=True).wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "a"
+
+    @pytest.mark.parametrize("view", ["jobs", "kinds", "repeats", "operations", "keys", "job?id=a"])
+    def test_a_phone(self, visit, client, view):
+        """Nothing is wider than the screen."""
+        client.schedule(3600, kind="mail", job_id="a", tags=["customer:42"], payload="x" * 300)
+        client.repeat("nightly", cron="30 2 * * *", kind="report")
+        client.submit("order:" + "9" * 100, timeout=3600)
+        page = visit(viewport=PHONE).sign_in(where=f"#{view}")
+        page.locator("#main h2").first.wait_for()
+        page.locator("#status[data-state=live]").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+class TestAttacks:
+    """What others can do: nothing."""
+
+    def test_texts_are_no_markup(self, console, client):
+        """Ids, kinds, payloads, tags, errors, keys and names of repeats are shown as they are."""
+        make_dead(client, HOSTILE, kind=HOSTILE, error=HOSTILE, payload=HOSTILE, tags=[HOSTILE])
+        client.submit(HOSTILE, timeout=3600, op_id=HOSTILE, kind=HOSTILE, payload=HOSTILE)
+        client.repeat(HOSTILE, every=900, kind=HOSTILE, payload=HOSTILE)
+        page = console.sign_in()
+        page.locator(".list tbody tr").first.wait_for()
+        page.get_by_role("link", name=HOSTILE, exact=True).click()
+        page.locator(".error").wait_for()
+        assert HOSTILE in page.locator(".error").inner_text()
+        assert page.locator("pre").inner_text() == HOSTILE
+        for view in ("kinds", "repeats", "operations"):
+            page.evaluate("view => { location.hash = view }", f"#{view}")
+            page.locator(".list tbody tr").first.wait_for()
+            assert page.locator("#main").get_by_text(HOSTILE).count()
+        page.get_by_role("link", name=HOSTILE, exact=True).first.click()
+        page.locator("pre").wait_for()
+        assert page.locator("#main img, #main script, #main [onerror]").count() == 0
+        assert page.title() != "owned"
+
+    @pytest.mark.parametrize("hash_", ["#__proto__", "#constructor", "#jobs?state=%3Cb%3E", "#job"])
+    def test_odd_addresses(self, console, hash_):
+        """A view that is unknown is the first one; a bad filter is told."""
+        console.expected += ["400", "404"]
+        page = console.sign_in(where=hash_)
+        page.locator("#main h2").first.wait_for()
+
+    def test_the_browser_refuses_scripts(self, console):
+        """Inline scripts, markup from texts, and resources of other origins."""
+        page = console.sign_in()
+        console.expected += ["Content Security Policy", "TrustedHTML", "TrustedScript", "Refused"]
+        assert (
+            page.evaluate("""() => {
+            try { document.body.innerHTML = "<b>x</b>"; return "set"; }
+            catch (error) { return error.name; }
+        }""")
+            == "TypeError"
+        )
+        assert (
+            page.evaluate("""async () => {
+            const script = document.createElement("script");
+            try { script.textContent = "document.title = 'owned'"; } catch { return "refused"; }
+            document.head.append(script);
+            return document.title;
+        }""")
+            != "owned"
+        )
+        assert (
+            page.evaluate("""async () => {
+            try { await fetch("https://example.org/"); return "loaded"; }
+            catch { return "refused"; }
+        }""")
+            == "refused"
+        )
+        console.requests = [each for each in console.requests if "example.org" not in each.url]
+
+    def test_it_cannot_be_framed(self, console, gateway):
+        """A page around it gets nothing to click on."""
+        headers = httpx.get(f"{gateway.url}/console").headers
+        assert headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        console.expected += ["frame", "Framing", "ERR_BLOCKED_BY_RESPONSE", "404"]
+        page = console.page
+        page.goto(f"{gateway.url}/healthz")
+        page.evaluate("""() => new Promise(resolve => {
+            const frame = document.createElement("iframe");
+            frame.src = "/console";
+            frame.onload = resolve;
+            document.body.append(frame);
+        })""")
+        [frame] = page.main_frame.child_frames
+        assert frame.query_selector("#main") is None
+
+    def test_other_sites(self, gateway, shop, client):
+        """A request of another site's page is refused, with a good token, too; no cookie is set."""
+        client.schedule(3600, kind="mail", job_id="a")
+        origin = {"Origin": "https://evil.example"}
+        for method, path in (
+            ("POST", "/v1/jobs/a/run"),
+            ("DELETE", "/v1/jobs/a"),
+            ("POST", "/v1/batch/jobs/cancel"),
+            ("POST", "/v1/batch/jobs/retry"),
+            ("PATCH", "/v1/limits"),
+            ("GET", "/v1/counts/stream"),
+            ("GET", "/v1/access"),
+        ):
+            answer = shop.request(method, path, headers=origin)
+            assert (answer.status_code, answer.json()["code"]) == (403, "origin")
+            assert not any("access-control" in name for name in answer.headers)
+            assert httpx.request(method, gateway.url + path).status_code == 401
+        assert "set-cookie" not in httpx.get(f"{gateway.url}/console").headers
+        assert client.job("a").state == "scheduled"
+
+    def test_the_token_is_in_no_url(self, console, client):
+        """It is in a header, in this tab's memory, and gone after signing out; never in a URL."""
+        client.schedule(3600, kind="mail", job_id="a")
+        page = console.sign_in()
+        page.get_by_role("link", name="a", exact=True).click()
+        page.get_by_role("button", name="Run now").wait_for()
+        asked = [each for each in console.requests if "/v1/" in each.url]
+        assert all(each.headers["authorization"] == f"Bearer {console.token}" for each in asked)
+        assert console.token not in page.url
+        assert console.token not in page.content()
+        assert page.evaluate("localStorage.length") == 0
+        assert page.evaluate("document.cookie") == ""
+        page.reload()
+        page.get_by_role("button", name="Run now").wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        assert page.evaluate("sessionStorage.length") == 0
+        page.reload()
+        page.get_by_label("Token").wait_for()
+
+    def test_a_token_in_the_url_is_not_taken(self, gateway, console):
+        """Neither as a parameter nor after `#`."""
+        token = gateway.tokens.new(Access("shop"))
+        assert httpx.get(f"{gateway.url}/v1/access?token={token}").status_code == 401
+        console.page.goto(f"{gateway.url}/console?token={token}#jobs?token={token}")
+        console.page.get_by_label("Token").wait_for()
+
+    def test_a_reader(self, console, client, gateway):
+        """A token that may only read sees no actions, and the gateway refuses them anyway."""
+        make_dead(client, "dead")
+        client.schedule(3600, kind="mail", job_id="a", tags=["t"])
+        client.repeat("nightly", cron="30 2 * * *", kind="report")
+        client.submit("order:1", timeout=3600, op_id="op")
+        page = console.sign_in("shop", ["read"])
+        for view in (
+            "jobs?tag=t",
+            "jobs?state=dead",
+            "job?id=a",
+            "job?id=dead",
+            "kinds",
+            "repeats",
+            "operations",
+            "operation?id=op",
+            "keys?key=order%3A1",
+        ):
+            page.evaluate("view => { location.hash = view }", f"#{view}")
+            page.locator("#main :is(.list, pre)").first.wait_for()
+            buttons = set(page.locator("#main button").all_inner_texts())
+            assert buttons <= {"Find", "Show", "More"}, view
+        with httpx.Client(
+            base_url=gateway.url, headers={"Authorization": f"Bearer {console.token}"}
+        ) as reader:
+            for method, path, body in (
+                ("POST", "/v1/jobs/a/run", None),
+                ("PATCH", "/v1/jobs/a", {"delay": 1}),
+                ("DELETE", "/v1/jobs/a", None),
+                ("POST", "/v1/jobs/dead/retry", None),
+                ("DELETE", "/v1/jobs/dead", None),
+                ("POST", "/v1/batch/jobs/cancel", {"tag": "t"}),
+                ("POST", "/v1/batch/jobs/retry", {}),
+                ("PATCH", "/v1/limits", {"kind": "mail", "paused": True}),
+                ("POST", "/v1/repeats/nightly/run", None),
+                ("DELETE", "/v1/repeats/nightly", None),
+                ("POST", "/v1/keys/order:1", {}),
+                ("DELETE", "/v1/operations/op", None),
+            ):
+                answer = reader.request(method, path, json=body)
+                assert answer.status_code == 403, (method, path)
+        assert client.job("a").state == "scheduled"
+        assert client.job("dead").state == "dead"
+
+    def test_a_revoked_token(self, console, gateway):
+        """The page asks for another one."""
+        page = console.sign_in()
+        page.locator("#status[data-state=live]").wait_for()
+        console.expected.append("401")
+        gateway.tokens.revoke("shop")
+        page.get_by_label("Token").wait_for()
+        page.get_by_text("was revoked").or_(page.get_by_text("any more")).wait_for()
+        assert page.evaluate("sessionStorage.length") == 0
+
+    def test_a_wrong_token(self, console):
+        """Is told, and not kept."""
+        page = console.page
+        console.expected.append("401")
+        page.goto(f"{console.gateway.url}/console")
+        page.get_by_label("Token").fill("nonsense")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("alert").wait_for()
+        assert page.evaluate("sessionStorage.length") == 0
+
+
+AXE = Path(os.environ.get("PURGATORY_AXE", "build/axe/package/axe.min.js"))
+
+
+@pytest.mark.skipif(not AXE.exists() and "CI" not in os.environ, reason="axe-core is not here")
+class TestAxe:
+    """What axe finds."""
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    def test_console(self, visit, client, scheme, size):
+        """Nothing serious in any view."""
+        make_dead(client, "dead")
+        client.schedule(3600, kind="mail", job_id="a", tags=["t"], payload={"to": "ada"})
+        client.repeat("nightly", cron="30 2 * * *", kind="report")
+        client.submit("order:1", timeout=3600, op_id="op")
+        console = visit(viewport=size, color_scheme=scheme, bypass_csp=True)
+        page = console.page
+        page.goto(f"{console.gateway.url}/console")
+        assert serious(page) == []
+        page = console.sign_in()
+        for view in (
+            "jobs",
+            "jobs?state=dead",
+            "job?id=dead",
+            "job?id=a",
+            "kinds",
+            "repeats",
+            "operations",
+            "operation?id=op",
+            "keys?key=order%3A1",
+        ):
+            page.evaluate("view => { location.hash = view }", f"#{view}")
+            page.locator("#main :is(.list, pre)").first.wait_for()
+            assert serious(page) == [], view
+        page.evaluate("location.hash = '#job?id=dead'")
+        page.get_by_role("button", name="Drop…").click()
+        assert serious(page) == []
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+    def test_page_of_the_server(self, browser, scheme, size):
+        """Nothing serious in the live page."""
+        purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
+        for n in range(30):
+            purgatory.defer(n, timeout=n + 1)
+        web = WebServer(
+            "127.0.0.1:0",
+            status=StatusReader(purgatory),
+            registry=purgatory._registry,
+            health=str,
+            ready=str,
+        )
+        context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
+        with web, context:
+            page = context.new_page()
+            page.goto(web.url)
+            page.wait_for_selector("#status[data-state=live]")
+            assert serious(page) == []
+
+
+def serious(page):
+    """Return what axe finds that is serious."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run().then(({violations}) => violations)")
+    return [
+        (each["id"], [node["html"] for node in each["nodes"]][:3])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]

@@ -1,0 +1,110 @@
+"""CountFeed: streams share readings; kinds are bounded."""
+
+import asyncio
+
+import pytest
+
+from purgatory.service.errors import RequestTimeout, TooManyReads
+from purgatory.service.gateway import count_feed
+from purgatory.service.gateway.count_feed import CountFeed, counts_of
+from purgatory.service.gateway.messages import JobCounts, KindCount
+
+
+class Counter:
+    """A client whose answers a test gives: counts, or errors."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def job_counts(self, *, client):
+        """See `AsyncClient`; the last answer goes on."""
+        self.asked.append(client)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """No pause between readings."""
+    monkeypatch.setattr(count_feed, "PERIOD_S", 0.0)
+    monkeypatch.setattr(count_feed, "_SHARE", 0)
+
+
+def test_what_is_told():
+    """The first counts, and those that differ from the last; None for others."""
+
+    async def main():
+        one, two = {("a", "ready"): 1}, {("a", "ready"): 2}
+        feed = CountFeed(Counter(one, one, RequestTimeout("late"), one, two), "shop")
+        stream = feed.read(sees_all=True)
+        found = [await anext(stream) for _ in range(5)]
+        await stream.aclose()
+        assert found == [counts_of(one), None, None, None, counts_of(two)]
+
+    asyncio.run(main())
+
+
+def test_streams_share_a_reading(monkeypatch):
+    """The server is asked once in a period, for each sort of token."""
+    monkeypatch.setattr(count_feed, "PERIOD_S", 3600.0)
+
+    async def main():
+        counter = Counter({})
+        feed = CountFeed(counter, "shop")
+        streams = [feed.read(sees_all=sees_all) for sees_all in (True, False) * 5]
+        await asyncio.gather(*[anext(stream) for stream in streams])
+        assert sorted(counter.asked, key=str) == [None, "shop"]
+        for stream in streams:
+            await stream.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_slow_reading_is_followed_by_a_long_pause(monkeypatch):
+    """So counting takes a part of the server's time only."""
+    monkeypatch.setattr(count_feed, "_SHARE", 10)
+    times = iter([100.0, 103.0, 103.0, 129.0, 130.0])
+    monkeypatch.setattr(count_feed, "monotonic", lambda: next(times))
+
+    async def main():
+        async def count():
+            return counts_of({})
+
+        reading = count_feed._Reading(count())
+        assert (await reading.result())[1] == 27.0
+        assert [reading.is_over(), reading.is_over()] == [False, True]
+
+    asyncio.run(main())
+
+
+def test_bounds(monkeypatch):
+    """So many streams at a time; a stream that has ended makes room."""
+    monkeypatch.setattr(count_feed, "MOST_STREAMS", 1)
+
+    async def main():
+        feed = CountFeed(Counter({}), "shop")
+        first, second = feed.read(sees_all=True), feed.read(sees_all=True)
+        await anext(first)
+        with pytest.raises(TooManyReads, match="1 streams"):
+            await anext(second)
+        await first.aclose()
+        third = feed.read(sees_all=True)
+        assert await anext(third) == JobCounts({}, [], {})
+        feed.close()
+        assert [each async for each in third] == []
+
+    asyncio.run(main())
+
+
+def test_the_busiest_kinds():
+    """Those beyond the first hundred are counted together."""
+    counts = {(f"kind-{n:03}", "ready"): n + 1 for n in range(103)}
+    counts["kind-102", "dead"] = 5
+    found = counts_of(counts)
+    assert found.states == {"ready": sum(range(104)), "dead": 5}
+    assert len(found.kinds) == 100
+    assert found.kinds[0] == KindCount("kind-102", {"ready": 103, "dead": 5})
+    assert found.others == {"ready": 1 + 2 + 3}
