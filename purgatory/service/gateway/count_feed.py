@@ -15,7 +15,7 @@ from typing import Final
 
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import RequestAbandoned, RequestTimeout, TooManyReads
-from purgatory.service.gateway.messages import JobCounts, KindCount
+from purgatory.service.gateway.messages import JobCountReport, KindCount
 
 #: Seconds between two readings, at least.
 PERIOD_S: Final = 1.0
@@ -37,7 +37,7 @@ class CountFeed:
         self._streams = 0
         self._closed = asyncio.Event()
 
-    async def read(self, *, sees_all: bool) -> AsyncGenerator[JobCounts | None]:
+    async def read(self, *, sees_all: bool) -> AsyncGenerator[JobCountReport | None]:
         """Yield the counts, and again when they have changed; None: they have not.
 
         Raises TooManyReads, and what the server refuses. Ends when the feed is closed. The caller
@@ -46,7 +46,7 @@ class CountFeed:
         if self._streams >= MOST_STREAMS:
             raise TooManyReads(f"{MOST_STREAMS} streams of counts are open; expected fewer")
         self._streams += 1
-        last: JobCounts | None = None
+        last: JobCountReport | None = None
         try:
             while not self._closed.is_set():
                 counts, pause_s = await self._next(sees_all=sees_all)
@@ -63,14 +63,14 @@ class CountFeed:
         except TimeoutError:
             return
 
-    async def _next(self, *, sees_all: bool) -> tuple[JobCounts | None, float]:
+    async def _next(self, *, sees_all: bool) -> tuple[JobCountReport | None, float]:
         """Return a reading that is young enough, and the pause until the next."""
         reading = self._readings.get(sees_all)
         if reading is None or reading.is_over():
             reading = self._readings[sees_all] = _Reading(self._count(sees_all=sees_all))
         return await reading.result()
 
-    async def _count(self, *, sees_all: bool) -> JobCounts | None:
+    async def _count(self, *, sees_all: bool) -> JobCountReport | None:
         """Read the counts; None while no server answers. Raises Refused and Unavailable."""
         client = None if sees_all else self._name
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
@@ -85,7 +85,7 @@ class CountFeed:
 class _Reading:
     """A reading that is under way, or was made; for all that ask before it is over."""
 
-    def __init__(self, counting: Coroutine[object, object, JobCounts | None]) -> None:
+    def __init__(self, counting: Coroutine[object, object, JobCountReport | None]) -> None:
         self._begun = monotonic()
         self._pause_s = PERIOD_S
         self._task = asyncio.ensure_future(counting)
@@ -98,13 +98,13 @@ class _Reading:
         """Return whether the next reading is due."""
         return self._task.done() and monotonic() >= self._begun + self._pause_s
 
-    async def result(self) -> tuple[JobCounts | None, float]:
+    async def result(self) -> tuple[JobCountReport | None, float]:
         """Return the counts, and the seconds until the next reading is due."""
         counts = await asyncio.shield(self._task)
         return counts, max(0.0, self._begun + self._pause_s - monotonic())
 
 
-def counts_of(counts: dict[tuple[str, str], int]) -> JobCounts:
+def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:
     """Return counts by kind and state as the API tells them."""
     states: dict[str, int] = {}
     kinds: dict[str, dict[str, int]] = {}
@@ -116,4 +116,4 @@ def counts_of(counts: dict[tuple[str, str], int]) -> JobCounts:
     for _, more in ranked[MOST_KINDS:]:
         for state, count in more.items():
             others[state] = others.get(state, 0) + count
-    return JobCounts(states, [KindCount(*item) for item in ranked[:MOST_KINDS]], others)
+    return JobCountReport(states, [KindCount(*item) for item in ranked[:MOST_KINDS]], others)

@@ -13,7 +13,7 @@ from purgatory.service.errors import ServiceError
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.count_feed import counts_of
 from purgatory.service.gateway.endpoint import endpoint
-from purgatory.service.gateway.messages import JobCounts, JobState
+from purgatory.service.gateway.messages import JobCountReport, JobState
 from purgatory.service.gateway.problems import ApiError, problem_of
 from purgatory.service.job_messages import CountJobs
 
@@ -27,7 +27,7 @@ async def count(
     kind: _Name = None,
     tag: _Name = None,
     client: _Name = None,
-) -> JobCounts:
+) -> JobCountReport:
     """Return how many jobs match; with a filter, the server counts them one by one."""
     wanted = {"state": state, "kind": kind, "tag": tag, "client": caller.seen(client)}
     return counts_of(await caller.client.job_counts(**wanted))

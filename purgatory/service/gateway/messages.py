@@ -269,7 +269,7 @@ class KindCount(Struct):
     states: dict[str, int]
 
 
-class JobCounts(Struct):
+class JobCountReport(Struct):
     """How many jobs are in each state, and by kind: the busiest, and `others`, all further ones."""
 
     states: dict[str, int]

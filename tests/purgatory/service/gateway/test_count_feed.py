@@ -7,7 +7,7 @@ import pytest
 from purgatory.service.errors import RequestTimeout, TooManyReads
 from purgatory.service.gateway import count_feed
 from purgatory.service.gateway.count_feed import CountFeed, counts_of
-from purgatory.service.gateway.messages import JobCounts, KindCount
+from purgatory.service.gateway.messages import JobCountReport, KindCount
 
 
 class Counter:
@@ -92,7 +92,7 @@ def test_bounds(monkeypatch):
             await anext(second)
         await first.aclose()
         third = feed.read(sees_all=True)
-        assert await anext(third) == JobCounts({}, [], {})
+        assert await anext(third) == JobCountReport({}, [], {})
         feed.close()
         assert [each async for each in third] == []
 
