@@ -25,7 +25,7 @@ from purgatory.service.gateway import (
     repeats,
 )
 from purgatory.service.gateway.callers import Callers
-from purgatory.service.gateway.console_files import console_files
+from purgatory.service.gateway.console.files import console_files
 from purgatory.service.gateway.document import document
 from purgatory.service.gateway.endpoint import Endpoint
 from purgatory.service.gateway.health import Health

@@ -3,7 +3,7 @@
 import pytest
 
 from purgatory.service import Client
-from tests.purgatory.service.gateway.console_driver import make_dead
+from tests.purgatory.service.gateway.console.driver import make_dead
 from tests.testing.purgatory_harness import HANG
 
 

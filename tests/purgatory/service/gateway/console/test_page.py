@@ -11,7 +11,7 @@ from purgatory.service import Client, Worker
 from purgatory.service.auth.access import Access
 from purgatory.service.http.server import WebServer
 from purgatory.service.http.snapshot import StatusReader
-from tests.purgatory.service.gateway.console_driver import (
+from tests.purgatory.service.gateway.console.driver import (
     CHROMIUM,
     DESKTOP,
     HOSTILE,

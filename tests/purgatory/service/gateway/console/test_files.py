@@ -6,9 +6,9 @@ from importlib import resources
 import httpx
 import pytest
 
-from purgatory.service.gateway.console_files import console_files
+from purgatory.service.gateway.console.files import console_files
 
-FOLDER = resources.files("purgatory.service.gateway") / "console"
+FOLDER = resources.files("purgatory.service.gateway") / "console" / "page"
 FILES = console_files()
 
 

@@ -46,7 +46,7 @@ def console_files() -> dict[str, Response]:
         f"/console/{name}": _file(name, (_PACKAGE / "http" / "dashboard" / name).read_bytes())
         for name in _SHARED
     }
-    for each in (_PACKAGE / "gateway" / "console").iterdir():
+    for each in (_PACKAGE / "gateway" / "console" / "page").iterdir():
         path = "/console" if each.name == "index.html" else f"/console/{each.name}"
         found[path] = _file(each.name, each.read_bytes())
     return found
