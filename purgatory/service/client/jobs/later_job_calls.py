@@ -133,10 +133,10 @@ class LaterJobCalls(CallSender):
         state: str | None = None,
         client: str | None = None,
     ) -> ReplyFuture[dict[tuple[str, str], int]]:
-        """Count jobs by kind and state, those that match; states without a job are left out.
+        """Count the matching jobs by kind and state; states without a job are left out.
 
-        Kinds beyond the 100 busiest are counted together, as "other". With a filter the server
-        looks at each job that may match.
+        Kinds beyond the 100 busiest are counted together, as "other". A filter costs the server a
+        look at each candidate.
         """
         wanted = check_filters(kind=kind, tag=tag, state=state, client=client)
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
