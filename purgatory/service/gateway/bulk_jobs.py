@@ -1,4 +1,4 @@
-"""`/v1/batch/jobs`: cancel the jobs that match a filter, retry the dead ones that do."""
+"""`/v1/batch/jobs`: cancel, or retry, all matching jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def retry_dead(caller: Caller, data: DeadSelection) -> Count:
             kind=data.kind,
             tag=data.tag,
             client=owner,
-            order="newest",  # in which a job that is retried keeps its place
+            order="newest",  # a retried job keeps its place
             cursor=cursor,
             limit=_PAGE,
         )

@@ -1,4 +1,4 @@
-"""CountFeed: the counts of jobs, for the streams that follow them.
+"""CountFeed: the counts of jobs, for streams.
 
 All streams of one client's name share a reading, so that many open pages cost the server no more
 than one does. A reading that takes long is followed by a longer pause. Used by the gateway's event
@@ -83,7 +83,7 @@ class CountFeed:
 
 
 class _Reading:
-    """A reading that is under way, or was made; for all that ask before it is over."""
+    """A reading, under way or finished; streams share each."""
 
     def __init__(self, counting: Coroutine[object, object, JobCountReport | None]) -> None:
         self._begun = monotonic()

@@ -16,7 +16,7 @@ async def list_limits(caller: Caller) -> LimitList:
 
 @endpoint("PATCH", "/v1/limits", SetLimit, "Limit, pause or resume a kind")
 async def change(caller: Caller, data: LimitRequest) -> LimitList:
-    """Change the limits of a kind; they are on disk when this is answered."""
+    """Change the limits of a kind. After the answer they are on disk."""
     client = caller.client
     if data.running is not None or data.per_second is not None:
         await client.limit(data.kind, data.running, data.per_second)

@@ -238,7 +238,7 @@ class OperationList(Struct):
 
 
 class AccessReport(Struct):
-    """What the token is for: its client's name, its rights, and whether it sees all clients."""
+    """The client and the rights of a token; `sees_all`: it may see the jobs of all clients."""
 
     client: str
     rights: list[str]
