@@ -159,6 +159,8 @@ def frozen_and_woken(pair, peer):
     options = SubmissionOptions(due_ms=int(time.time() * 1000) - 1)
     quiet.client.ask(Submit(1, [Submission("job", ("none",), 0, 0, "mail", options=options)]))
     quiet.client.ask(Submit(2, [Submission("op0", ("k0",), 600_000)]))
+    # The job is due, and that is on disk: on waking up there is nothing to commit.
+    eventually(lambda: quiet.client.ask(Stats(3)).stats["jobs_waiting"] == 1)
     a.freeze()
     quiet.ask_while_frozen()
     b.wait_until_active()
@@ -179,9 +181,13 @@ def is_standby(message):
     return getattr(message, "code", "") == "standby"
 
 
+# The thread that finds out that the lease is lost comes late, so that it decides nothing.
 NO_GUARD = """
+import time
 from purgatory.service.cluster.store_lease import StoreLease
 StoreLease.is_valid = lambda lease: True
+lose = StoreLease.lose
+StoreLease.lose = lambda lease, why: (time.sleep(1), lose(lease, why))
 """
 
 
