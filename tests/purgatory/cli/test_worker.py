@@ -1,6 +1,5 @@
 """`purgatory worker`: it runs jobs until a signal."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,7 +8,7 @@ import sys
 import pytest
 
 from purgatory.cli.entry_point import main
-from purgatory.service import Client, Config, Worker
+from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 from tests.testing.purgatory_harness import HANG
 
@@ -133,12 +132,12 @@ def test_a_program_that_fails(run, tmp_path, monkeypatch):
     assert err == "purgatory: worker failing_jobs:worker: ZeroDivisionError: division by zero\n"
 
 
-def test_a_worker_that_is_refused(run, server, monkeypatch):
-    """The error is that of the server."""
-    worker = Worker("tcp://no address", name="jobs")
-    worker.on("mail")(print)
-    monkeypatch.setattr(json, "worker", worker, raising=False)
-    code, _, err = run("worker", "json:worker")
+def test_a_worker_with_a_bad_address(run, tmp_path, monkeypatch):
+    """The error of its constructor is shown."""
+    text = "from purgatory.service import Worker\nworker = Worker('tcp://no address', name='j')\n"
+    (tmp_path / "misplaced_jobs.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, _, err = run("worker", "misplaced_jobs:worker")
     assert code == 2
     assert "tcp://no address" in err
 
