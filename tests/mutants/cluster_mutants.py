@@ -2,18 +2,30 @@
 
 Others are for tests with a real PostgreSQL. A missing fence: the sessions of the old holder are
 ended at a takeover as well, so it shows only if both are missing (`make drill-controls`, and the
-tests of `Groups`). A missing guard: its test in `tests/simulation/cluster`, and the control. A
-notice that is ignored, a doubt that a read resolves: the tests of `Groups`, and
-`python -m tests.drill.doubts`. Loading before the lease: the tests of `Member`. A group that is
-sent again after a doubt does no harm, since the fence counts groups.
+tests of `Groups`). A notice that is ignored: the tests of `Groups`. Loading before the lease: the
+tests of `Member`. A group that is sent again after a doubt does no harm, since the fence counts
+groups.
 """
 
-from tests.mutants.mutants import Mutant
+from tests.mutants.mutants import SERVER, Mutant
 
 CLUSTER = "purgatory/service/cluster/"
 GROUPS = "purgatory/service/store/postgres/groups.py"
 
 CLUSTER_MUTANTS = [
+    Mutant(
+        "frames leave without a valid lease",
+        SERVER + "network/connections.py",
+        "if self._guard is not None and not self._guard():",
+        "if self._guard is not None and False:",
+    ),
+    Mutant(
+        "a doubt is resolved by a read",
+        GROUPS,
+        "        commits = self._raise_epoch()\n",
+        "        self._database.drop()\n"
+        "        commits = int(self._database.rows(self._look())[0][2])\n",
+    ),
     Mutant(
         "a group in doubt is taken for kept",
         GROUPS,
