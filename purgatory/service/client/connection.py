@@ -57,8 +57,9 @@ _MONITORED_EVENTS: Final = (
 _QUESTIONS: Final = 4
 # After these parts of `lost_after` without a frame that is expected a server is probed, if there is
 # another one or if there is none; another one is looked for; the connection is given up.
-_PROBE_PART: Final = (1 / 3, 1.0)
-_SCOUT_PART: Final = 2 / 3
+_PROBE_PART: Final = 0.33
+_PROBE_ALONE_PART: Final = 1.0
+_SCOUT_PART: Final = 0.67
 _GIVE_UP_PART: Final = 4.0
 
 #: Seconds without a sign of the server's host after which a connection is lost.
@@ -154,7 +155,7 @@ class ServerConnection:
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
         self._attempt_until = None
-        part = _PROBE_PART[0] if self._has_choice else _PROBE_PART[1]
+        part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
         self._probe_s = self._options.lost_after_s * part
         events = int(_MONITORED_EVENTS)
         if self._has_choice:
