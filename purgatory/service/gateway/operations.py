@@ -99,7 +99,8 @@ async def list_operations(
     page = await caller.client.list_page(
         state=state, kind=kind, key=key, client=caller.seen(client), limit=limit, cursor=cursor
     )
-    return OperationList([report(OperationReport, each) for each in page.states], page.after)
+    found = [report(OperationReport, each) for each in page.states if each.need]  # no jobs
+    return OperationList(found, page.after)
 
 
 @endpoint("GET", "/v1/operations/{op_id}", Query, "Look at an operation")

@@ -121,6 +121,7 @@ def test_list(shop, server):
     shop.post("/v1/keys/k-1", json={"value": 7})
     with Client(server.address, name="other", timeout=HANG) as other:
         other.submit("k-0", timeout=3600, op_id="theirs")
+    shop.post("/v1/jobs", json={"delay": 3600, "job_id": "job"})  # no operation for its client
     pages, cursor = [], 0
     while cursor is not None:
         answer = shop.get(f"/v1/operations?limit=2&cursor={cursor}").json()
