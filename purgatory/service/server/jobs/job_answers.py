@@ -25,6 +25,7 @@ from purgatory.service.protocol import Failure
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches
 from purgatory.service.server.jobs.job_statuses import job_statuses
+from purgatory.service.server.jobs.kind_figures import in_few_kinds
 from purgatory.service.server.reads.remembered_answers import RememberedReader
 from purgatory.service.server.reads.status_answers import (
     MAX_LISTED,
@@ -183,7 +184,7 @@ class JobAnswers:
                 yield None
         rows = [
             (kind, JOB_STATES[state], count)
-            for kind, by_state in counts.items()
+            for kind, by_state in in_few_kinds(counts).items()
             for state, count in enumerate(by_state)
             if count
         ]

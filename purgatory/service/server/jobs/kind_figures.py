@@ -48,6 +48,16 @@ def kind_figures(state: ServerState, now_ms: int) -> list[KindFigures]:
     return [*busiest, _together(each for each in found if each.kind not in named)]
 
 
+def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Return the counts by state of the busiest kinds, and of all others together."""
+    if len(counts) <= MOST_KINDS:
+        return counts
+    busiest = nlargest(MOST_KINDS, counts, key=lambda kind: sum(counts[kind]))
+    found = {kind: counts[kind] for kind in busiest}
+    others = [some for kind, some in counts.items() if kind not in found or kind == OTHER]
+    return {**found, OTHER: [sum(column) for column in zip(*others, strict=True)]}
+
+
 def _together(kinds: Iterable[KindFigures]) -> KindFigures:
     """Return the sum of some kinds, with the oldest job of all."""
     all_counts, oldest_s, workers = [], 0.0, 0

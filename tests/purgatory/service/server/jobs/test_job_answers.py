@@ -128,6 +128,16 @@ def test_counts_that_match(step_server, monkeypatch, looked_at):
     assert (failure.code, "'late'" in failure.message) == ("malformed", True)
 
 
+def test_counts_of_many_kinds(step_server):
+    """The busiest hundred kinds have counts of their own; the others share those of "other"."""
+    step_server.submit(*[job(f"few {n}", kind=f"kind {n}") for n in range(103)])
+    step_server.submit(*[job(f"more {n}", kind=f"kind {n}") for n in range(99)])
+    step_server.submit(*[job(f"own {n}", kind="other") for n in range(5)])
+    counts = {kind: n for kind, _, n in step_server.ask(CountJobs).counts}
+    assert counts.pop("other") == 5 + 4
+    assert counts == {f"kind {n}": 2 for n in range(99)}
+
+
 def test_own_jobs_only(step_server):
     """A key that is limited to its name sees the jobs of that name only."""
     step_server.submit(job("a", kind="mail"))
