@@ -241,11 +241,13 @@ class ServerConnection:
             standby = self._session.standby
             why = "the server has sent us away" if standby is None else f"the server is a {standby}"
             self.drop(why, RECONNECT_DELAY_S)
-        elif self.reconnect_at is None:
+        else:
             self._look_for_life()
 
     def _look_for_life(self) -> None:
         """Leave a server without a welcome in time, and a silent one if another is active."""
+        if self.reconnect_at is not None:
+            return
         now = self._monotonic()
         if not self._is_welcome:
             if self._attempt_until is not None and now >= self._attempt_until:
