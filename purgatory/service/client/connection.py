@@ -75,8 +75,11 @@ class SocketOptions:
     set_keys: ConfigureSocket | None = None
     lost_after_s: float = LOST_AFTER_S
 
-    def configure(self, socket: "zmq.Socket[bytes]") -> None:
-        """Set the options of a socket. Raises ValueError for a bad key."""
+    def configure(self, socket: "zmq.Socket[bytes]", *, pings: bool = False) -> None:
+        """Set the options of a socket; `pings`: libzmq notices a stopped server as well.
+
+        Raises ValueError for a bad key.
+        """
         lost_ms = int(1000 * self.lost_after_s)
         ask_s = max(1, int(self.lost_after_s / (1 + _QUESTIONS)))
         for option, value in (
@@ -84,13 +87,13 @@ class SocketOptions:
             (zmq.RECONNECT_IVL, 50),
             (zmq.RECONNECT_IVL_MAX, 1000),
             (zmq.CONNECT_TIMEOUT, lost_ms),
-            # Not ZeroMQ's heartbeat: a server ends in libzmq that gets its pings after frames that
-            # it has not read when the connection ends (an assertion, libzmq issue 4841).
             (zmq.TCP_KEEPALIVE, 1),
             (zmq.TCP_KEEPALIVE_IDLE, ask_s),
             (zmq.TCP_KEEPALIVE_INTVL, ask_s),
             (zmq.TCP_KEEPALIVE_CNT, _QUESTIONS),
             (zmq.TCP_MAXRT, lost_ms),
+            (zmq.HEARTBEAT_IVL, lost_ms // 3 if pings else 0),
+            (zmq.HEARTBEAT_TIMEOUT, lost_ms - lost_ms // 3 if pings else 0),
         ):
             socket.setsockopt(option, value)
         if self.set_keys is not None:
@@ -151,9 +154,12 @@ class ServerConnection:
             raise
 
     def _connect(self) -> None:
-        self._options.configure(self._socket)
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
+        # With several servers a scout finds the active one; a stopped server gets no pings there. A
+        # ping behind a full queue of the server would end the server in libzmq, see
+        # `MAX_UNANSWERED`.
+        self._options.configure(self._socket, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
         self._probe_s = self._options.lost_after_s * part
