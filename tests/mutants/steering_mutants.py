@@ -19,12 +19,6 @@ STEERING_MUTANTS = [
         "",
     ),
     Mutant(
-        "a cancelled job that is given back waits again",
-        LEASES + "lease_ends.py",
-        "        elif job.record.seq in self._cancelled or job.is_cancelled:\n",
-        "        elif False:\n",
-    ),
-    Mutant(
         "a cancel of a running job that a restart forgets",
         LEASES + "lease_ends.py",
         "        self._write(job, JobState.CANCELLING, job.attempts, self._now_ms, reason)\n",
@@ -48,12 +42,6 @@ STEERING_MUTANTS = [
         _RECORDS + "clients.py",
         "            self.until_ms = ended_ms + unique_ms\n",
         "            self.until_ms = ended_ms + unique_ms + 60_000\n",
-    ),
-    Mutant(
-        "a limit that counts jobs which have ended",
-        LEASES + "job_leases.py",
-        "            if not job.holder.has_lapsed:\n",
-        "            if job.holder.has_lapsed:\n",
     ),
     Mutant(
         "a limit that counts a dead worker",
@@ -132,12 +120,6 @@ STEERING_MUTANTS = [
         "        self._not_begun = []\n",
     ),
     Mutant(
-        "a retry is concerned by the time to begin",
-        LEASES + "job_leases.py",
-        "        job.start_within_ms = ANY_TIME\n        job.is_recalled = False\n",
-        "        job.is_recalled = False\n",
-    ),
-    Mutant(
         "a job that is moved to a later time begins at once",
         LEASES + "job_leases.py",
         "        if at_ms > now_ms:\n            self._wait_until(job, at_ms)\n",
@@ -154,17 +136,5 @@ STEERING_MUTANTS = [
         _CONTROL,
         "            if entry is not None and entry.job is job:\n",
         "            if entry is not None and entry.job is job and job.priority <= 0:\n",
-    ),
-    Mutant(
-        "a cancellation of many that counts wrong",
-        SERVER + "jobs/mass_cancels.py",
-        "            first.count += self._progress[1]\n",
-        "            first.count += 2 * self._progress[1]\n",
-    ),
-    Mutant(
-        "a dead job that is tried again no more",
-        LEASES + "lease_ends.py",
-        '            self._write(job, JobState.WAITING, 0, 0, "")\n',
-        "",
     ),
 ]
