@@ -152,7 +152,7 @@ class ReadWriteLock:
     def __enter__(self) -> None:
         self.check_usable()
         if is_owned(self._lock) or is_owned(self._turnstile):
-            raise RuntimeError("this thread holds the read lock and cannot become its writer")
+            raise RuntimeError("this thread holds the lock already and cannot become its writer")
         me = threading.get_ident()
         try:
             with self._turnstile:

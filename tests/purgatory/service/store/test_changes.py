@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.store.changes import Changes
+from purgatory.service.store.changes import Changes, RememberedChanges
 from purgatory.service.store.rows import StoredOutcome
 
 COMMON = {"operations", "progress", "outcomes"}
@@ -14,7 +14,8 @@ FIELDS = [
 
 
 def set_one(changes, name):
-    setattr(changes, name, (0, 0, 0) if name == "delete_queued" else [1])
+    values = {"delete_queued": (0, 0, 0), "remembered": RememberedChanges()}
+    setattr(changes, name, values.get(name, [1]))
 
 
 def test_none():

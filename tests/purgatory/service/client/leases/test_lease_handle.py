@@ -38,7 +38,7 @@ def test_one_program_has_it(server, connect):
         assert isinstance(caught.value, TimeoutError)
         with two.lease("other", timeout=0) as other:
             assert other.token > lease.token
-        with pytest.raises(RuntimeError, match="this program's already"):
+        with pytest.raises(RuntimeError, match="held by this handle already"):
             lease.__enter__()
     assert repr(lease) == "<LeaseHandle 'n', not held>"
     with two.lease("n", timeout=0) as later:
