@@ -348,7 +348,8 @@ class TestAttacks:
     def test_texts_are_no_markup(self, console, client):
         """Ids, kinds, payloads, tags, errors, keys and names of repeats are shown as they are."""
         make_dead(client, HOSTILE, kind=HOSTILE, error=HOSTILE, payload=HOSTILE, tags=[HOSTILE])
-        client.submit(HOSTILE, timeout=3600, op_id=HOSTILE, kind=HOSTILE, payload=HOSTILE)
+        waits = f"{HOSTILE} waits"
+        client.submit(HOSTILE, timeout=3600, op_id=waits, kind=HOSTILE, payload=HOSTILE)
         client.repeat(HOSTILE, every=900, kind=HOSTILE, payload=HOSTILE)
         page = console.sign_in()
         page.locator(".list tbody tr").first.wait_for()
@@ -360,7 +361,7 @@ class TestAttacks:
             page.evaluate("view => { location.hash = view }", f"#{view}")
             page.locator(".list tbody tr").first.wait_for()
             assert page.locator("#main").get_by_text(HOSTILE).count()
-        page.get_by_role("link", name=HOSTILE, exact=True).first.click()
+        page.get_by_role("link", name=waits, exact=True).first.click()
         page.locator("pre").wait_for()
         assert page.locator("#main img, #main script, #main [onerror]").count() == 0
         assert page.title() != "owned"
