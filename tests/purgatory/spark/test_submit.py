@@ -142,5 +142,5 @@ def test_report(bare_python, trace, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "Timeouts suggested" in done.stdout
-    assert "What to do" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "What stands out" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (tmp_path / "data" / "kinds.csv").exists()
