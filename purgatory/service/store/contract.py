@@ -38,8 +38,11 @@ from purgatory.service.store.rows import (
 )
 
 __all__ = [
+    "COUNT",
     "DAMAGE",
     "DATABASE_ID",
+    "LAST_PLACE",
+    "SHIFT",
     "UNFINISHED_COPY",
     "RememberedRows",
     "Store",
@@ -51,6 +54,11 @@ __all__ = [
 DATABASE_ID: Final = "source"
 #: Key of the metadata of a store to which another one is being copied; 0: that is over.
 UNFINISHED_COPY: Final = "unfinished_copy"
+#: Keys of the metadata of `RememberedRows`: how many there are, the last place, and by how much times
+#: were moved.
+COUNT: Final = "remembered_count"
+LAST_PLACE: Final = "remembered_place"
+SHIFT: Final = "remembered_shift"
 #: The error for values that cannot have been written, with the remedy.
 DAMAGE: Final = "the database is damaged, restore a backup"
 

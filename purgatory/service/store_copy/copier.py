@@ -13,7 +13,14 @@ from msgspec import Raw
 
 from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes, RememberedChanges
-from purgatory.service.store.contract import DATABASE_ID, UNFINISHED_COPY, Store
+from purgatory.service.store.contract import (
+    COUNT,
+    DATABASE_ID,
+    LAST_PLACE,
+    SHIFT,
+    UNFINISHED_COPY,
+    Store,
+)
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, QueuedJob, StoredOperation
 
 _T = TypeVar("_T")
@@ -24,9 +31,9 @@ _CHUNK: Final = 5000
 _OWN: Final = frozenset(
     (
         "last",
-        "remembered_count",
-        "remembered_place",
-        "remembered_shift",
+        COUNT,
+        LAST_PLACE,
+        SHIFT,
         "boot_id",
         "offset_ns",
         "drift_ms",

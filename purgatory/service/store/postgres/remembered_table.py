@@ -4,10 +4,9 @@ Part of `PostgresStore`, for its thread. Reads raise StoreError.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from purgatory.service.store.changes import RememberedChanges
-from purgatory.service.store.contract import RememberedRows
+from purgatory.service.store.contract import COUNT, LAST_PLACE, SHIFT, RememberedRows
 from purgatory.service.store.postgres.metadata_rows import MetadataRows, value_of
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.database import Database
@@ -15,11 +14,6 @@ from purgatory.service.store.postgres.sessions.session import Statement, stateme
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
 from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import RememberedRow
-
-#: Keys of the metadata: how many rows there are, the last place, and by how much times were moved.
-_COUNT: Final = "remembered_count"
-_LAST_PLACE: Final = "remembered_place"
-_SHIFT: Final = "remembered_shift"
 
 
 class PostgresRemembered(RememberedRows):
@@ -45,7 +39,7 @@ class PostgresRemembered(RememberedRows):
             "remembered_shards",
             {"shard": "int8", "last_place": "int8", "entries": "bytea"},
         )
-        self._shift_ms = self._number(_SHIFT)
+        self._shift_ms = self._number(SHIFT)
 
     def _number(self, key: str) -> int:
         return value_of(self._database.rows(self._meta.read_one(key)))
@@ -65,8 +59,8 @@ class PostgresRemembered(RememberedRows):
         if changes.shards:
             made.append(self._shards.write([value for row in changes.shards for value in row]))
         if changes.rows or changes.deleted:
-            made.append(self._meta.write(_COUNT, changes.count))
-            made.append(self._meta.write(_LAST_PLACE, changes.last_place))
+            made.append(self._meta.write(COUNT, changes.count))
+            made.append(self._meta.write(LAST_PLACE, changes.last_place))
         return made
 
     def read(self, places: Sequence[int]) -> list[RememberedRow]:
@@ -85,15 +79,15 @@ class PostgresRemembered(RememberedRows):
         """Move the times of all rows, which are not written: they may be millions."""
         if not self.counts()[0]:
             return []
-        return [self._meta.write(_SHIFT, self._shift_ms + by_ms)]
+        return [self._meta.write(SHIFT, self._shift_ms + by_ms)]
 
     def read_shift(self) -> None:
         """Read by how much times are moved, after a commit of `shifting`."""
-        self._shift_ms = self._number(_SHIFT)
+        self._shift_ms = self._number(SHIFT)
 
     def counts(self) -> tuple[int, int]:
         """Return how many rows there are, and the last place ever given."""
-        return self._number(_COUNT), self._number(_LAST_PLACE)
+        return self._number(COUNT), self._number(LAST_PLACE)
 
     def shards(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, last place and entries of each stored shard."""

@@ -13,15 +13,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from purgatory.service.store.changes import RememberedChanges
-from purgatory.service.store.contract import RememberedRows
+from purgatory.service.store.contract import COUNT, LAST_PLACE, SHIFT, RememberedRows
 from purgatory.service.store.rows import RememberedRow
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
 from purgatory.service.store.sqlite.tables import RowInserter, chunks, placeholders
 
-#: Keys of the metadata: how many rows there are, the last place, and by how much times were moved.
-COUNT: Final = "remembered_count"
-LAST_PLACE: Final = "remembered_place"
-SHIFT: Final = "remembered_shift"
 _SET_META: Final = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _CHUNK: Final = 1000
 #: With more rows than that, a start checks all tables but these: it would read gigabytes.
