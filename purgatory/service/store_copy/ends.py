@@ -15,7 +15,7 @@ from purgatory.errors import StoreError
 from purgatory.service.backup import new_directory
 from purgatory.service.config import Config
 from purgatory.service.platform import boot_ns
-from purgatory.service.server.clock import NS_PER_MS, boot_id
+from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.recovery import start_clock
 from purgatory.service.store.contract import UNFINISHED_COPY, Store
 from purgatory.service.store.data_directory import data_directory_lock
@@ -104,13 +104,7 @@ class _NewDirectory(_End):
     def finish(self) -> None:
         """Write the clock, as a server does at its end."""
         offset_ns = self.now_ms() * NS_PER_MS - boot_ns()
-        drift_ns = time.time_ns() - boot_ns() - offset_ns
-        clock = {
-            "boot_id": boot_id(),
-            "offset_ns": offset_ns,
-            "drift_ms": -(-drift_ns // NS_PER_MS),
-        }
-        self.store.set_metadata(clock)
+        self.store.set_metadata(ServiceClock({}, offset_ns=offset_ns).metadata())
 
 
 @contextlib.contextmanager

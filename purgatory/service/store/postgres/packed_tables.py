@@ -13,7 +13,7 @@ from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.session import Statement, statement
 from purgatory.service.store.postgres.sessions.wire_values import (
     Kind,
-    column_type,
+    array_parameters,
     wire_array,
     wire_int,
     wire_ints,
@@ -65,12 +65,9 @@ class PackedTable:
 
     def insert(self, columns: Sequence[Sequence[object]]) -> Statement:
         """Add rows, given as a list for each column but `remaining`, which is their size."""
-        arrays = ", ".join(
-            f"${at}::{column_type(kind)}[]" for at, kind in enumerate(self._kinds, 1)
-        )
         sql = (
             f"INSERT INTO {self.name} ({self.columns}, remaining) "
-            f"SELECT *, size FROM unnest({arrays}) AS rows({self.columns})"
+            f"SELECT *, size FROM unnest({array_parameters(self._kinds)}) AS rows({self.columns})"
         )
         return statement(sql, *map(wire_array, self._kinds, columns))
 

@@ -10,6 +10,7 @@ from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
 from purgatory.service.store.postgres.sessions.wire_values import (
     Kind,
+    array_parameters,
     column_type,
     wire_array,
     wire_int,
@@ -45,14 +46,14 @@ class KeyedTable:
         self._times = times
         self._kept = kept
         names, self._row = ", ".join(columns), ", ".join(map("EXCLUDED.{}".format, columns))
-        arrays = _arrays(self._kinds)
+        arrays = array_parameters(self._kinds)
         self._insert = f"INSERT INTO {self.name} ({names}) SELECT * FROM unnest({arrays})"
         if not kept:
             sets = ", ".join(f"{column} = EXCLUDED.{column}" for column in columns)
             self._insert += f" ON CONFLICT ({', '.join(self._keys)}) DO UPDATE SET {sets}"
         condition = " AND ".join(f"t.{key} = d.{key}" for key in self._keys)
         self._delete = (
-            f"DELETE FROM {self.name} t USING unnest({_arrays(self._kinds[:keys])}) "
+            f"DELETE FROM {self.name} t USING unnest({array_parameters(self._kinds[:keys])}) "
             f"AS d({', '.join(self._keys)}) WHERE {condition}"
         )
 
@@ -109,7 +110,3 @@ class KeyedTable:
         """Move the times of all rows, or of those of a condition."""
         moved = ", ".join(f"{time} = {time} + $1::int8" for time in self._times)
         return statement(f"UPDATE {self.name} SET {moved} {where}", wire_int(by_ms))
-
-
-def _arrays(kinds: Sequence[Kind]) -> str:
-    return ", ".join(f"${at}::{column_type(kind)}[]" for at, kind in enumerate(kinds, 1))

@@ -58,6 +58,11 @@ def _packed_numbers(kind: Kind, values: Sequence[Any]) -> bytes:
     return struct.pack("!" + ("iq" if kind == "int8" else "id") * count, *flat)
 
 
+def array_parameters(kinds: Sequence[Kind]) -> str:
+    """Return the parameters of a statement for an array of each kind."""
+    return ", ".join(f"${at}::{column_type(kind)}[]" for at, kind in enumerate(kinds, 1))
+
+
 def column_type(kind: Kind) -> str:
     """Return PostgreSQL's type of a column of a kind."""
     return "bytea" if kind == "text" else kind
