@@ -65,6 +65,7 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
+                "purgatory.service.portions "
                 "purgatory.service.process_metrics "
                 "purgatory.service.forked_child "
                 "purgatory.service.protocol purgatory.service.job_messages purgatory.service.verbs "

@@ -54,8 +54,8 @@ __all__ = [
 DATABASE_ID: Final = "source"
 #: Key of the metadata of a store to which another one is being copied; 0: that is over.
 UNFINISHED_COPY: Final = "unfinished_copy"
-#: Keys of the metadata of `RememberedRows`: how many there are, the last place, and by how much times
-#: were moved.
+#: Keys of the metadata of `RememberedRows`: how many there are, the last place, and by how much
+#: times were moved.
 COUNT: Final = "remembered_count"
 LAST_PLACE: Final = "remembered_place"
 SHIFT: Final = "remembered_shift"

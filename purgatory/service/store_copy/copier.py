@@ -6,12 +6,12 @@ One thread uses both stores.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
 from purgatory.errors import StoreError
+from purgatory.service.portions import in_portions
 from purgatory.service.store.changes import Changes, RememberedChanges
 from purgatory.service.store.contract import (
     COUNT,
@@ -22,8 +22,6 @@ from purgatory.service.store.contract import (
     Store,
 )
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, QueuedJob, StoredOperation
-
-_T = TypeVar("_T")
 
 # Records of a commit.
 _CHUNK: Final = 5000
@@ -111,7 +109,7 @@ class StoreCopier:
         """Copy operations in their batches, and extended deadlines."""
         count = 0
         both = zip(self._source.submissions(), self._source.operations(), strict=True)
-        for chunk in _chunks(both, _CHUNK):
+        for chunk in in_portions(both, _CHUNK):
             changes = Changes()
             changes.operations = list(batches_of(first for first, _ in chunk))
             for first, present in chunk:
@@ -119,7 +117,7 @@ class StoreCopier:
                     changes.deadlines += (present.number, present.deadline_ms)
             self._commit(changes, len(chunk))
             count += len(chunk)
-        for rows in _chunks(self._source.progress(), _CHUNK):
+        for rows in in_portions(self._source.progress(), _CHUNK):
             changes = Changes()
             changes.progress = _flat(rows)
             self._commit(changes, len(rows))
@@ -128,7 +126,7 @@ class StoreCopier:
     def _copy_outcomes(self) -> int:
         """Copy outcomes, and the states and results of jobs."""
         count = 0
-        for chunk in _chunks(self._source.outcomes(), _CHUNK):
+        for chunk in in_portions(self._source.outcomes(), _CHUNK):
             seqs = [one.seq for one in chunk]
             changes = Changes()
             for one in chunk:
@@ -147,7 +145,7 @@ class StoreCopier:
         source = self._source.remembered
         count, last_place = source.counts()
         done = 0
-        for chunk in _chunks(source.entries(0), _CHUNK):
+        for chunk in in_portions(source.entries(0), _CHUNK):
             changes = Changes()
             changes.remembered = remembered = RememberedChanges()
             remembered.rows = sorted(source.read([place for _, place in chunk]))
@@ -179,13 +177,13 @@ class StoreCopier:
         """Copy what the journal is to get."""
         self._copy_rows("queued_events", self._source.queued_events(0))
         self._copy_rows("queued_extensions", self._source.queued_extensions(0))
-        for jobs in _chunks(self._source.queued_jobs(0), _CHUNK):
+        for jobs in in_portions(self._source.queued_jobs(0), _CHUNK):
             changes = Changes()
             changes.queued_jobs = jobs
             self._commit(changes, len(jobs))
 
     def _copy_rows(self, name: str, rows: Iterable[Iterable[Any]]) -> None:
-        for chunk in _chunks(rows, _CHUNK):
+        for chunk in in_portions(rows, _CHUNK):
             changes = Changes()
             setattr(changes, name, _flat(chunk))
             self._commit(changes, len(chunk))
@@ -229,9 +227,3 @@ def _item(one: StoredOperation) -> list[Any]:
 
 def _flat(rows: Iterable[Iterable[Any]]) -> list[Any]:
     return [value for row in rows for value in row]
-
-
-def _chunks(rows: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    iterator = iter(rows)
-    while chunk := list(islice(iterator, size)):
-        yield chunk

@@ -6,11 +6,11 @@ the store thread runs.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 from purgatory.errors import StoreError
+from purgatory.service.portions import in_portions
 from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.journal.journal_rows import (
     event_row,
@@ -28,7 +28,6 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Rows that the journal gets at once.
 _CHUNK: Final = 500
-_T = TypeVar("_T")
 
 
 def start_journal(
@@ -89,20 +88,14 @@ def _go_on_above(stored: JournalPosition, position: JournalPosition, state: Serv
 
 def replay_to_journal(store: Store, sink: JournalSink, position: JournalPosition) -> None:
     """Write to the journal what the store has beyond `position`. Raises StoreError."""
-    for rows in _in_chunks(store.submissions(position.operations)):
+    for rows in in_portions(store.submissions(position.operations), _CHUNK):
         sink.write([stored_operation_row(row) for row in rows if row.need], [])
-    for outcomes in _in_chunks(store.outcomes_without_results(position.outcomes)):
+    for outcomes in in_portions(store.outcomes_without_results(position.outcomes), _CHUNK):
         found = store.outcomes_by_seqs([outcome.seq for outcome in outcomes])
         sink.write([], [stored_outcome_row(outcome, row) for outcome, row in found if row.need])
-    for events in _in_chunks(store.queued_events(position.events)):
+    for events in in_portions(store.queued_events(position.events), _CHUNK):
         sink.write([], [], [event_row(row) for row in events], [])
-    for extensions in _in_chunks(store.queued_extensions(position.extensions)):
+    for extensions in in_portions(store.queued_extensions(position.extensions), _CHUNK):
         sink.write([], [], [], extensions)
-    for jobs in _in_chunks(store.queued_jobs(position.jobs)):
+    for jobs in in_portions(store.queued_jobs(position.jobs), _CHUNK):
         sink.write([], [], [], [], [job_row(job) for job in jobs])
-
-
-def _in_chunks(rows: Iterable[_T]) -> Iterator[list[_T]]:
-    iterator = iter(rows)
-    while chunk := list(islice(iterator, _CHUNK)):
-        yield chunk

@@ -11,10 +11,10 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, Final, Literal
 
 from purgatory.errors import StoreError
+from purgatory.service.portions import in_portions
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import UNFINISHED_COPY, Store
 from purgatory.service.store.lease import HeldLease
@@ -247,8 +247,7 @@ class PostgresStore(Store):
 
     def operations(self) -> Iterator[StoredOperation]:
         """Yield all operations, ended ones too, in order."""
-        rows = self.submissions()
-        while chunk := list(islice(rows, _CHUNK)):
+        for chunk in in_portions(self.submissions(), _CHUNK):
             yield from self._with_deadlines(chunk)
 
     def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:

@@ -16,11 +16,11 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from purgatory.errors import StoreError
+from purgatory.service.portions import in_portions
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import DAMAGE, Store
 from purgatory.service.store.rows import (
@@ -355,9 +355,8 @@ class SqliteStore(Store):
 
     def operations(self) -> Iterator[StoredOperation]:
         """Yield all operations, ended ones too, in order."""
-        rows = self.submissions()
         with store_errors(self._where, "read"):
-            while chunk := list(islice(rows, _CHUNK)):
+            for chunk in in_portions(self.submissions(), _CHUNK):
                 yield from self._with_deadlines(chunk)
 
     def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
