@@ -21,8 +21,10 @@ from purgatory.service.gateway.messages import JobCountReport, KindCount
 PERIOD_S: Final = 1.0
 #: Streams of one client's name.
 MOST_STREAMS: Final = 50
-#: Kinds that are told by name.
+#: Kinds that are told by name, as the server does.
 MOST_KINDS: Final = 100
+#: The server's name for all further kinds together.
+OTHER: Final = "other"
 # Of its time, one part in so many is for readings.
 _SHARE: Final = 10
 
@@ -111,7 +113,11 @@ def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:
     for (kind, state), count in counts.items():
         states[state] = states.get(state, 0) + count
         kinds.setdefault(kind, {})[state] = count
-    ranked = sorted(kinds.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    # The server has counted further kinds together already, as the last of so many.
+    last = OTHER if len(kinds) > MOST_KINDS else None
+    ranked = sorted(
+        kinds.items(), key=lambda item: (item[0] == last, -sum(item[1].values()), item[0])
+    )
     others: dict[str, int] = {}
     for _, more in ranked[MOST_KINDS:]:
         for state, count in more.items():

@@ -99,6 +99,15 @@ def test_bounds(monkeypatch):
     asyncio.run(main())
 
 
+def test_kinds_that_the_server_has_counted_together():
+    """They are no kind, however many jobs they have; a kind of that name among few is one."""
+    counts = {(f"kind-{n:03}", "ready"): n + 1 for n in range(100)} | {("other", "ready"): 1000}
+    found = counts_of(counts)
+    assert len(found.kinds) == 100
+    assert found.others == {"ready": 1000}
+    assert counts_of({("other", "ready"): 2}).kinds == [KindCount("other", {"ready": 2})]
+
+
 def test_the_busiest_kinds():
     """Those beyond the first hundred are counted together."""
     counts = {(f"kind-{n:03}", "ready"): n + 1 for n in range(103)}
