@@ -6,7 +6,7 @@ goes to sleep. A `SectionLock` is taken and left by one call of a C function eac
 nothing, and a thread that finds it taken first looks again for a microsecond. It is re-entrant, as
 finalizers need it.
 
-Counting references costs, too: two threads that count one object's references wait for each other.
+Counting references costs, too: threads that count references to the same object wait in turn.
 So classes mark attributes that never change as `Final`: these are read without counting. What lives
 as long as the process is not counted at all (`keep_for_ever`). And what belongs to a thread is in
 its own dict: a `threading.local` is itself an object that all share. What threads would share is in

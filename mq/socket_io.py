@@ -100,7 +100,7 @@ class SocketIO:
             return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
         except BaseException:
             attempts = 0
-            while attempts < _MAX_ATTEMPTS:  # needs a few bytes, which others will free
+            while attempts < _MAX_ATTEMPTS:  # a few bytes are enough, and other threads free some
                 attempts += 1
                 try:
                     self._core.rollback()

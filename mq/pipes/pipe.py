@@ -73,7 +73,7 @@ class PipeEventSink(Protocol):
         """Note that a full pipe can be written again."""
 
     def pipe_connected(self, pipe: "Pipe") -> None:
-        """Note that a pending pipe found its peer."""
+        """Note the peer of a pending pipe: a bind has come."""
 
     def pipe_terminated(self, pipe: "Pipe") -> None:
         """Forget the pipe: it is dead."""

@@ -176,7 +176,7 @@ class Pub(Xpub):
     socket_type: ClassVar[SocketType] = SocketType.PUB
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a subscriber. Messages that it leaves unread are dropped when its socket closes."""
+        """Add a subscriber. Unread messages are dropped when the subscriber's socket closes."""
         pipe.delay = False
         super().xattach(pipe)
 
