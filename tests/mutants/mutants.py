@@ -421,7 +421,7 @@ MUTANTS = [
     Mutant(
         "events that the journal has missed are not given to it again",
         SERVER + "journal/journal_start.py",
-        "    for events in _in_chunks(store.queued_events(position.events)):\n",
+        "    for events in in_portions(store.queued_events(position.events), _CHUNK):\n",
         "    for events in ():\n",
     ),
     Mutant(
