@@ -112,7 +112,8 @@ class Member:
         self._yields_s = 0.0
         self._row: LeaseRow | None = None
         self._listener: StandbyListener | None = None
-        self._watch: LeaseWatch
+        # The page asks for the status before the first row is open.
+        self._watch = LeaseWatch("", takeover_after, boot_ns=boot_ns)
         self._heartbeat: Heartbeat | None = None
         self._lease: StoreLease | None = None
         self._standbys: list[str] = []

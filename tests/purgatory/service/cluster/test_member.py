@@ -134,6 +134,12 @@ def test_the_first_server_becomes_active_at_once(host, table):
     assert a.member.failure is None
 
 
+def test_the_status_before_the_start(host):
+    """The page answers before the member has looked at the database."""
+    status = host("a", start=False).member.status()
+    assert (status.role, status.active, status.beat_age_s) == (Role.STANDBY, "", 0.0)
+
+
 def test_a_standby_takes_over_when_the_active_server_stops(pair, table):
     """At once, without time to pass."""
     a, b = pair
