@@ -174,9 +174,12 @@ class RequestHandler:
         request = command.request
         if isinstance(request, Submit):
             given = transaction.given_ids
-            reply = self._submit(transaction, command, request)
-            if command.session and (transaction.given_ids != given or reply.known):
-                self._know_as_at_first(transaction, command, reply)
+            first = self._first_answer(command, request)
+            reply = self._submit(transaction, command, request, first)
+            if first is not None:
+                _know_as_at_first(reply, first)
+            elif command.session and (transaction.given_ids != given or reply.known):
+                self._remember_submit(transaction, command, reply)
             self._reply(transaction, command, reply)
             return
         kind = type(request)
@@ -193,26 +196,35 @@ class RequestHandler:
         else:
             self.reads.add(command)
 
-    def _know_as_at_first(
+    def _first_answer(self, command: ClientRequest, request: Submit) -> Submitted | None:
+        """Return the answer that a submit had before; None if it is not remembered.
+
+        A client sends a submit again if the first answer was lost.
+        """
+        if not command.session or not self._state.replies.bytes:
+            return None
+        frame = self._state.replies.find(self._submits_key(command), request.seq)
+        if frame is None:
+            return None
+        first = decode_answer(frame)
+        assert isinstance(first, Submitted)
+        return first
+
+    def _submits_key(self, command: ClientRequest) -> str:
+        return self._state.replies.key(command.client, command.session + _SUBMITS)
+
+    def _remember_submit(
         self, transaction: Transaction, command: ClientRequest, reply: Submitted
     ) -> None:
-        """Have the answer to a submit that is sent again name what was known at first only.
+        """Remember the answer to a submit, if there is room.
 
-        So a client that has lost the first answer learns which jobs are new. The first answer is
-        remembered if the caller has given any of the ids, and if there is room.
+        It is remembered if the caller has given any of the ids, or if any was known. The client may
+        send the submit again when a job has ended and the server knows its id no more.
         """
-        replies, seq = self._state.replies, command.request.seq
-        key = replies.key(command.client, command.session + _SUBMITS)
-        frame = replies.find(key, seq)
-        if frame is not None:
-            first = decode_answer(frame)
-            assert isinstance(first, Submitted)
-            before = {one.index for one in first.known}
-            reply.known = [one for one in reply.known if one.index in before]
-            return
         with suppress(TooManySessions):
-            replies.check_room(command.client, key)
-            self._remember(transaction, key, seq, encode(reply))
+            key = self._submits_key(command)
+            self._state.replies.check_room(command.client, key)
+            self._remember(transaction, key, command.request.seq, encode(reply))
 
     def _acknowledge(
         self, transaction: Transaction, command: ClientRequest, request: Acknowledge
@@ -386,8 +398,13 @@ class RequestHandler:
         )
 
     def _submit(
-        self, transaction: Transaction, command: ClientRequest, request: Submit
+        self,
+        transaction: Transaction,
+        command: ClientRequest,
+        request: Submit,
+        first: Submitted | None,
     ) -> Submitted:
+        """Submit what is new; `first`: the answer that the same request had before."""
         if self.reads.repeated.by_route:
             self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)
@@ -397,6 +414,7 @@ class RequestHandler:
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
         total = transaction.total
+        done = _taken_at_first(request, first)
         for index, submission in enumerate(request.operations):
             fields = astuple(submission)
             values: SubmissionValues = fields[:6]
@@ -407,6 +425,8 @@ class RequestHandler:
             if before is not None and before.client.name == client.name:
                 _add_known(index, before, known, outcomes)
                 continue
+            if index in done:
+                continue  # it has ended, and its id was free again
             options: Options | None = None
             refusal = self._validator.check_submission(submission, values, client, total, before)
             if refusal is None and fields[6] is not None:
@@ -509,21 +529,42 @@ class RequestHandler:
         refused: list[Refusal] = []
         known: list[Known] = []
         outcomes: list[OutcomeRecord] = []
+        first = self._first_answer(command, request)
+        done = _taken_at_first(request, first)
         for index, submission in enumerate(request.operations):
             entry = self._state.known.get(submission.op_id)
             entry = self._in_period(entry, submission.op_id, submission.options, transaction.now_ms)
-            if entry is None or entry.client.name != command.client:
+            if entry is not None and entry.client.name == command.client:
+                _add_known(index, entry, known, outcomes)
+            elif index not in done:
                 refused.append(Refusal(index, refusal.code, str(refusal)))
-                continue
-            _add_known(index, entry, known, outcomes)
-        if not known:
+        if len(refused) == len(request.operations):
             return False
         self.refused += len(refused)
         reply = Submitted(request.seq, refused, known)
+        if first is not None:
+            _know_as_at_first(reply, first)
         transaction.unconditional_replies.append((command.route, reply))
         if outcomes:
             self.reads.repeat(command, outcomes)
         return True
+
+
+def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
+    """Return the places of the operations that were submitted when a request came first."""
+    if first is None:
+        return set()
+    refused = {refusal.index for refusal in first.refused}
+    return set(range(len(request.operations))) - refused
+
+
+def _know_as_at_first(reply: Submitted, first: Submitted) -> None:
+    """Have the answer to a submit that is sent again name what was known at first.
+
+    So a client that has lost the first answer learns which jobs are new.
+    """
+    now = {one.index: one for one in reply.known}
+    reply.known = [now.get(one.index, one) for one in first.known]
 
 
 def _encoded(replies: list[tuple[bytes, Any]]) -> list[tuple[bytes, bytes]]:

@@ -6,6 +6,8 @@ from functools import partial
 import pytest
 
 import mq
+from mq.pipes.commands import Bind
+from mq.pipes.pending_connection import PendingConnection
 from tests.testing.leaks import (
     HANG_TIMEOUT_S,
     assert_terminates,
@@ -76,3 +78,39 @@ def wait_until_no_pipes(receiver, *others):
             ready, _, _ = select.select(waiting, [], [], HANG_TIMEOUT_S)
             assert ready, "the handshakes do not end"
     assert drain(receiver) == []
+
+
+class FarEnd:
+    """An end that nobody owns yet."""
+
+    mailbox = None
+    attached = False
+
+
+class Owner:
+    """An owner that notes what comes."""
+
+    def __init__(self):
+        self.mailbox = self
+        self.sent = []
+
+    def send(self, command):
+        self.sent.append(command)
+
+    def announce(self, item):
+        self.sent.append(item)
+
+
+def test_held_commands_go_to_the_owner():
+    """After the bind, in order, each once; later ones go there at once."""
+    connection, far_end, owner = PendingConnection(), FarEnd(), Owner()
+    connection.send(far_end, "first")
+    connection.send(far_end, "second")
+    connection.owner = owner
+    connection.attach(far_end)
+    announced, bind, *rest = owner.sent
+    assert (announced, type(bind)) == (far_end, Bind)
+    assert rest == ["first", "second"]
+    connection.send(far_end, "third")
+    connection.attach(far_end)
+    assert owner.sent[2:] == ["first", "second", "third"]

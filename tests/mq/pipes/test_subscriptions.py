@@ -1,5 +1,7 @@
 """Topics and their subscribers, against a plain list."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ def test_subscriptions_against_a_plain_list(changes, data):
             assert table.remove(topic, holder) == (topic not in [t for t, _ in model])
         else:
             assert not table.remove(topic, holder)
+    assert table._lengths == Counter(len(topic) for topic in {t for t, _ in model})
     expected = {holder for topic, holder in model if data.startswith(topic)}
     assert set(table.matching_subscribers(data)) == expected
     assert table.matches(data) == bool(expected)

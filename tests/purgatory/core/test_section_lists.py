@@ -8,7 +8,12 @@ import pytest
 from purgatory import DelayedOperation, Purgatory
 from purgatory.core import section_lists
 from purgatory.core.operations.operation_state import Outcome
-from purgatory.core.section_lists import SHARDS, ShardedWatchLists, new_watch_lists
+from purgatory.core.section_lists import (
+    SHARDS,
+    AtomicWatchLists,
+    ShardedWatchLists,
+    new_watch_lists,
+)
 from purgatory.errors import PurgatoryClosed
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
 from timingwheel.lowlevel import COMPILED, LOCKED_SECTIONS
@@ -123,6 +128,18 @@ def test_numbers_of_all_shards_are_distinct(lists):
         lists.release(operation, Outcome.CANCELLED)
         lists._check()
     assert lists.watchers_of(101) == [op for op in operations[1::7] if op in operations[1::2]]
+
+
+def test_an_operation_is_added_once():
+    """A section that has added it leaves nothing to do."""
+    lists = AtomicWatchLists("test")
+    one, two = Recorder(), Recorder()
+    lists.watch(one, ("a", "b"))
+    assert (lists.pending, lists.entries) == (1, 2)
+    lists.watch(two, ("b",))
+    assert (lists.pending, lists.entries) == (2, 3)
+    assert lists.watchers_of("b") == [one, two]
+    lists._check()
 
 
 def test_one_without_keys_is_counted(lists):

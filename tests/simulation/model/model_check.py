@@ -253,7 +253,9 @@ class ModelCheck:
             reply: Any = None
             if isinstance(request, Submit):
                 text = str(error)
-                reply = model.refuse_submission(command.client, request, StoreFailed.code, text)
+                reply = model.refuse_submission(
+                    command.client, command.session, request, StoreFailed.code, text
+                )
             if reply is None:
                 reply = Failure(request.seq, StoreFailed.code, str(error))
             self._owed[command.route, encode(reply)] += 1

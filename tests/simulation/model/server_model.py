@@ -213,30 +213,38 @@ class ServerModel:
         self.events.end(operation, End("cancelled", self.stamp.now_ms, None, None))
         return True
 
-    def submit(self, client: str, request: Submit) -> Submitted:
-        """Have operations wait; those that are known are answered with their states."""
+    def submit(self, client: str, request: Submit, first: Submitted | None = None) -> Submitted:
+        """Have operations wait; those that are known are answered with their states.
+
+        `first`: the answer that the same request had before; it submits nothing a second time.
+        """
         refused: list[Refusal] = []
         known: list[Known] = []
         self._given_ids = 0
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
-            if before is None or before.is_dropped:
-                self._submit(client, submission)
-            elif before.client == client:
+            is_here = before is not None and not before.is_dropped
+            if before is not None and is_here and before.client == client:
                 known.append(Known(index, before.state))
-            else:
+            elif _was_taken(index, first):
+                continue
+            elif is_here:
                 refused.append(Refusal(index, _DUPLICATE, ""))
-        return Submitted(request.seq, refused, known)
+            else:
+                self._submit(client, submission)
+        return _known_as_at_first(Submitted(request.seq, refused, known), first)
+
+    def first_answer(self, client: str, session: str, seq: int) -> Submitted | None:
+        """Return the answer that a `Submit` had before; None if it is not remembered."""
+        found = self.replies.get((client, session + _SUBMITS), {}).get(seq)
+        return None if found is None else _SUBMITTED.decode(found.frame)
 
     def submit_in(self, client: str, session: str, request: Submit) -> Submitted:
         """Do a `Submit`; sent again, it is told which operations were known when it came first."""
-        reply = self.submit(client, request)
+        first = self.first_answer(client, session, request.seq)
+        reply = self.submit(client, request, first)
         key = (client, session + _SUBMITS)
-        first = self.replies.get(key, {}).get(request.seq)
-        if first is not None:
-            before = {one.index for one in _SUBMITTED.decode(first.frame).known}
-            reply.known = [one for one in reply.known if one.index in before]
-        elif session and (self._given_ids or reply.known):
+        if first is None and session and (self._given_ids or reply.known):
             self.remember(*key, request.seq, encode(reply))
         return reply
 
@@ -258,17 +266,22 @@ class ServerModel:
         self.plan(operation)
         self.events.count_held(operation)
 
-    def refuse_submission(self, client: str, request: Submit, code: str, why: str) -> Any:
+    def refuse_submission(
+        self, client: str, session: str, request: Submit, code: str, why: str
+    ) -> Any:
         """Return the answer to a submission whose transaction was taken back; None: a failure."""
         refused: list[Refusal] = []
         known: list[Known] = []
+        first = self.first_answer(client, session, request.seq)
         for index, submission in enumerate(request.operations):
             before = self.known.get(submission.op_id)
             if before is not None and before.client == client and not before.is_dropped:
                 known.append(Known(index, before.state))
-            else:
+            elif not _was_taken(index, first):
                 refused.append(Refusal(index, code, why))
-        return Submitted(request.seq, refused, known) if known else None
+        if len(refused) == len(request.operations):
+            return None
+        return _known_as_at_first(Submitted(request.seq, refused, known), first)
 
     def acknowledge(self, client: str, request: Acknowledge) -> Acknowledged:
         """Note that a client has outcomes. In memory only: after a crash they are sent again."""
@@ -283,3 +296,16 @@ class ServerModel:
         operation.seq = seq
         if not operation.is_job:
             self.unacknowledged.setdefault(operation.client, {})[seq] = operation
+
+
+def _was_taken(index: int, first: Submitted | None) -> bool:
+    """Whether an operation of a request was submitted, or known, when the request came first."""
+    return first is not None and all(one.index != index for one in first.refused)
+
+
+def _known_as_at_first(reply: Submitted, first: Submitted | None) -> Submitted:
+    """Return a reply that names what was known when the request came first."""
+    if first is not None:
+        now = {one.index: one for one in reply.known}
+        reply.known = [now.get(one.index, one) for one in first.known]
+    return reply

@@ -148,8 +148,6 @@ class SteeringProgram:
 
     def _answered(self, job: SteeredJob) -> None:
         job.is_answered = True
-        # A request that is sent again after the period is a new job.
-        job.is_unsure = self._world.now_ns > job.called_ns + job.unique_ns
         job.ready_ns += self._world.now_ns
         if job.within_ns != NEVER:  # it may have been late by as much as the answer
             job.within_ns += self._world.now_ns - job.called_ns

@@ -5,7 +5,9 @@ import gc
 import pytest
 
 from purgatory import KeyedOperation
+from purgatory.core.operations import keyed
 from tests.testing.purgatory_harness import PurgatoryHarness, in_thread
+from timingwheel import COMPILED
 
 
 class Order(KeyedOperation):
@@ -102,3 +104,32 @@ def test_a_comparison_may_end_what_is_being_counted(turn, by):
     assert completed + order.cancelled() == 1
     p._check()
     assert p.delayed == 0
+
+
+@pytest.mark.skipif(COMPILED, reason="functions of compiled modules cannot be replaced")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_interrupt_just_after_the_end(monkeypatch, is_first):
+    """Who has ended the operation finishes it, whatever is raised then; nobody else does."""
+    p = PurgatoryHarness().purgatory
+    order = Order()
+    p.try_complete_else_watch(order, ["a"])
+    finalize, calls = keyed.finalize, []
+
+    def interrupted(operation, outcome):
+        calls.append(outcome)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        finalize(operation, outcome)
+
+    def never(*_):
+        raise KeyboardInterrupt
+
+    if is_first:
+        monkeypatch.setattr(keyed, "finalize", interrupted)
+    else:
+        monkeypatch.setattr(keyed, "_try_end", never)
+    with pytest.raises(KeyboardInterrupt):
+        p.complete("a", 1)
+    assert order.done() == is_first
+    assert order.ends == [("a", {"a": 1})] * is_first
+    assert p.watched == 1 - is_first

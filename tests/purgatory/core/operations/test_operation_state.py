@@ -9,6 +9,7 @@ from purgatory.core.operations.operation_state import (
     drop_condition,
     first_of,
     outcome_of,
+    prepare_operation,
     tell_key,
 )
 from tests.testing.purgatory_harness import PurgatoryHarness
@@ -76,3 +77,15 @@ def test_a_copy_of_an_owner_leads_to_the_first():
     assert first_of(copy) is owner
     assert not owner.forked
     owner.check_not_forked()
+
+
+def test_prepared_as_a_new_one():
+    """An operation with the fields of one that was never used, attached and without a delay."""
+    owner, lock = OperationOwner("name"), object()
+    operation = Checked(5)
+    operation.cancel()
+    prepare_operation(operation, owner, lock)
+    assert (operation.delay_ns, operation.deadline_ns) == (0, 0)
+    assert outcome_of(operation) is None
+    assert "pending" in repr(operation)
+    assert (operation._op_owner, operation._op_lock, operation._op_keys) == (owner, lock, ())

@@ -30,6 +30,18 @@ def test_its_threads_have_names_and_an_end(serve):
     assert not {"service-network", "service-store"} & {t.name for t in threading.enumerate()}
 
 
+def test_a_store_that_does_not_end(serve, monkeypatch, caplog):
+    """The server is not closed, and says so, while its store thread uses the database."""
+    server = serve(memory=True)
+    with monkeypatch.context() as hanging:
+        hanging.setattr(server._store_thread, "ended", lambda: False)
+        server.close()
+        assert not server.is_closed
+    assert "have not ended within" in caplog.text
+    server.close()
+    assert server.is_closed
+
+
 def test_it_starts_once(serve):
     """Starting a server again is an error."""
     server = serve(memory=True)

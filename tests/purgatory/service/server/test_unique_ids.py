@@ -3,7 +3,15 @@
 import pytest
 
 from purgatory.service.job_messages import ReadJobs
-from purgatory.service.protocol import DEFAULT, MADE_UP, How, Known, SubmissionOptions, Submit
+from purgatory.service.protocol import (
+    DEFAULT,
+    MADE_UP,
+    EndDead,
+    How,
+    Known,
+    SubmissionOptions,
+    Submit,
+)
 from purgatory.service.server.records import retention
 from purgatory.service.server.records.remembered_ids import REMEMBER_MS, RememberedIds
 from purgatory.service.server.state import READABLE_MS
@@ -268,3 +276,79 @@ def test_a_result_without_a_period(step_server):
     run(server, "b", 0)
     assert server.submit(unique(job("b", timeout_ms=HOUR_MS), 0)).known == []
     assert server.ask(ReadJobs, ["b"]).jobs[0].state == "scheduled"
+
+
+def submit_in_session(server, *operations, seq, client="c"):
+    """Submit in a session, as clients do; returns the reply. The same `seq`: sent again."""
+    return server.ask(Submit, list(operations), session="s", seq=seq, client=client)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_submit_that_is_sent_again_after_the_period(step_server, crash):
+    """It submits nothing a second time, and has the first answer: its job was new."""
+    server = step_server
+    again = [unique(job("known", timeout_ms=HOUR_MS)), unique(job("a", timeout_ms=0), 0)]
+    server.submit(again[0])
+    first = submit_in_session(server, *again, seq=1001)
+    assert first.known == [Known(0, "pending")]
+    server.pass_time(1)
+    [leased] = server.work()
+    server.finish(leased)
+    server.pass_time(1000)
+    assert server.state.known["a"].is_over(server.time.ms)
+    if crash:
+        restart(server)
+    assert submit_in_session(server, *again, seq=1001) == first
+    server.pass_time(1)
+    assert server.job_states("a") == ["done"]
+    reply = submit_in_session(server, *again, seq=1002)
+    assert reply.known == [Known(0, "pending")]
+    assert server.job_states("a") == ["scheduled"]
+
+
+def test_a_submit_that_is_sent_again_after_a_drop(step_server):
+    """It does not submit the job that was dropped; what was refused before is submitted."""
+    server = step_server
+    server.state.remembered.most = 1
+    again = [unique(job("a", timeout_ms=0), HOUR_MS), unique(job("b"), HOUR_MS)]
+    assert [one.index for one in submit_in_session(server, *again, seq=1001).refused] == [1]
+    server.pass_time(1)
+    [leased] = server.work(attempts=1)
+    server.finish(leased, how=How.FAILED)
+    assert server.ask(EndDead, [leased.number], True).done == [True]
+    server.state.remembered.most = 10
+    reply = submit_in_session(server, *again, seq=1001)
+    assert (reply.refused, reply.known) == ([], [])
+    assert list(server.state.known) == ["b"]
+
+
+def test_a_submit_that_is_sent_again_and_fails(step_server):
+    """If its commit fails, only what was not submitted before is refused."""
+    server = step_server
+    server.state.remembered.most = 1
+    again = [unique(job("a", timeout_ms=0), 1), unique(job("b"), HOUR_MS)]
+    submit_in_session(server, *again, seq=1001)
+    server.pass_time(1)
+    [leased] = server.work()
+    server.finish(leased)
+    server.pass_time(1000)
+    server.state.remembered.most = 10
+    server.faults.fail()
+    reply = submit_in_session(server, *again, seq=1001)
+    server.faults.clear()
+    assert [one.index for one in reply.refused] == [1]
+    assert reply.known == []
+
+
+def test_an_id_that_another_client_has_by_then(step_server):
+    """A submit that is sent again is not told that the id is taken: it was submitted."""
+    server = step_server
+    again = unique(job("a", timeout_ms=0), 0)
+    submit_in_session(server, again, seq=1001)
+    server.pass_time(1)
+    [leased] = server.work()
+    server.finish(leased)
+    server.pass_time(1)
+    assert server.submit(unique(job("a")), client="another").refused == []
+    reply = submit_in_session(server, again, seq=1001)
+    assert (reply.refused, reply.known) == ([], [])

@@ -6,6 +6,7 @@ from purgatory.service.protocol import (
     How,
     LeaseEnd,
     Work,
+    Working,
 )
 from purgatory.service.server.leases import job_requests
 from tests.testing.step_server import step_server
@@ -36,3 +37,10 @@ def test_rooms_of_kinds(step_server):
         answer = step_server.ask(Work, {"": 1}, 1, 1000, False, rooms)
         assert isinstance(answer, Failure)
         assert "expected" in answer.message
+
+
+def test_as_many_kinds_as_there_may_be(step_server):
+    """A worker may ask for MAX_KINDS kinds, and for MAX_ROOM jobs."""
+    kinds = dict.fromkeys(map(str, range(job_requests.MAX_KINDS)), 1)
+    answer = step_server.ask(Work, kinds, job_requests.MAX_ROOM, job_requests.MIN_LEASE_MS)
+    assert isinstance(answer, Working)
