@@ -22,8 +22,10 @@ PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
 _LOG_FORMATS: Final = ("text", "json")
-_STORES: Final = ("postgresql", "postgres")
-_PARTITION: Final = re.compile("[a-z0-9_]{0,40}")
+#: How the URLs of databases begin.
+STORE_URLS: Final = ("postgresql://", "postgres://")
+#: What a partition may be called.
+PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: The shortest `takeover_after`: a beat has to come through within a quarter of it.
 LEAST_TAKEOVER_S: Final = 0.5
 _FALSE: Final = ("0", "false", "no", "off", "")
@@ -124,15 +126,15 @@ class Config:
                 if getattr(self, name):
                     raise ConfigError(f"{name} is set; expected a store as well")
             return
-        scheme, separator, _ = self.store.partition("://")
-        if not separator or scheme not in _STORES:
+        if not self.store.startswith(STORE_URLS):
+            scheme, separator, _ = self.store.partition("://")
             shown = scheme if separator else "no URL"  # the rest may have a password
             raise ConfigError(f"store is {shown}; expected postgresql://host/database")
         if self.memory:
             raise ConfigError("store and memory are set; expected one of them")
-        if not _PARTITION.fullmatch(self.partition):
+        if self.partition and not PARTITION.fullmatch(self.partition):
             raise ConfigError(
-                f"partition is {self.partition!r}; expected at most 40 of a-z, 0-9 and _"
+                f"partition is {self.partition!r}; expected at most 20 of a-z, 0-9 and _"
             )
         if self.takeover_after < LEAST_TAKEOVER_S:
             raise ConfigError(

@@ -13,7 +13,7 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.backup import new_directory
-from purgatory.service.config import Config
+from purgatory.service.config import STORE_URLS, Config
 from purgatory.service.platform import boot_ns
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.recovery import start_clock
@@ -25,13 +25,11 @@ from purgatory.service.store_copy.copier import Copied, StoreCopier, check_empty
 
 # Seconds between two beats of a lease that a copy holds.
 _BEAT_S: Final = 1.0
-#: How the URLs of databases begin.
-URLS: Final = ("postgresql://", "postgres://")
 
 
 def is_url(place: str) -> bool:
     """Tell whether a place is a database, and no directory."""
-    return place.startswith(URLS)
+    return place.startswith(STORE_URLS)
 
 
 def copy_store(

@@ -167,7 +167,7 @@ def test_a_database_that_servers_share():
         ({"store": "joe:secret"}, "store is no URL; expected postgresql://"),
         ({"store": STORE, "memory": True}, "store and memory are set"),
         ({"store": STORE, "partition": "Orders"}, "partition is 'Orders'; expected"),
-        ({"store": STORE, "partition": "o" * 41}, "expected at most 40"),
+        ({"store": STORE, "partition": "o" * 21}, "expected at most 20"),
         ({"store": STORE, "takeover_after": 0.4}, "takeover_after is 0.4; expected at least 0.5"),
         ({"store": STORE, "bind": "tcp://0.0.0.0:7411"}, "expected advertise as well"),
         ({"store": STORE, "bind": "tcp://*:7411"}, "expected advertise as well"),

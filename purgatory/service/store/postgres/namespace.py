@@ -1,13 +1,11 @@
 """Namespace: the schema of a partition, and the names of its sessions. Immutable; any thread."""
 
-import re
 from typing import Final, NamedTuple
 
 from purgatory.errors import StoreError
+from purgatory.service.config import PARTITION
 
 _SCHEMA: Final = "purgatory"
-#: What a partition may be called.
-PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 # PostgreSQL cuts longer names of sessions off.
 _MOST_BYTES: Final = 63
 

@@ -1,0 +1,112 @@
+"""Limits and periods on the pages are those of the code; test_statements has the defaults."""
+
+import pytest
+
+from purgatory.journal.journals import ParquetJournal
+from purgatory.journal.writer import _WAKE_THRESHOLD
+from purgatory.service.client.async_client import MAX_RUNNING
+from purgatory.service.client.calls import CALLS_PER_MESSAGE
+from purgatory.service.client.connection import LOST_AFTER_S
+from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
+from purgatory.service.client.resending import MAX_SENDINGS
+from purgatory.service.client.session import PIPELINE_DEPTH
+from purgatory.service.config import Config
+from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
+from purgatory.service.gateway.health import PATIENCE_S
+from purgatory.service.gateway.server import KEEP_ALIVE_S
+from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
+from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
+from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
+from purgatory.service.server import clock, fair_queue
+from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
+from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
+from purgatory.service.server.network import accept_gate, lent_store, network, waiting_messages
+from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
+from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
+from purgatory.service.store.rows import MAX_BATCH
+from purgatory.service.worker.held_jobs import LOOK_AHEAD_S
+from purgatory.service.worker.worker import STOP_TIMEOUT_S
+from tests.test_docs import ROOT
+from timingwheel.lanes import MAX_LANES
+from timingwheel.wheel_state import MAX_SEEN
+
+MIB, GIB = 20, 30
+
+# (page, what it says)
+LIMITS = [
+    ("service.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
+    ("service.md", f"up to {MAX_RUNNING} calls at a time"),
+    ("service.md", f"retries after {FIRST_DELAY_S} s, then ever longer, up to {MAX_DELAY_S:.0f} s"),
+    ("service.md", f"running handlers may finish, for up to {STOP_TIMEOUT_S:.0f} s"),
+    ("service.md", f"at least {MIN_BYTES >> MIB} MiB, at most {MAX_BYTES >> GIB} GiB"),
+    (
+        "service.md",
+        f"{operation_bytes('order-17', 'order', ['paid:17']) / 1000:.1f} kB for a small operation",
+    ),
+    ("service.md", f"{_KEY_BYTES / 1000:.1f} kB and the text for each further key"),
+    ("service.md", f"up to {accept_gate.CONNECTION_BYTES // 1000} kB outside the estimate"),
+    ("service.md", f"(and {accept_gate._OTHERS} for all else)"),
+    ("service.md", f"it accepts {accept_gate.MAX_ARRIVALS} new connections a second"),
+    ("service.md", f"beyond {MAX_CONNECTIONS} connections the server closes the longest idle"),
+    ("service.md", f"have the first {TIMED_KINDS} kinds since the start by name"),
+    ("service.md", f"has not returned for {READY_BOUND_S:.0f} s"),
+    ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
+    ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
+    ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),
+    ("high-availability.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
+    ("howto/nightly-report.md", f"up to {repeat_requests.MOST:,} repeats"),
+    ("howto/nightly-report.md", f"a client {repeat_requests.MOST_OF_A_CLIENT:,}."),
+    ("howto/nightly-report.md", f"shortest interval is {repeat_requests.MIN_EVERY_MS} ms"),
+    ("design.md", f"one row, as it arrived, up to {MAX_BATCH} operations"),
+    ("design.md", f"a transaction of up to {lent_store.MAX_OWN_COMMANDS} requests"),
+    ("design.md", f"up to {fair_queue.MAX_BYTES >> MIB} MB, for that is cheapest"),
+    ("design.md", f"a transaction takes {fair_queue.SHARED_BYTES >> 10} KB, or one frame"),
+    ("design.md", f"with a credit of {fair_queue.CREDIT >> 10} KB a turn"),
+    ("design.md", f"{waiting_messages.AHEAD_BYTES >> 10} KiB of each go ahead at a time"),
+    ("design.md", f"behind by {network.IN_FLIGHT_BYTES >> MIB} MiB of requests"),
+    ("design.md", f"{network.WAITING_BYTES >> MIB} MiB are set aside"),
+    ("design.md", f"and {accept_gate.MAX_ARRIVALS} connections have come in the present one"),
+    ("design.md", f"when {_WAKE_THRESHOLD:,} rows have gathered"),
+    ("design.md", f"the next calls gather, up to {CALLS_PER_MESSAGE}."),
+    ("locks.md", f"to sort {MAX_SEEN:,} tasks at most"),
+]
+
+
+@pytest.mark.parametrize(("page", "statement"), LIMITS)
+def test_a_page_states_the_limit_of_the_code(page, statement):
+    """The number on the page is the one in the code."""
+    text = " ".join((ROOT / "docs" / page).read_text().split())
+    assert " ".join(statement.split()) in text
+
+
+def test_the_limits_in_words():
+    """What pages write in words."""
+    assert ATTEMPTS == 10  # service.md: after ten calls
+    assert MAX_SENDINGS == 5  # service.md: lost five times after the same request
+    assert SHARE == 2  # service.md: half of the machine's or the cgroup's memory
+    assert accept_gate.MEMORY_SHARE == 8  # service.md: an eighth of `max_memory`
+    assert REQUEST_S == 5  # service.md: five seconds for each request
+    assert STUCK_S == 60  # service.md: not ended for a minute
+    assert LOOK_AHEAD_S == 0.1  # service.md: a tenth of a second of jobs
+    assert Config().journal_seconds == 60  # service.md: once a minute
+    assert ParquetJournal.__init__.__kwdefaults__["seconds"] == 10  # service.md: every ten seconds
+    assert _COARSE_ROWS * _COARSE_S == 3600  # service.md, design.md: an hour
+    assert (MOST_KINDS, PERIOD_S) == (100, 1)  # console.md: the hundred busiest; once a second
+    assert repeat_runs.LATE_MS == 60_000  # nightly-report.md: more than a minute late
+    assert repeat_runs.REFUSED_MS == 1000  # nightly-report.md: again each second
+    assert load_repeats.SET_BACK_MS == 3 * 3_600_000  # nightly-report.md: less than three hours
+    assert clock.JUMP_MS == 1000  # design.md: set by a second or more
+    assert clock.TICK_NS == 250_000  # design.md: a quarter of a millisecond
+    assert fair_queue.SHARED_MS == 10_000  # design.md: within ten seconds
+    assert accept_gate.BEHIND_S == 0.05  # design.md: for a twentieth of a second
+    assert PIPELINE_DEPTH == 2  # design.md: while two messages are unanswered
+    assert MAX_LANES == 8  # locks.md: up to eight lanes
+
+
+def test_the_oldest_database():
+    """Pages and tests want the PostgreSQL that the store wants."""
+    session = pytest.importorskip("purgatory.service.store.postgres.sessions.session")
+    oldest = session.OLDEST_SERVER // 10_000
+    text = (ROOT / "docs" / "high-availability.md").read_text()
+    assert f"(version {oldest} or newer)" in text
+    assert f"`postgresql` ({oldest} or newer;" in (ROOT / "CONTRIBUTING.md").read_text()

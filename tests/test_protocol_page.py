@@ -1,0 +1,176 @@
+"""docs/protocol.md has the messages, codes and limits of the code, and no others."""
+
+import re
+
+import pytest
+from msgspec import NODEFAULT, Raw
+from msgspec.structs import fields
+
+from purgatory.service import errors, job_messages, protocol
+from purgatory.service.client.resending import MAX_SENDINGS
+from purgatory.service.config import Config
+from purgatory.service.protocol import OLDEST_VERSION, VERSION
+from purgatory.service.server.jobs.job_statuses import MOST as MOST_LISTED
+from purgatory.service.server.jobs.job_watches import PER_CONNECTION
+from purgatory.service.server.jobs.mass_cancels import PORTION
+from purgatory.service.server.limits.limit_requests import MOST as MOST_LIMITS
+from purgatory.service.server.memory import REPLIES_SHARE
+from purgatory.service.server.named_leases.lease_requests import MIN_KEEP_MS
+from purgatory.service.server.named_leases.named_lease import ABSENCE_MS
+from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS, TAKE_UP_MS
+from purgatory.service.server.network.connections import (
+    ALL_BACKLOGS_BYTES,
+    BACKLOG_BYTES,
+    BACKLOG_FRAMES,
+)
+from purgatory.service.server.network.network import RECEIVED_FRAMES
+from purgatory.service.server.network.reception import MAX_REFUSALS
+from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
+from purgatory.service.server.network.waiting_messages import MAX_WAITING
+from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
+from purgatory.service.server.records.remembered_replies import (
+    REPLIES_PER_SESSION,
+    SESSION_MS,
+    SESSIONS_PER_CLIENT,
+)
+from purgatory.service.server.state import READABLE_MS
+from tests.test_docs import ROOT
+
+PAGE = (ROOT / "docs" / "protocol.md").read_text()
+ITEMS = {  # of requests, by the first name in the item
+    "op_id, keys": protocol.Submission,
+    "key, value": protocol.Completion,
+    "op_id, timeout_ms": protocol.TimeoutExtension,
+    "key, error_type": protocol.KeyFailure,
+    "number, token, how": protocol.LeaseEnd,
+    "job_id, delay_ms": job_messages.Reschedule,
+    "name, cron": job_messages.Repeat,
+    "kind=nil, state=nil": job_messages.JobFilter,
+    "unique_ms=-1": protocol.SubmissionOptions,
+    "job_id, state, number": job_messages.JobStatus,
+    "op_id, state, kind": protocol.OperationStatus,
+    "number, op_id, outcome": protocol.OutcomeMessage,
+    "number, token, op_id": protocol.LeasedJob,
+    "number, op_id, kind": protocol.DeadJob,
+    "message_bytes": protocol.Limits,
+    "repeat, client, paused": job_messages.RepeatState,
+}
+# Answers whose page leaves the defaults of lists out: an empty list is what is not listed.
+LISTS_ALONE = {"Submitted"}
+
+
+def messages():
+    """Return the messages of the code by their type's number."""
+    found = [value for module in (protocol, job_messages) for value in vars(module).values()]
+    structs = [each for each in found if hasattr(each, "__struct_config__")]
+    return {each.__struct_config__.tag: each for each in structs if each.__struct_config__.tag}
+
+
+def parts_of(text):
+    """Split at the commas that are in no bracket."""
+    depth, parts = 0, [""]
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def message_parts():
+    """Yield the number of each message on the page, and the parts that follow it."""
+    for match in re.finditer(r"`\[(\d+)((?:, .*?)?)\](?=`)", PAGE):
+        yield int(match[1]), parts_of(match[2].removeprefix(", "))
+
+
+def test_each_message_is_on_the_page():
+    """The numbers of requests, answers and pushes are those of the code."""
+    assert {number for number, _ in message_parts()} == set(messages())
+
+
+@pytest.mark.parametrize(("number", "parts"), list(message_parts()), ids=str)
+def test_a_message_has_the_parts_of_the_code(number, parts):
+    """As many parts as fields, and as many of them with a default."""
+    message = messages()[number]
+    defaults = [part for part in parts if re.search(r"(^\w+|[\]}])=", part)]
+    optional = [each for each in fields(message) if each.required is False]
+    assert len(parts) == len(fields(message)), parts
+    if message.__name__ not in LISTS_ALONE:
+        assert len(defaults) == len(optional), parts
+
+
+def shown(default):
+    """Write a default as the page does."""
+    if default is None or isinstance(default, Raw):
+        return "nil"
+    return f'"{default}"' if isinstance(default, str) else str(default).lower()
+
+
+@pytest.mark.parametrize("start", ITEMS)
+def test_an_item_has_the_fields_of_the_code(start):
+    """Names, order and defaults; a default may be left out in an answer."""
+    places = re.findall(rf"\[({re.escape(start)}[^\[\]]*(?:\[\][^\[\]]*)*)\]", PAGE)
+    assert places
+    for place in places:
+        named = [part.partition("=") for part in parts_of(place) if part != "…"]
+        known = fields(ITEMS[start])
+        assert [name for name, _, _ in named] == [each.name for each in known][: len(named)]
+        assert len(named) == len(known) or "…" in place
+        for (_, equals, text), field in zip(named, known, strict=False):
+            if equals and field.default is not NODEFAULT:
+                assert text == shown(field.default) or (text, field.default) == ("[]", ())
+
+
+def test_the_table_of_codes():
+    """Each code of a refusal is in the table, and no other."""
+    table = PAGE[PAGE.index("| code | reason |") :].split("\n\n")[0]
+    listed = {
+        code
+        for line in table.splitlines()
+        for code in re.findall(r"`([a-z-]+)`", line.split("|")[1])
+    }
+    codes = {getattr(each, "code", "") for each in vars(errors).values() if isinstance(each, type)}
+    assert listed == codes - {"", errors.Refused.code}
+
+
+def most_unfinished():
+    """Return how many bytes a peer may send without a complete message, with the defaults."""
+    limits = {"most": RECEIVED_FRAMES, "message_bytes": Config().max_message_bytes}
+    looks = UnfinishedMessages(0, {}, **limits, max_memory=0, is_crowded=bool)
+    return looks._most_bytes
+
+
+def test_the_periods_in_words():
+    """What the page writes as words."""
+    assert SESSION_MS == 10 * 60_000
+    assert 2 * REPLIES_SHARE == 16  # half of the share is for all, the other for each client's part
+    assert (TAKE_UP_MS, ABSENCE_MS, MAX_SENDINGS) == (10_000, 30_000, 5)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"# The protocol of the service, version {VERSION}\n",
+        f"the version before, down to {OLDEST_VERSION}",
+        f"answers to the last {REPLIES_PER_SESSION} of them",
+        f"a client has at most {REPLIES_PER_SESSION} such requests unanswered",
+        f"remembers {SESSIONS_PER_CLIENT:,} sessions of a client",
+        f"At most {READS_PER_CLIENT} of a client's queries wait",
+        f"the answers go on for up to {READABLE_MS // 1000} s",
+        f"`keep_ms` is at least {MIN_KEEP_MS}.",
+        f"at most {MAX_LEASES:,} names and {MAX_WAITERS:,} waiters",
+        f"Kinds with a limit are at most {MOST_LIMITS:,}.",
+        f"A connection may watch {PER_CONNECTION:,} jobs.",
+        f"A page has at most {MOST_LISTED} jobs.",
+        f"at most {PORTION} in each transaction",
+        f"a connection's {MAX_REFUSALS + 1:,}st request",
+        f"A peer that has sent {most_unfinished() >> 20} MiB and no complete message",
+        f"{BACKLOG_FRAMES:,} of its answers, or {BACKLOG_BYTES >> 20} MiB, are queued unread",
+        f"at {ALL_BACKLOGS_BYTES >> 20} MiB for all clients",
+        f"a connection of which more than {MAX_WAITING >> 20} MiB waits",
+    ],
+)
+def test_the_page_states_a_limit_of_the_code(statement):
+    """Numbers of the page are those of the code."""
+    assert " ".join(statement.split()) in " ".join(PAGE.split())
