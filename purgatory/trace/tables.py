@@ -138,8 +138,8 @@ class JobRow(NamedTuple):
 
     `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`: the job was
     due, and no worker began it. `run_ms` is `ended_ms - began_ms`. All three are None if no attempt
-    has ended the job. `worker`: the connection that ran the last attempt. `error`: of the last attempt if
-    that has failed, or the reason of a cancellation.
+    has ended the job. `worker`: the connection that ran the last attempt. `error`: of the last
+    attempt if that has failed, or the reason of a cancellation.
     """
 
     job_id: OpId
