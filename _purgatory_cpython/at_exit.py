@@ -25,7 +25,7 @@ class HasThreads(Protocol):
         """Ask its threads to end soon, whatever is left to do."""
 
     def join(self, timeout: float | None) -> None:
-        """Wait for their end; raises nothing if there is none."""
+        """Wait for their end; raises nothing if none exists."""
 
 
 _registered: "WeakSet[HasThreads]" = WeakSet()
@@ -39,7 +39,7 @@ def register(thing: HasThreads) -> None:
 def _stop_all() -> None:
     things = list(_registered)
     for thing in things:
-        with suppress(Exception):  # the others are to end, too
+        with suppress(Exception):  # the rest are to end, too
             thing.stop_at_exit()
     deadline_s = real_seconds() + GRACE_S
     for thing in things:

@@ -16,7 +16,7 @@ compiled.
 free, so that the `with` around raises RuntimeError instead, or a waiter for a thread that waits no
 more, which then takes a notification from one that does. Here the condition *is* the lock, a
 re-entrant one, so that `with` calls C functions. A notification of a thread that is interrupted
-goes to the next one.
+goes to the next.
 """
 
 import sys
@@ -159,10 +159,10 @@ else:
 
 
 def new_condition() -> threading.Condition:
-    """Return a condition with a lock of its own, for interpreted code."""
+    """Return a condition with a separate lock, for interpreted code."""
     return InterruptibleCondition()
 
 
 def new_hot_condition() -> threading.Condition:
-    """Return a condition with a lock of its own, for code that may be compiled."""
+    """Return a condition with a separate lock, for code that may be compiled."""
     return HotCondition()

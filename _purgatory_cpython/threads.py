@@ -78,7 +78,7 @@ class InterruptibleThread(threading.Thread):
         self._started = InterruptibleEvent()
 
     def start(self) -> None:
-        """See `threading.Thread`. On 3.11 a thread that exits would wait for the new one."""
+        """See `threading.Thread`. On 3.11 a thread that exits would wait for the new."""
         if sys.is_finalizing():
             raise RuntimeError("can't create new thread at interpreter shutdown")
         refuse_gevent(RuntimeError)  # which may have patched since
@@ -118,7 +118,7 @@ class ThreadLocal(threading.local, Generic[T]):
 
 
 def yield_gil() -> None:
-    """Release the GIL to threads and signal handlers that wait for it.
+    """Release the GIL to threads and signal handlers waiting for it.
 
     A compiled loop keeps the GIL until it calls something that is interpreted. So loops over many
     tasks call this after each batch.

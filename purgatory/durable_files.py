@@ -31,10 +31,10 @@ def make_directory(path: Path, mode: int = 0o777) -> None:
 
 
 class DirectoryLock:
-    """Keeps a directory for this process until `close`. Raises OSError.
+    """Keeps a directory for the process until `close`. Raises OSError.
 
     BlockingIOError if another process has it. The file `name` in it is locked, and the directory
-    itself: a file can be deleted, and the next process would make and lock another one.
+    itself: a file can be deleted, and the next process would make and lock another.
     """
 
     def __init__(self, directory: Path, name: str) -> None:

@@ -1,10 +1,10 @@
-"""The errors of this package, with a common base; bad arguments raise ValueError or TypeError."""
+"""The errors of the package, with a common base; bad arguments raise ValueError or TypeError."""
 
 import concurrent.futures
 
 
 class PurgatoryError(Exception):
-    """Base of all errors of this package, except ValueError and TypeError for bad arguments."""
+    """Base of all errors of the package, except ValueError and TypeError for bad arguments."""
 
 
 class PurgatoryClosed(PurgatoryError):

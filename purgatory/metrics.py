@@ -51,7 +51,7 @@ class PurgatoryCollector(Collector):
         return _families([], [])
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of this moment. Any thread; holds no lock while it yields."""
+        """Return the present metrics. Any thread; holds no lock while it yields."""
         members = list(self._members())
         timers = {id(member.timer): member.timer for member in members}
         return _families(
@@ -278,9 +278,9 @@ class MetricsServer:
 def serve(
     port: int, addr: str = "127.0.0.1", registry: CollectorRegistry | None = None
 ) -> MetricsServer:
-    """Serve the metrics over HTTP, in a thread of its own; port 0 takes a free one.
+    """Serve the metrics over HTTP, in a separate thread; port 0 takes a free one.
 
-    `registry`: what to show; None: all live purgatories of this process, with the figures of those
+    `registry`: what to show; None: all live purgatories of the process, with the figures of those
     of the same name added up. Raises MetricsError if it cannot listen on the address, TypeError for
     a port that is no int.
     """

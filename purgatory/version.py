@@ -1,10 +1,10 @@
-"""The version of this package. Any thread."""
+"""The version of the package. Any thread."""
 
 import importlib.metadata
 
 
 def package_version() -> str:
-    """Return the version of this package; "(not installed)" if it is not."""
+    """Return the version of the package; "(not installed)" if it is not."""
     try:
         return importlib.metadata.version("timer-purgatory")
     except importlib.metadata.PackageNotFoundError:

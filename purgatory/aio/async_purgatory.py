@@ -183,7 +183,7 @@ class AsyncPurgatory:
         return self._purgatory.delayed
 
     def stats(self) -> PurgatoryStats:
-        """Return the figures of this moment, as `Purgatory.stats`. Any thread."""
+        """Return the present figures, as `Purgatory.stats`. Any thread."""
         return self._purgatory.stats()
 
     async def close(self) -> None:

@@ -33,7 +33,7 @@ class _Mark:
 
 
 class MailboxReader:
-    """The thread that reads the mailbox, having called `enter` last. Any thread waits for it.
+    """The thread reading the mailbox, having called `enter` last. Any thread waits for it.
 
     A waiting thread sleeps until the reader has set its event or has ended, in whatever way: it
     need not look now and then. The end of a thread is seen by a mark in its local storage, which
@@ -119,7 +119,7 @@ class Bus:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed") from error
 
     def wake(self) -> None:
-        """End the sleep under way, or the next one."""
+        """End the sleep under way, or the next."""
         with contextlib.suppress(MailboxClosed):  # no loop sleeps any more
             self.mailbox.send(_WAKE)
 
@@ -136,7 +136,7 @@ class Bus:
     def _next_command(self) -> LoopCommand | None:
         try:
             return self._batch.popleft()
-        except IndexError:  # a closing thread takes commands while another one steps
+        except IndexError:  # a closing thread takes commands while another steps
             return None
 
     def _until_next_look(self, timeout: float | None) -> float | None:
@@ -183,7 +183,7 @@ class Bus:
             self.flush(lambda: False, timeout)
 
     def _is_frozen(self) -> bool:
-        """Whether the interpreter exits, and a thread that runs no more was taking commands."""
+        """Whether the interpreter exits, and a thread running no more was taking commands."""
         if not sys.is_finalizing():
             return False
         if self._reading.acquire(blocking=False):

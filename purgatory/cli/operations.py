@@ -170,7 +170,7 @@ def _defer(arguments: argparse.Namespace) -> int:
 
 
 def _print_id(future: ServiceFuture, client: str) -> None:
-    """Print the id; a person, but no program that reads stderr, is told where the outcome is."""
+    """Print the id; a person, but no program reading stderr, is told where the outcome is."""
     if future.done():  # it was refused, or has ended already
         future.result()
     say(future.op_id)

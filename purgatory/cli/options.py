@@ -101,7 +101,7 @@ def import_extra(module: str, extra: str) -> ModuleType:
     """Import a module that needs the packages of an extra, when a command runs and not before.
 
     So the command line works, and starts quickly, without the extras. Raises `ExtraMissing` when a
-    package is not installed. A module of this project that is missing is a defect, and raises
+    package is not installed. A module of the project that is missing is a defect, and raises
     ModuleNotFoundError.
     """
     try:

@@ -31,7 +31,7 @@ def value_text(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as one line of JSON; other values as their `repr`."""
+    """Return a value as a single line of JSON; other values as their `repr`."""
     try:
         try:
             return json.dumps(value, default=repr, allow_nan=False)
@@ -130,7 +130,7 @@ def print_records(
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide: bool = True
 ) -> None:
-    """Print rows of texts below a head; nothing if there are none. See `print_records`."""
+    """Print rows of texts below a head; nothing if none exist. See `print_records`."""
     if rows:
         shown = [list(map(printable, row)) for row in rows]
         screen = import_extra("purgatory.cli.screen", "service")

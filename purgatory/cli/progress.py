@@ -1,6 +1,6 @@
 """Shows on a terminal how far a long command is: one line, rewritten. Quiet anywhere else.
 
-Called from the main thread; a thread of its own asks for the text and writes it.
+Called from the main thread; a separate thread asks for the text and writes it.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def _repeats(client: Client, owner: str | None, name: str | None = None) -> list
 
 
 def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:
-    """Return the repeat of a name; says so if there is none. Raises ConfigError for several.
+    """Return the repeat of a name; says so if none exists. Raises ConfigError for several.
 
     If several clients have such a repeat, return the one of the client --name.
     """

@@ -1,6 +1,6 @@
 """`purgatory worker`: runs the jobs of a program's `Worker`.
 
-Called from the main thread; the worker runs in another one, so that a signal finds no lock taken.
+Called from the main thread; the worker runs in another, so that a signal finds no lock taken.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperatio
 def _offer(
     held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation], index: int
 ) -> int:
-    """Offer an event to one operation, if a unit is left; return the effect, or _NONE_LEFT.
+    """Offer an event to a single operation, if a unit is left; return the effect, or _NONE_LEFT.
 
     If no unit is left, this operation and all later ones are remembered in case a unit is returned.
     """

@@ -80,7 +80,7 @@ class Unit:
 
 
 class HeldEvents:
-    """The held events of one purgatory, at most one a key and `max_held` in all.
+    """The held events of a single purgatory, at most one a key and `max_held` in all.
 
     `holds`: whether there may be any; read without the lock, and, unlike a dict, without counting
     a reference, for which threads would wait for each other.

@@ -46,7 +46,7 @@ def distinct_keys(keys: object) -> tuple[Hashable, ...]:
     """Return watch keys without duplicates, in order.
 
     TypeError for anything but a collection, for a single str, bytes or the like, and for unhashable
-    keys; ValueError if there are none.
+    keys; ValueError if none exist.
     """
     # Mostly a tuple: compiled, to look for four types takes a tenth of a submission.
     if type(keys) is not tuple and isinstance(keys, (str, bytes, bytearray, memoryview)):

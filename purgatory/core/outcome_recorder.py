@@ -1,7 +1,7 @@
-"""OutcomeRecorder: records how the operations of one purgatory end, and tells its Journal.
+"""OutcomeRecorder: records how the operations of a single purgatory end, and tells its Journal.
 
 It takes them off the watch lists, counts and journals their outcomes, reports what user code
-raises, and closes the purgatory's own timer after the last one. Any thread; no method is called
+raises, and closes the purgatory's own timer after the last. Any thread; no method is called
 while a lock is held.
 """
 
@@ -62,7 +62,7 @@ class OutcomeRecorder(OperationOwner):
         self._has_warned = False  # a race may warn twice
 
     def copy(self) -> "OutcomeRecorder":
-        """Return another one for the same purgatory; see `PurgatoryParts.owner_of`."""
+        """Return another for the same purgatory; see `PurgatoryParts.owner_of`."""
         copy = OutcomeRecorder(
             self.name,
             self._lists,
@@ -139,5 +139,5 @@ class OutcomeRecorder(OperationOwner):
 
 
 def _has_ended(operation: OperationState) -> bool:
-    # A function: compiled, a field that was found to be None is taken for None from there on.
+    # A function: compiled, a field found to be None is taken for None from there on.
     return operation._op_outcome is not None

@@ -37,11 +37,11 @@ class Purgatory(PurgatoryCore):
     `timer`: a timer shared with others, neither started nor closed here; None: an own timer,
     `p.timer`. `on_error(exc, operation)`: told of exceptions in user code; default: they are
     logged. `journal`: told of each outcome. `registry`: a Prometheus registry to show the metrics
-    in. `executor_workers`: how many threads run what expires, with a timer of its own; default:
+    in. `executor_workers`: how many threads run what expires, with a separate timer; default:
     one, and a second whenever a callback takes more than two to four milliseconds. `max_held`: how
     many events may be held at once, see `complete`.
 
-    With a timer of its own nothing expires until it is started: `with Purgatory() as p` starts and
+    With a separate timer nothing expires until it is started: `with Purgatory() as p` starts and
     closes it. All methods may be called from any thread, and from callbacks.
     """
 

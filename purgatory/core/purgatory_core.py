@@ -66,7 +66,7 @@ class PurgatoryCore:
         return submit(self._parts, operation, watch_keys)
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Call `try_complete` of all operations that watch a key; how many this call completed.
+        """Call `try_complete` of all operations watching a key; how many this call completed.
 
         Raises PurgatoryClosed.
         """
@@ -74,7 +74,7 @@ class PurgatoryCore:
         return check_key(self._parts, key)
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel the operations that watch a key; return them."""
+        """Cancel the operations watching a key; return them."""
         self._parts.check_not_drained()
         return cancel_for_key(self._parts, key)
 
@@ -213,7 +213,7 @@ class PurgatoryCore:
         return self._parts.lists.pending
 
     def stats(self) -> PurgatoryStats:
-        """Return the figures of this moment. O(1)."""
+        """Return the present figures. O(1)."""
         lists, mailbox = self._parts.lists, self._bus.mailbox
         completed, failed, expired, cancelled = lists.outcomes()
         return PurgatoryStats(

@@ -37,7 +37,7 @@ SHARDS: Final = 16
 
 
 def new_watch_lists(name: str) -> WatchLists:
-    """Return the watch lists of one purgatory, of the kind that is quickest here."""
+    """Return the watch lists of a single purgatory, of the kind that is quickest here."""
     if ATOMIC_SECTIONS:
         return AtomicWatchLists(name)
     return ShardedWatchLists(name) if LOCKED_SECTIONS else WatchLists(name)
@@ -139,7 +139,7 @@ class ShardedWatchLists(AtomicWatchLists):
         return _part_of(self._parts, key)
 
     def _enter(self, shard: WatchShard) -> bool:
-        """Begin a section in one shard; False if impossible. The caller leaves its lock."""
+        """Begin a section in a single shard; False if impossible. The caller leaves its lock."""
         _enter_section(shard.lock)
         if self._may_be_section():
             return True
@@ -236,7 +236,7 @@ class ShardedWatchLists(AtomicWatchLists):
         try:
             if released:
                 shard.count(operation, outcome)
-                # An operation without keys may at this moment be put on lists, under locks not held
+                # An operation without keys may now be put on lists, under locks not held
                 # here. Its submission then removes it.
                 if keys:
                     self._unwatch(shard, operation)

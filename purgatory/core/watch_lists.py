@@ -291,7 +291,7 @@ class WatchLists:
             self.drained.set()
 
     def watchers_of(self, key: Hashable) -> list[DelayedOperation]:
-        """Return the operations that watch a key at this moment, first come first."""
+        """Return the operations watching a key now, first come first."""
         with self._lock:
             return operations_of(self._shard_of(key).of_key.get(key))
 
@@ -373,7 +373,7 @@ class WatchLists:
 
 
 def operations_of(value: DelayedOperation | BySequence | None) -> list[DelayedOperation]:
-    """Return the operations that are kept for a key, first come first."""
+    """Return the operations kept for a key, first come first."""
     if value is None:
         return []
     return list(value.values()) if isinstance(value, dict) else [value]

@@ -68,7 +68,7 @@ class CronExpression:
     def next_after(self, after: datetime) -> datetime | None:
         """Return the first instant after an aware datetime at which it runs, in UTC.
 
-        None if there is none in the next fifty years, or before the year 10000.
+        None if none exists in the next fifty years, or before the year 10000.
         """
         after = after.astimezone(UTC)
         try:

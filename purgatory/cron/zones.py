@@ -14,7 +14,7 @@ _STEP: Final = timedelta(days=3)
 
 
 def zone(name: str) -> ZoneInfo:
-    """Return a zone by its name; raises ValueError if there is none."""
+    """Return a zone by name; raises ValueError if none exists."""
     if not isinstance(name, str):
         raise TypeError(f"tz is {name!r}; expected the name of a time zone, as Europe/Berlin")
     try:
@@ -53,7 +53,7 @@ def first_instant(wall: datetime, tz: ZoneInfo) -> datetime:
 def next_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime | None:
     """Return the first instant above `start` and up to `end` with another offset than `start`.
 
-    None if there is none. To the second.
+    None if none exists. To the second.
     """
     before = offset_at(start, tz)
     while start < end:

@@ -103,7 +103,7 @@ class Numbered(NamedTuple, Generic[RowT]):
 
 
 class JournalFiles(Generic[RowT]):
-    """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
+    """The files of a single table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
 
     `last`: the number of the last row on disk; 0 before the first. `private`: only the owner may
     read the files, whatever the umask. `pace`: the pace of the appending thread. Raises
@@ -245,7 +245,7 @@ def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Pat
 
 
 class JournalLock:
-    """Keeps a journal's directory for this process until closed; also a context manager.
+    """Keeps a journal's directory for the process until closed; also a context manager.
 
     Raises JournalError if another process has it, or if it cannot be made.
     """

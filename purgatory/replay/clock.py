@@ -1,6 +1,6 @@
 """ReplayClock: the time of a replay, virtual or at a multiple of real time.
 
-Belongs to the thread that runs the replay, but for `stop`, which is for any thread and for signal
+Belongs to the thread running the replay, but for `stop`, which is for any thread and for signal
 handlers.
 """
 

@@ -45,7 +45,7 @@ class Feeder:
         self._after_instant = after_instant
         # Operations of this window that are on the watch lists, and not on the wheel yet.
         self._off_wheel: list[TraceOperation] = []
-        # What waits, by the id of the operation; empty if there are no extensions.
+        # What waits, by the id of the operation; empty without extensions.
         self._waiting: dict[str, list[TraceOperation]] = {}
 
     def feed(self, window: Window) -> int:
@@ -162,7 +162,7 @@ class Feeder:
 
     def _submit_and_extend(self, operations: Part, extensions: Part, at_ms: int) -> None:
         now_ms = self._clock.now_ms()
-        # Of several extensions for one operation the last wins. Held events count at the
+        # Of several extensions for a single operation the last wins. Held events count at the
         # submission, but after the extensions of its instant.
         extended: dict[str, int] = {}
         op_ids, _, timeouts = extensions.columns
@@ -199,7 +199,7 @@ class Feeder:
             # Else nothing waits for the key any more, and the longest hold stays.
 
     def forget(self, ended: list[TraceOperation]) -> None:
-        """Drop operations that have ended."""
+        """Drop ended operations."""
         if not self.may_extend:
             return
         for operation in ended:

@@ -10,7 +10,7 @@ SIGNIFICANT_DIGITS: Final = 4
 
 
 class WaitQuantiles:
-    """Counts durations in milliseconds and returns their quantiles. One thread at a time."""
+    """Counts durations in milliseconds and returns their quantiles. A single thread at a time."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -32,7 +32,7 @@ class WaitQuantiles:
     def quantile(self, share: float) -> int | None:
         """Return the wait that a share of all waits (0 to 1) does not exceed; None if empty.
 
-        By the nearest-rank method: the result is always a wait that was counted.
+        By the nearest-rank method: the result is always a counted wait.
         """
         passed = 0
         for waited_ms in sorted(self._counts):
@@ -44,7 +44,7 @@ class WaitQuantiles:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """Counts of the operations of one kind; `waits`: of all ended operations."""
+    """Counts of the operations of a single kind; `waits`: of all ended operations."""
 
     operations: int = 0
     completed: int = 0
@@ -59,7 +59,7 @@ class ReplaySummary:
 
     @property
     def ended(self) -> int:
-        """The operations that have an outcome."""
+        """The operations with an outcome."""
         return self.completed + self.failed + self.expired
 
     def count(self, outcome: str, waited_ms: int, number: int) -> None:

@@ -138,7 +138,7 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 
 def unfinished_name(target: Path) -> Path:
-    """Return where `target` is while it is being filled by this process."""
+    """Return where `target` is while it is being filled by the process."""
     return target.with_name(f".{target.name}.unfinished-{os.getpid()}")
 
 

@@ -148,7 +148,7 @@ class Config:
 
     @property
     def database(self) -> Path | None:
-        """The file of the database; None if there is none."""
+        """The file of the database; None if none exists."""
         return None if self.memory or self.store else self.data_dir / "purgatory.db"
 
     @property

@@ -24,7 +24,7 @@ class ServiceDaemon:
     """The service that `config` describes; also a context manager. `server` is its `Server`.
 
     `announce` is told, in a line and as facts, that the server serves. Raises ConfigError for a
-    bind that needs keys if there are none, KeysError for unusable keys.
+    bind that needs keys if none exist, KeysError for unusable keys.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ServiceDaemon:
 
     @property
     def url(self) -> str:
-        """The URL of the live page; empty if there is none."""
+        """The URL of the live page; empty if none exists."""
         return "" if self._http is None else self._http.url
 
     @property

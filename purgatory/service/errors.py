@@ -68,7 +68,7 @@ class JobFailed(ServiceError):
 class JobCancelled(ServiceError):
     """Raised for the result of a cancelled job.
 
-    `reason` says why: it names the key that was completed, or the reason of the server.
+    `reason` says why: it names the completed key, or the reason of the server.
     """
 
     def __init__(self, job_id: str, reason: str = "") -> None:

@@ -16,7 +16,7 @@ _Ends = tuple[Any, Any]
 
 
 class OpenConnections:
-    """The connections of all clients of this process, by descriptor.
+    """The connections of all clients of the process, by descriptor.
 
     ZeroMQ closes a descriptor before the client knows, and another file may get its number. So the
     ends of a connection are kept, and the child closes what still has them.

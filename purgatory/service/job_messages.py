@@ -1,6 +1,6 @@
 """The messages of protocol 3 about jobs, limits of kinds and repeats; see `protocol`.
 
-A job is an operation that was submitted with `need` 0. Its states are those of JOB_STATES; it is in
+A job is an operation submitted with `need` 0. Its states are those of JOB_STATES; it is in
 exactly one. Any thread may use these.
 """
 

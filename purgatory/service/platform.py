@@ -1,7 +1,7 @@
 """Platform: clocks, chance, sockets, queues and threads, as servers and clients take them.
 
 Code of the service takes these from here alone, so that tests can replace them: `purgatory.testing`
-runs a server and its clients in one thread, on machines of which nothing is real. Any thread.
+runs a server and its clients in a single thread, on machines of which nothing is real. Any thread.
 """
 
 import math
@@ -32,7 +32,7 @@ class Doorbell:
     A caller that receives its answer itself waits for the descriptors instead of the I/O thread.
     That thread sleeps on meanwhile: the descriptors are lent and returned without waking it. This
     needs epoll; where there is none, nothing is lent. `sleep` is for the I/O thread, `ready` for
-    one thread at a time.
+    a single thread at a time.
     """
 
     #: Whether callers may be lent the descriptors.
@@ -58,7 +58,7 @@ class Doorbell:
         self._bell.poll(seconds)
 
     def ready(self, seconds: float = 0.0) -> list[int]:
-        """Return the readable descriptors, after at most `seconds` if there are none yet."""
+        """Return the readable descriptors, after at most `seconds` if none exist yet."""
         return [descriptor for descriptor, _ in self._descriptors.poll(seconds)]
 
     def lend(self) -> None:
@@ -122,7 +122,7 @@ class RunnableLoop(Loop, Protocol):
 
 
 class LoopThread(Protocol):
-    """A thread that runs a `Loop`: what `threading.Thread` has of it."""
+    """A thread running a `Loop`: what `threading.Thread` has of it."""
 
     def start(self) -> None:
         """Begin to run."""
@@ -171,7 +171,7 @@ class Platform:
         return zmq.Context()
 
     def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
-        """Make a daemon thread that runs a loop, not started."""
+        """Make a daemon thread running a loop, not started."""
         return threading.Thread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:

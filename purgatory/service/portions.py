@@ -1,4 +1,4 @@
-"""Portions of what is too much for one step. Any thread."""
+"""Portions of what is too much for a single step. Any thread."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -155,7 +155,7 @@ class Limits(Struct, array_like=True, frozen=True):
 class Hello(Request, tag=1):
     """Name the client; the first message of each connection.
 
-    `session`, of version 2: a name for the requests that have the same count `seq`. `takes`:
+    `session`, of version 2: a name for the requests with the same count `seq`. `takes`:
     whether the client handles outcomes that no future awaits.
     """
 
@@ -492,7 +492,7 @@ class DeadJob(Item):
 
 
 class DeadJobs(Answer, tag=46):
-    """Answer to `ReadDead`: the first ones, in order of their numbers; none: there are no more."""
+    """Answer to `ReadDead`: the first, in order of their numbers; none: there are no more."""
 
     jobs: list[DeadJob]
 

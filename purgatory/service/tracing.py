@@ -44,7 +44,7 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def ended(self, outcome: OutcomeMessage, traceparent: str) -> Iterator[None]:
-        """Record an operation that has ended; the block runs within its span."""
+        """Record an ended operation; the block runs within its span."""
         span = self._tracer.start_span(
             _SPAN,
             context=self._propagator.extract({_TRACEPARENT: traceparent}),

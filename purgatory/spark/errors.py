@@ -1,4 +1,4 @@
-"""The errors of this package, and Spark's own errors turned into them.
+"""The errors of the package, and Spark's own errors turned into them.
 
 Bad arguments raise ValueError instead. Errors are immutable and may pass between threads.
 """
@@ -17,7 +17,7 @@ from purgatory.errors import PurgatoryError
 
 
 class SparkError(PurgatoryError):
-    """Base of the errors of this package, with messages of one line."""
+    """Base of the errors of the package, with messages of a single line."""
 
 
 class JavaNotFound(SparkError):

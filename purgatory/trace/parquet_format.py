@@ -1,7 +1,7 @@
-"""Traces as Parquet, through pyarrow, an optional extra that is imported on first use.
+"""Traces as Parquet, through pyarrow, an optional extra imported on first use.
 
 Rows are read a batch and written a row group at a time, so memory does not grow with the size of
-the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to a single thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads the tables of a trace as streams: constant memory, every row checked, in order if asked.
 
-Public through `purgatory.trace`. A reader and its iterators belong to one thread.
+Public through `purgatory.trace`. A reader and its iterators belong to a single thread.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOOK_AHEAD: Final = 10_000
 
 
 class Reader(Generic[RowT]):
-    """An iterator over the rows of one file, or of the files of a directory sorted by name.
+    """An iterator over the rows of a single file, or of the files of a directory sorted by name.
 
     Closes itself at the end and on an error; to leave earlier, use a `with` block or `close`.
     """

@@ -134,7 +134,7 @@ class OutcomeRow(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """The end of a job. A dead job that is tried again has another row when it ends again.
+    """The end of a job. A dead job tried again has another row when it ends again.
 
     `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`: the job was
     due, and no worker began it. `run_ms` is `ended_ms - began_ms`. All three are None if no attempt
@@ -164,7 +164,7 @@ Columns: TypeAlias = tuple[list[Any], ...]
 #: How many column names of a file an error shows.
 _SHOWN_NAMES: Final = 12
 
-#: Rows of a batch that is made of single rows.
+#: Rows of a batch made of single rows.
 BATCH_ROWS: Final = 1_024
 
 

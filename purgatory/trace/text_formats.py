@@ -5,7 +5,7 @@ separated by '|', integers are plain decimal digits, booleans `true` or `false` 
 lines: one object a line; blank lines are skipped. Both are UTF-8.
 
 The readers only decode: `purgatory.trace.reader` says what becomes of a bad row. Used by
-`purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+`purgatory.trace.formats` alone; a reader or writer belongs to a single thread.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class CsvRowWriter(_TextWriter):
 
 
 class JsonRowReader(_TextReader):
-    """Reads the lines of one file; `number` is the last line's."""
+    """Reads the lines of a single file; `number` is the last line's."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, newline="\n")

@@ -26,7 +26,7 @@ def add_filters(parser: argparse.ArgumentParser, *, state: bool = True) -> None:
 
 
 def filters(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the filters that are given, by name."""
+    """Return the given filters, by name."""
     names = ("kind", "state", "tag", "client")
     given = {name: getattr(arguments, name, None) for name in names}
     return {name: text for name, text in given.items() if text is not None}

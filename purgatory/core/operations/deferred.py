@@ -158,7 +158,7 @@ class DeferredOperation(KeyedOperation):
 
     def _op_on_interrupted(self) -> None:
         # An interrupt may have kept the future from being resolved: call the callback again, or
-        # threads that wait for the future would hang. Or they were not all told.
+        # threads waiting for the future would hang. Or they were not all told.
         if self._op_stage <= RELEASED:
             return
         if self.is_unresolved():

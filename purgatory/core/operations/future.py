@@ -88,7 +88,7 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         return super().result(timeout)
 
     def notify_waiters(self) -> None:
-        """Wake the threads that wait for the future. Idempotent.
+        """Wake the threads waiting for the future. Idempotent.
 
         For a done future whose resolving thread was interrupted, perhaps before waking the waiters.
         """
@@ -152,7 +152,7 @@ class DeferredFuture(FastResultFuture[Any]):
             return self.cancelled()
         operation.cancel_requested = True
         operation.cancel()
-        # The future itself may be cancelled later, by the thread that runs the actions.
+        # The future itself may be cancelled later, by the thread running the actions.
         return bool(operation.cancelled())
 
     def __reduce_ex__(self, protocol: object) -> Any:
@@ -227,7 +227,7 @@ class DeferredFuture(FastResultFuture[Any]):
 
 
 class ContextFuture(DeferredFuture):
-    """A `DeferredFuture` whose callbacks run in a given context, each in a copy of its own.
+    """A `DeferredFuture` whose callbacks run in a given context, each in a separate copy.
 
     A copy, because a context cannot be entered twice: callbacks may nest, and run in any thread.
     """

@@ -2,7 +2,7 @@
 
 Many threads act on an operation at once: some threads complete its keys, the timer's executor
 expires it, and some cancel it. Its lock guards a few plain fields. The lock is held for a few lines
-without a call, never while user code runs, and never together with another lock of this package. So
+without a call, never while user code runs, and never together with another lock of the package. So
 nothing that a callback does, to the purgatory, to other operations, or to its own key, can
 deadlock. (Operations may share a lock: see `timingwheel.lowlevel.shared_lock`.)
 

@@ -4,11 +4,11 @@ The thread that sets `_op_outcome` wins the race, once. The winner takes the ope
 and the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread
 at a time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
 returns; the busy thread checks the flags before leaving. So a check that arrives while another runs
-is never lost, only a moment later; and the methods of one operation never overlap.
+is never lost, only a moment later; and the methods of a single operation never overlap.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
 `on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock, by
-the thread that runs the actions. An exception is reported to the owner and stops nothing. A
+the thread running the actions. An exception is reported to the owner and stops nothing. A
 callback may complete operations, and their callbacks further ones. From `MAX_NESTED` callbacks on,
 further callbacks are deferred until the surrounding ones return: otherwise a long chain would end
 in a RecursionError.
@@ -386,5 +386,5 @@ def run_deferred_callbacks() -> None:
             deferred.popleft()
     finally:
         nesting.depth = 0
-        if deferred:  # an interrupt: the others are still to be run
+        if deferred:  # an interrupt: the rest are still to be run
             run_deferred_callbacks()

@@ -220,7 +220,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_entries(path: Path, check_key: Callable[[str], None]) -> list[tuple[str, Access]]:
-    """Read a file that has a key, a name and its limits in each line that is no comment.
+    """Read a file with a key, a name and its limits in each line that is no comment.
 
     Raises KeysError, which names the line, OSError and UnicodeDecodeError.
     """

@@ -2,10 +2,10 @@
 
 A call joins the open batch; only a new batch is posted. So the I/O thread is woken once for many
 calls, and takes them at once. A batch holds calls of one kind, and a call of another kind opens the
-next one: the calls of one thread stay in order.
+next one: the calls of a single thread stay in order.
 
 Any thread may use `add` and `wait_for_room` of `CallBatcher`; the rest is for the I/O thread, or
-the thread that has its `Turn`.
+the thread with its `Turn`.
 """
 
 import threading
@@ -45,7 +45,7 @@ from purgatory.service.protocol import (
 from purgatory.service.verbs import VERBS
 from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
 
-#: Most calls in one message, and in one batch.
+#: Most calls in a single message, and in one batch.
 CALLS_PER_MESSAGE: Final = 512
 #: High-water mark: more calls than this may not be unsent when a batch is opened.
 BACKLOG: Final = 50_000
@@ -185,7 +185,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of one kind, posted together or in one message."""
+    """Calls of a single kind, posted together or in a single message."""
 
     __slots__ = ("calls", "request")
 

@@ -62,7 +62,7 @@ _T = TypeVar("_T")
 def answered(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[_T]],
 ) -> "Callable[Concatenate[Client, _P], _T]":
-    """Make the verb that waits for the answer to a call; not in a callback of a future."""
+    """Make the verb waiting for the answer to a call; not in a callback of a future."""
 
     def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
         client._refuse_in_callback()
@@ -86,7 +86,7 @@ def summed(
 def with_handle(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[RepeatState]],
 ) -> "Callable[Concatenate[Client, _P], RepeatHandle]":
-    """Make the verb that waits for a repeat, and returns its handle."""
+    """Make the verb waiting for a repeat, and returns its handle."""
 
     def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> RepeatHandle:
         client._refuse_in_callback()
@@ -251,7 +251,7 @@ class Client(LaterCalls):
                 return found
 
     def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
-        """Wait for the end of a job, by its id; return the value of its handler.
+        """Wait for the end of a job, by id; return the value of its handler.
 
         The wait goes on over lost connections and restarts of the server, for `timeout` seconds;
         None: until the job ends. Raises JobFailed for a dead job, JobCancelled and JobUnknown;

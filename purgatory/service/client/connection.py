@@ -1,6 +1,6 @@
 """ServerConnection: the socket of a client, kept connected, with its session.
 
-Used by the thread that has the `Turn`. A ZeroMQ descriptor is edge-triggered: the descriptor
+Used by the thread with the `Turn`. A ZeroMQ descriptor is edge-triggered: the descriptor
 becomes readable once for several messages, and any use of the socket may consume the readiness. So
 `frames_pending` and `monitor_pending` are brought up to date before the thread sleeps on the
 `Doorbell`.
@@ -8,7 +8,7 @@ becomes readable once for several messages, and any use of the socket may consum
 A lost connection is replaced by a new socket, so that no message is left in an old one. The session
 then says hello, and sends again what was not answered.
 
-With several addresses the next one is tried when a connection cannot be made, is lost or is that of
+With several addresses the next is tried when a connection cannot be made, is lost or is that of
 a standby. The session goes on at the other server, which has the replies in its store. A connection
 that is open and says nothing is probed, and a scout then looks for another server.
 """
@@ -35,7 +35,7 @@ from purgatory.service.protocol import VERSION, Bye
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Frames received in one step, at most, before the other descriptors are looked at.
+# Frames received in a single step, at most, before the other descriptors are looked at.
 FRAMES_PER_STEP: Final = 64
 #: Seconds to wait before a server that refused the connection is tried again.
 RECONNECT_DELAY_S: Final = 0.3
@@ -56,7 +56,7 @@ _MONITORED_EVENTS: Final = (
 # The kernel asks a silent host so often whether it is there.
 _QUESTIONS: Final = 4
 # After these parts of `lost_after` without a frame that is expected a server is probed, if there is
-# another one or if there is none; another one is looked for; the connection is given up.
+# another or if none exists; another is looked for; the connection is given up.
 _PROBE_PART: Final = 0.33
 _PROBE_ALONE_PART: Final = 1.0
 _SCOUT_PART: Final = 0.67
@@ -406,7 +406,7 @@ class ServerConnection:
         self._is_probed = False
 
     def receive_one(self) -> Any:
-        """Receive and decode one message; None if there is none. Updates `frames_pending`."""
+        """Receive and decode one message; None if none exists. Updates `frames_pending`."""
         try:
             frame = self._socket.recv(zmq.NOBLOCK)
         except zmq.Again:

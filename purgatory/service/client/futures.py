@@ -82,10 +82,10 @@ class OperationControl(Protocol):
     platform: Platform
 
     def cancel(self, operation: str) -> bool:
-        """Cancel an operation by its id; False if it has ended or is not known."""
+        """Cancel an operation by id; False if it has ended or is not known."""
 
     def extend(self, operation: str, timeout: float | timedelta) -> bool:
-        """Extend an operation by its id; False if it has ended or is not known."""
+        """Extend an operation by id; False if it has ended or is not known."""
 
 
 class ServiceFuture(ReplyFuture[Any]):

@@ -40,7 +40,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # The thread ends after so many failed steps in a row.
 MAX_FAILURES: Final = 10
-# Taken in one step, at most, before the other descriptors are looked at.
+# Taken in a single step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
 
 
@@ -91,7 +91,7 @@ class ClientIOThread:
         self.batcher: CallBatcher = CallBatcher(
             self.post, self.is_closed, self.send_now, lambda: not self.turn.is_mine
         )
-        #: Held by the thread that uses the session, the connection and what follows below.
+        #: Held by the thread using the session, the connection and what follows below.
         self.turn: Turn = Turn()
         self._session = session
         if session.handler is not None:

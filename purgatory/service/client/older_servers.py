@@ -21,7 +21,7 @@ def _missing_in_completion(version: int, completion: Completion) -> str:
 
 
 def _missing_in_submission(version: int, submission: Submission) -> str:
-    """Name the option that is missing; the default of `unique_ms` is each server's own."""
+    """Name the missing option; the default of `unique_ms` is each server's own."""
     options = submission.options
     if version >= 3 or options is None:
         return ""

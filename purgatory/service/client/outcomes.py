@@ -1,7 +1,7 @@
 """Outcomes that the server sends: for the futures of their operations, or for `on_outcome`.
 
 `ReceivedOutcomes` resolves the futures, and tells which outcomes are to be acknowledged. Used by
-the thread that has the `Turn`, as `Session` is.
+the thread with the `Turn`, as `Session` is.
 
 `OutcomeHandler` calls `on_outcome`. An outcome is handled when the call has returned or, if it
 returned a `concurrent.futures.Future`, when that is resolved. If the call raises, it is repeated
@@ -29,7 +29,7 @@ from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: How often an outcome is handed to `on_outcome`, on one connection.
+#: How often an outcome is handed to `on_outcome`, on a single connection.
 ATTEMPTS: int = 10
 # Seconds until the second call, and at most between two; see `backoff_s`.
 FIRST_DELAY_S: float = 0.2
@@ -145,7 +145,7 @@ class OutcomeHandler:
         return self._retries[0][0] if self._retries else None
 
     def retry(self, now: float) -> list[int]:
-        """Make the calls that are due; returns the numbers of the outcomes that are handled."""
+        """Make the due calls; returns the numbers of the handled outcomes."""
         due: list[int] = []
         while self._retries and self._retries[0][0] <= now:
             due.append(heapq.heappop(self._retries)[1])

@@ -1,6 +1,6 @@
 """Patience: ends the futures of operations that should have ended, while no server answers.
 
-Else a program that waits for one would wait for as long as the server is away. Any thread may use
+Else a program waiting for one would wait for as long as the server is away. Any thread may use
 `begin` and `extend`; `look` is for the client's I/O thread.
 """
 
@@ -50,7 +50,7 @@ class Patience:
             self._end_overdue(now, silent_since)
 
     def _end_overdue(self, now: float, silent_since: float) -> None:
-        earliest = now + self.seconds  # no future that is made from now on is overdue before
+        earliest = now + self.seconds  # no future made from now on is overdue before
         for op_id, future in self._futures.copy().items():
             if future.give_up_at > now:
                 earliest = min(earliest, future.give_up_at)

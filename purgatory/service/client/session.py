@@ -2,7 +2,7 @@
 
 Calls go in and are batched into messages; messages of the server go in and resolve futures; what is
 to be sent comes out. Messages that were not answered are sent again on a new connection. Used by
-the thread that has the `Turn`; only the dict of futures is shared with the callers, which enter a
+the thread with the `Turn`; only the dict of futures is shared with the callers, which enter a
 future before its call gets here.
 
 While few messages are unanswered, calls are sent at once. Then they gather into larger messages.
@@ -193,7 +193,7 @@ class Session:
         self._unsent.recount()
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
-        """Add calls of one kind, to be sent in order."""
+        """Add calls of a single kind, to be sent in order."""
         if self.failure is not None:
             self.finished_calls += len(calls)
             fail_calls(calls, self.failure)

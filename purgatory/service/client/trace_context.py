@@ -33,13 +33,13 @@ class OperationTracer(Protocol):
         """Return the context of the caller as a W3C `traceparent`; empty if it has none."""
 
     def ended(self, outcome: OutcomeMessage, traceparent: str) -> AbstractContextManager[object]:
-        """Record the end of an operation that was submitted in this context.
+        """Record the end of an operation submitted in this context.
 
         What the block does belongs to the trace. Called by the client's I/O thread.
         """
 
     def attempted(self, job: LeasedJob, traceparent: str) -> AbstractContextManager[object]:
-        """Record an attempt at a job that was scheduled in this context: the block is its handler.
+        """Record an attempt at a job scheduled in this context: the block is its handler.
 
         Called by a thread of the worker, or by its event loop.
         """

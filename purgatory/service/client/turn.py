@@ -21,7 +21,7 @@ class Turn:
         return self.holder == get_ident()
 
     def try_take(self) -> bool:
-        """Take the turn if it is free; False also if the calling thread holds it already.
+        """Take the turn if free; False also if the calling thread holds it already.
 
         Not free for this while another thread waits.
         """

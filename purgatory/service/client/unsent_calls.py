@@ -9,7 +9,7 @@ from purgatory.service.verbs import VERBS
 
 
 class UnsentCalls:
-    """Batches in order; all of them are full but the last of each run of one kind."""
+    """Batches in order; all of them are full but the last of each run of a single kind."""
 
     def __init__(self) -> None:
         self._batches: deque[CallBatch] = deque()
@@ -24,7 +24,7 @@ class UnsentCalls:
         self.count = sum([len(batch.calls) for batch in self._batches])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
-        """Add calls of one kind at the end."""
+        """Add calls of a single kind at the end."""
         self.count += len(calls)
         limit = CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
         start = 0
@@ -54,7 +54,7 @@ class UnsentCalls:
         return batches
 
     def split(self, batch: CallBatch, count: int) -> CallBatch:
-        """Return the first `count` calls of a batch; the others are sent next."""
+        """Return the first `count` calls of a batch; the rest are sent next."""
         if len(batch.calls) > count:
             self.put_first(CallBatch(batch.request, batch.calls[count:]))
             batch = CallBatch(batch.request, batch.calls[:count])
@@ -65,7 +65,7 @@ class UnsentCalls:
     ) -> tuple[CallBatch, bytes, Exception | None]:
         """Return the first calls that fit into a message, and the message, or why none does.
 
-        The others are sent next.
+        The rest are sent next.
         """
         batch = self.split(batch, most_items)
         frame, error = _encoded(batch, seq, most_bytes)

@@ -1,6 +1,6 @@
 """WorkerLink: a worker's requests to its client's session, and the answers; begun handlers.
 
-Used by the thread that has the `Turn`; any thread may add leases.
+Used by the thread with the `Turn`; any thread may add leases.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ Asks = tuple[dict[str, int], int, int, bool, dict[str, int], bool]
 class WorkerLink:
     """The requests of a worker, and the answers.
 
-    `on_jobs` gets jobs that are leased from now on; `on_connected` is called before the first ones
+    `on_jobs` gets jobs leased from now on; `on_connected` is called before the first ones
     of a connection: leases of the connection before have ended, or will. `on_cancelled` gets what
     the server tells of leases.
     """

@@ -1,1 +1,1 @@
-"""Several servers over one store: one server is active, the others are standbys."""
+"""Several servers over one store: one server is active, the rest are standbys."""

@@ -1,4 +1,4 @@
-"""ClusterDaemon: a server in a cluster over one database, with its live page and metrics.
+"""ClusterDaemon: a server in a cluster over a single database, with its live page and metrics.
 
 `purgatory serve --store` runs a ClusterDaemon. HTTP answers from the start, in each role: a standby
 is well, and not ready. The main thread makes, starts, reloads and closes the daemon.
@@ -103,7 +103,7 @@ class ClusterDaemon:
 
     @property
     def url(self) -> str:
-        """The URL of the live page; empty if there is none."""
+        """The URL of the live page; empty if none exists."""
         return "" if self._http is None else self._http.url
 
     @property

@@ -22,7 +22,7 @@ class ClusterCollector(Collector):
         return _metrics(ClusterStatus(role=Role.STANDBY, address=""))
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics of this moment."""
+        """Yield the present metrics."""
         return _metrics(self._status())
 
 

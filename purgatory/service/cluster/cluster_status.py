@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """The state of one server.
+    """The state of a single server.
 
     `address`: of this server, as clients reach it. `active`: of the active server, empty if
     unknown. `epoch`: the last one seen. `replicated`: whether commits wait for a synchronous

@@ -1,6 +1,6 @@
-"""Member: the life of one server among several: standby, takeover, load, active, and again.
+"""Member: the life of a single server among several: standby, takeover, load, active, and again.
 
-The thread `service-member` runs the life. A server that another one has fenced off stands by again,
+The thread `service-member` runs the life. A server that another has fenced off stands by again,
 in the same process. A planned end, by `stop` or by a request to hand over, answers what is in
 flight and then leaves the lease without a holder, so a standby takes over at once. While the
 database is away the member waits for it, in each role.

@@ -1,6 +1,6 @@
 """StoreLease: what the active server knows of its lease, and the clock that belongs to the data.
 
-The lease is valid until a time of this machine's boot clock, counted from the moment at which the
+The lease is valid until a time of the machine's boot clock, counted from the moment at which the
 last renewal was *sent*. A standby takes over after `takeover_after` without a renewal, and sees one
 at the earliest when it was sent. So no lease is valid after another server has taken over, however
 long this process or its machine was stopped. Any thread.

@@ -1,6 +1,6 @@
 """What a look from outside shows of the servers over one database, and the request to hand over.
 
-For the commands of an operator, which hold no lease. One thread.
+For the commands of an operator, which hold no lease. A single thread.
 """
 
 import time
@@ -22,10 +22,10 @@ class HandoverRefused(PurgatoryError):
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The servers over one database at a moment.
+    """The servers over a single database at a moment.
 
     `is_alive`: the active server has written something while the caller looked. `standbys`: the
-    addresses of servers that watch the lease.
+    addresses of servers watching the lease.
     """
 
     seen: SeenLease
@@ -60,7 +60,7 @@ def hand_over(
     wait: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> SeenLease:
-    """Have the active server hand over, and wait for the next one; returns what is seen then.
+    """Have the active server hand over, and wait for the next; returns what is seen then.
 
     Raises HandoverRefused, StoreError.
     """

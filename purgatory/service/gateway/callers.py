@@ -30,7 +30,7 @@ class Caller(NamedTuple):
     """A request's client: its token's rights, and the connections of its name.
 
     `check` raises ApiError or NotAllowed once the token may no longer do what was asked for:
-    it is revoked. To be called before each thing that is told after a wait.
+    it is revoked. To be called before each thing told after a wait.
     """
 
     access: Access

@@ -19,7 +19,7 @@ from purgatory.service.gateway.messages import JobCountReport, KindCount
 
 #: Seconds between two readings, at least.
 PERIOD_S: Final = 1.0
-#: Streams of one client's name.
+#: Streams of a single client's name.
 MOST_STREAMS: Final = 50
 #: Kinds that are told by name, as the server does.
 MOST_KINDS: Final = 100

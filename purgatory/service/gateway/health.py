@@ -41,7 +41,7 @@ class Health(Collector):
         self._open = 0
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics of this moment."""
+        """Yield the present metrics."""
         text = "Requests answered; streams count when they begin"
         labels = ["method", "status"]
         requests = CounterMetricFamily("purgatory_gateway_requests", text, labels=labels)

@@ -1,4 +1,4 @@
-"""JobTaker: takes leases of jobs for the requests that wait for some of the same kinds.
+"""JobTaker: takes leases of jobs for the requests waiting for some of the same kinds.
 
 It has a connection to the server, which gives it as many jobs as the waiting requests can take. The
 leases are detached: they last for their time, whatever happens to the connection, and each gateway
@@ -28,7 +28,7 @@ class Ask(NamedTuple):
 
 
 class _Waiting:
-    """A request that waits for up to `limit` jobs."""
+    """A request waiting for up to `limit` jobs."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

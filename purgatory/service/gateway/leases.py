@@ -40,7 +40,7 @@ _MAX_RETRY_DELAY_S: Final = 600.0
 
 @endpoint("POST", "/v1/leases", Work, "Take jobs")
 async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJobs:
-    """Return jobs that are due, leased to the caller: present jobs, or the first to come.
+    """Return due jobs, leased to the caller: present jobs, or the first to come.
 
     To be asked again at once if there was none.
     """

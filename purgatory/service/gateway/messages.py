@@ -246,7 +246,7 @@ class AccessReport(Struct):
 
 
 class JobSelection(Struct, forbid_unknown_fields=True):
-    """The jobs that match; at least one of the fields is required."""
+    """The matching jobs; at least one of the fields is required."""
 
     state: JobState | None = None
     kind: Annotated[str, Meta(max_length=1024)] | None = None
@@ -381,7 +381,7 @@ class TakeRequest(Struct, forbid_unknown_fields=True):
 
 
 class LeasedJobReport(Struct):
-    """A job that is leased to the caller: no other worker gets the job until `lease` ends.
+    """A job leased to the caller: no other worker gets the job until `lease` ends.
 
     `attempt` counts from 1. `token` grows with each lease of any job: storage that keeps the
     highest token of a job can refuse a worker whose lease has ended. `traceparent`: of the trace in

@@ -1,10 +1,10 @@
-"""OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
+"""OutcomeFeed: the unacknowledged outcomes of a single client, for its streams.
 
 A stream reads a page of outcomes from the server, sends it, and reads the next: so many streams
 keep as many pages in memory, however many outcomes there are. The server pushes new outcomes to
 each connection of the client's name, which wakes the streams.
 
-While a stream of a token with the right `submit` is open, a connection of its own takes the
+While a stream of a token with the right `submit` is open, a separate connection takes the
 outcomes of the name, so that no other program handles them. Used by the gateway's event loop.
 """
 

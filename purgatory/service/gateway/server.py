@@ -56,7 +56,7 @@ class Gateway:
     `connector` connects to the server. `hosts`: host names, besides that of `bind`, by which
     requests may call this machine. `max_wait`: seconds that a request waits for jobs, at most.
     `keep_alive`: seconds that a connection may be idle between two requests. Beyond loopback there
-    must be TLS: anyone could read a token that is sent in plain text. Raises ConfigError and
+    must be TLS: anyone could read a token sent in plain text. Raises ConfigError and
     ServerError.
     """
 

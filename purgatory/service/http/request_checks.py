@@ -1,6 +1,6 @@
 """HostCheck and OriginCheck: refuse requests that pages of other sites make browsers send.
 
-Another site's page can let its name resolve to this machine, and then read this server's pages as
+Another site's page can let its name resolve to the machine, and then read this server's pages as
 its own (DNS rebinding). The browser still sends the site's name, so the request is refused. An
 address in digits has no name to resolve, and a request without a host is from no browser.
 """

@@ -179,7 +179,7 @@ class History:
         return _json({"uptime_s": self._status.uptime_s, "rows": rows, "hour": hour})
 
     def coarse(self) -> list[tuple[float, ...]]:
-        """Return the rows of an hour, and the last one."""
+        """Return the rows of an hour, and the last."""
         hour = list(self._hour)
         return hour if hour[-1:] == list(self._rows)[-1:] else [*hour, self._rows[-1]]
 

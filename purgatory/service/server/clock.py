@@ -54,7 +54,7 @@ class ClockSources:
 
 
 class ServiceClock:
-    """The clock of one run; `metadata` is what the last run returned, empty at the first.
+    """The clock of a single run; `metadata` is what the last run returned, empty at the first.
 
     `offset_ns`: service time minus the time since boot, from a store with its own clock. None: this
     machine's clock counts, and `metadata` continues it.
@@ -106,7 +106,7 @@ class ServiceClock:
 
 
 def _whole_ms(ns: int) -> int:
-    """Round up: a deadline that is moved by it comes late rather than early."""
+    """Round up: a deadline moved by it comes late rather than early."""
     return -(-ns // NS_PER_MS)
 
 

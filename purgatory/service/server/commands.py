@@ -9,7 +9,7 @@
     any thread     ── CloseServer, ReloadAllowList ──────>  mailbox of the network
 
 The right to use state and store passes with them: to the store thread with the first command, back
-with the `StoreReleased` for the last one. So only the network thread sends to the store loop.
+with the `StoreReleased` for the last. So only the network thread sends to the store loop.
 
 A *route* is the identity that the socket gives a connection.
 """

@@ -2,7 +2,7 @@
 
 A full disk may have room for what is small: then small transactions succeed, and large ones fail.
 So the disk counts as well once it has taken as many bytes as the largest transaction that failed:
-those of a transaction, or bytes written for the purpose. Used by the thread that has the store.
+those of a transaction, or bytes written for the purpose. Used by the thread with the store.
 """
 
 import logging
@@ -54,7 +54,7 @@ class Commits:
             self._state.unnoted = {}
 
     def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
-        """Write changes, if there are any; returns the error if that fails.
+        """Write changes, if any exist; returns the error if that fails.
 
         `size`: the bytes of the requests.
         """

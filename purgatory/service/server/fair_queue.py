@@ -8,7 +8,7 @@ A *sender* is a client or a connection: all connections of one client are one se
 clients of one connection (each request may say a new name). A client's items stay in order, over
 all its connections: requests sent again on a new connection come after requests sent on the old
 one. Keys take turns too, each with its senders: a key for many names has no more turns than any
-key. Each queue is used by one thread.
+key. Each queue is used by a single thread.
 """
 
 import time
@@ -132,7 +132,7 @@ class RequestQueue(FairQueue[T]):
     Each request of a transaction is answered when all of it is on disk, so it waits for the others.
     A client that is alone waits for its own requests, and large transactions are the cheaper ones.
     While several clients ask for something, transactions are small, and a large request has its
-    own. Used by the thread that has the store.
+    own. Used by the thread with the store.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ def text_bytes(text: str) -> int:
 
 
 def operation_bytes(op_id: str, kind: str, keys: Sequence[str]) -> int:
-    """Return the bytes of a pending operation, without the values of keys that were completed."""
+    """Return the bytes of a pending operation, without the values of completed keys."""
     if len(keys) == 1 and op_id.isascii() and keys[0].isascii():  # the common case
         return _OPERATION_BYTES + _KEY_BYTES + len(op_id) + len(kind) + len(keys[0])
     size = _OPERATION_BYTES + text_bytes(op_id) + len(kind)
@@ -60,27 +60,27 @@ def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
 
 
 def value_bytes(length: int) -> int:
-    """Return the bytes of the value of a key, in an operation that waits for others."""
+    """Return the bytes of the value of a key, in an operation waiting for others."""
     return _VALUE_BYTES + length
 
 
 def outcome_bytes(op_id: str) -> int:
-    """Return the bytes of an outcome that is kept."""
+    """Return the bytes of a kept outcome."""
     return _OUTCOME_BYTES + text_bytes(op_id)
 
 
 def held_bytes(key: str, length: int) -> int:
-    """Return the bytes of an event that is held, with a value of `length` bytes."""
+    """Return the bytes of a held event, with a value of `length` bytes."""
     return _HELD_BYTES + text_bytes(key) + length
 
 
 def spread_bytes(count: int, length: int) -> int:
-    """Return the bytes of an event that waits for `count` operations, with its value."""
+    """Return the bytes of an event waiting for `count` operations, with its value."""
     return _CAPTURED_BYTES * count + length
 
 
 def reply_bytes(length: int) -> int:
-    """Return the bytes of a reply that is remembered, a frame of `length` bytes."""
+    """Return the bytes of a remembered reply, a frame of `length` bytes."""
     return _REPLY_BYTES + length
 
 

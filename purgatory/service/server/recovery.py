@@ -243,7 +243,7 @@ def _acknowledgements(metadata: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, Any]:
-    """Return the metadata of acknowledgements with other times; empty if there are none."""
+    """Return the metadata of acknowledgements with other times; empty if none exist."""
     moved = [(at_ms + by_ms, seq) for at_ms, seq in _acknowledgements(metadata)]
     return {ACKNOWLEDGED: msgspec.msgpack.encode(moved)} if moved else {}
 

@@ -559,7 +559,7 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
 
 
 def _know_as_at_first(reply: Submitted, first: Submitted) -> None:
-    """Have the answer to a submit that is sent again name what was known at first.
+    """Have the answer to a submit sent again name what was known at first.
 
     So a client that has lost the first answer learns which jobs are new.
     """

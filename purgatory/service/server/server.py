@@ -218,7 +218,7 @@ class Server:
             call()
 
     def stats(self) -> ServerStats:
-        """Return the statistics of this moment. O(1); any thread."""
+        """Return the present statistics. O(1); any thread."""
         store_loop, network = self._running
         state, activity, reception = store_loop.state, store_loop.activity, network.reception
         health = self.health()

@@ -66,7 +66,7 @@ class OutcomeReceiver:
 
 
 class DeferredExecutor:
-    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
+    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. A single thread."""
 
     def __init__(self) -> None:
         self._buckets: deque[tuple[_RunBucket, Any]] = deque()
@@ -231,7 +231,7 @@ class ServerState:
         self._next_deadline_ns = min(self._next_deadline_ns, expiry_ns)
 
     def watchers_of(self, key: str) -> list[PendingOperation]:
-        """Return the operations that watch a key, the longest waiting first."""
+        """Return the operations watching a key, the longest waiting first."""
         found: list[PendingOperation] = []
         for operation in self.parts.lists.watchers_of(key):
             assert isinstance(operation, PendingOperation)
@@ -272,7 +272,7 @@ class ServerState:
 
     @property
     def has_unfinished_expiry(self) -> bool:
-        """Whether `expire_due` has left operations that are due."""
+        """Whether `expire_due` has left due operations."""
         return bool(self._executor)
 
     def interrupt_expiry(self) -> None:

@@ -19,7 +19,7 @@ def _is(kind: str, text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ServerStats:
-    """The statistics of a server at one moment; counters are since its start.
+    """The statistics of a server at a single moment; counters are since its start.
 
     The metadata of each field describe the field. Jobs are among `unacknowledged`. `HealthReport`
     explains `last_commit_age_seconds`, `oldest_due_age_seconds` and `failing_seconds`.

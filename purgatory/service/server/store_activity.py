@@ -1,6 +1,6 @@
 """StoreActivity: what the store loop is doing, and how its commits went, as plain numbers.
 
-Written by the thread that runs the transaction, a few assignments each; any thread reads.
+Written by the thread running the transaction, a few assignments each; any thread reads.
 """
 
 import time
@@ -23,7 +23,7 @@ class StoreActivity:
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns: Callable[[], int] = now_ns
-        self.step_since_ns: int = 0  # since when a thread has been at one transaction
+        self.step_since_ns: int = 0  # since when a thread has been at a single transaction
         self.commit_since_ns: int = 0  # since when it waits for a commit
         self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
         self.failing_since_ns: int = 0  # the first of the commits that failed in a row

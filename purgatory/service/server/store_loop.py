@@ -7,7 +7,7 @@ the disk the requests for the next gather, and transactions grow with the load (
 No client keeps the others waiting: a transaction handles requests for a bounded time, of each
 client in turn, and what only reads is answered in portions after it (see `PendingReads`).
 
-If the commit fails, the transaction is rolled back and every change that was asked for in it is
+If the commit fails, the transaction is rolled back and every change asked for in it is
 refused. If the error is one after which the disk cannot be relied on, the changes may be there
 after a restart: they are not answered, and the loop ends with `failure`.
 

@@ -1,6 +1,6 @@
 """Store: what the server needs of a store, and what each method promises.
 
-The server knows this contract alone. `SqliteStore` keeps it in a file of this machine,
+The server knows this contract alone. `SqliteStore` keeps it in a file of the machine,
 `PostgresStore` in a database that several servers share. One thread at a time uses a store: the one
 that starts a server, then the store thread, or the network thread while it has the store. Only
 `lost`, `is_closing`, `stop`, `trouble` and `stored_bytes` are for any thread.
@@ -52,7 +52,7 @@ __all__ = [
 
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
-#: Key of the metadata of a store to which another one is being copied; 0: that is over.
+#: Key of the metadata of a store to which another is being copied; 0: that is over.
 UNFINISHED_COPY: Final = "unfinished_copy"
 #: Keys of the metadata of `RememberedRows`: how many there are, the last place, and by how much
 #: times were moved.
@@ -107,7 +107,7 @@ class Store(ABC):
 
     @abstractmethod
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write metadata, key -> text or whole number, in a commit of its own."""
+        """Write metadata, key -> text or whole number, in a separate commit."""
 
     @abstractmethod
     def check_room(self, size: int) -> None:
@@ -131,11 +131,11 @@ class Store(ABC):
 
     @abstractmethod
     def last_numbers(self) -> JournalPosition:
-        """Return the last numbers ever given, also of rows that were deleted."""
+        """Return the last numbers ever given, also of deleted rows."""
 
     @abstractmethod
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if there is none."""
+        """Return a time before which no stored operation was submitted; None if none exists."""
 
     @abstractmethod
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
@@ -215,7 +215,7 @@ class Store(ABC):
 
     @abstractmethod
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of jobs that are done, by `seq`, where there are any."""
+        """Return the results of done jobs, by `seq`, where there are any."""
 
     @abstractmethod
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
@@ -229,7 +229,7 @@ class Store(ABC):
 
     @abstractmethod
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if there is none.
+        """Return the time of the last event that is to be journaled; None if none exists.
 
         Only those with numbers above `after` count.
         """

@@ -53,7 +53,7 @@ class SeenStandby(NamedTuple):
 
 
 class LeaseRow(Protocol):
-    """The row of a lease, by a connection of its own, for a server that may become the holder.
+    """The row of a lease, by a separate connection, for a server that may become the holder.
 
     The first call connects, and so does a call after one that failed. Each call returns, or raises
     a StoreError that is not fatal, within a bounded time, also if the database hangs.
@@ -75,10 +75,10 @@ class LeaseRow(Protocol):
         """End the sessions of the holder and of all epochs up to the given one; return how many."""
 
     def beat(self, clock_ms: int) -> SeenLease | None:
-        """Note that the holder lives, and the service time; None: another one is the holder."""
+        """Note that the holder lives, and the service time; None: another is the holder."""
 
     def release(self, clock_ms: int) -> bool:
-        """Leave the row without a holder; False: another one is the holder."""
+        """Leave the row without a holder; False: another is the holder."""
 
     def request_handover(self, seen: SeenLease) -> bool:
         """Ask the holder that was seen to hand over; False: it is the holder no longer."""

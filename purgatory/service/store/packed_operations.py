@@ -117,5 +117,5 @@ _decode_operation: Final = msgspec.msgpack.Decoder(PackedOperation).decode
 
 
 def _values(operation: PackedOperation) -> Any:
-    """Return what is written: options only if there are any, as older programs expect."""
+    """Return what is written: options only if any exist, as older programs expect."""
     return astuple(operation)[:-1] if operation.options is None else operation

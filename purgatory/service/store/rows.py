@@ -30,7 +30,7 @@ MAX_BATCH: Final = 128
 
 
 class OperationBatch(NamedTuple):
-    """Operations to be written, numbered from `first` on, of one client and one moment.
+    """Operations to be written, numbered from `first` on, of a single client and one moment.
 
     `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload];
     with [..., 0, options] if there are options.
@@ -70,7 +70,7 @@ class StoredOutcome(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """An event that is held from `at_ms` to `until_ms`, both included, Unix milliseconds.
+    """An event held from `at_ms` to `until_ms`, both included, Unix milliseconds.
 
     `number` grows in the order in which events came. `units`: for how many more operations it
     counts, or UNLIMITED. `value` is MessagePack.
@@ -168,7 +168,7 @@ class QueuedJob(NamedTuple):
     """The end of a job that the journal is to get; moments are Unix milliseconds.
 
     `state`: done, dead or cancelled. `began_ms` is 0 if no attempt has begun. A store has those of
-    a transaction in one row, packed.
+    a transaction in a single row, packed.
     """
 
     number: int

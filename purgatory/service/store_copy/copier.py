@@ -1,7 +1,7 @@
 """StoreCopier: writes the content of a store to a second, empty store.
 
 Only the contract of a store is used, so each kind can be copied to each other one. All numbers stay
-the same, also the last ones of what was deleted: so tokens, journals and acknowledgements go on.
+the same, also the last of what was deleted: so tokens, journals and acknowledgements go on.
 One thread uses both stores.
 """
 
@@ -199,7 +199,7 @@ def check_empty(store: Store) -> None:
 
 
 def batches_of(operations: Iterable[StoredOperation]) -> Iterator[OperationBatch]:
-    """Yield operations as they are written: those of one client and moment together."""
+    """Yield operations as they are written: those of a single client and moment together."""
     batch: OperationBatch | None = None
     for one in operations:
         is_next = batch is not None and one.number == batch.first + len(batch.operations)

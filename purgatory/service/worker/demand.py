@@ -108,7 +108,7 @@ class Demand:
     def look(self, running: list[HeldJob], now: float) -> bool:
         """Ask for more jobs or fewer, if that is due; True if fewer.
 
-        `running`: the handlers that run at `now`; empty if that does not matter.
+        `running`: the handlers running at `now`; empty if that does not matter.
         """
         before = self._pace.room
         changed = self._pace.look(_oldest(running, now))

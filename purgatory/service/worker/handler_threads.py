@@ -1,6 +1,6 @@
 """HandlerThreads: where a worker runs its handlers: threads, and an event loop in one more.
 
-Any thread may add jobs; `start` and `stop` are for the thread that runs the worker.
+Any thread may add jobs; `start` and `stop` are for the thread running the worker.
 """
 
 import asyncio

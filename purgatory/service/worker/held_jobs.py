@@ -152,7 +152,7 @@ class HeldJobs:
             return True
 
     def take_untold(self) -> list[Lease]:
-        """Return the leases of handlers that run and of which the server was not told."""
+        """Return the leases of handlers running and of which the server was not told."""
         with self._lock:
             untold = [held for held in self._running.values() if not held.is_told]
             for held in untold:
@@ -223,7 +223,7 @@ class HeldJobs:
 
 
 class Pace:
-    """Of a worker that runs `concurrency` handlers at a time; `clock` returns seconds.
+    """Of a worker running `concurrency` handlers at a time; `clock` returns seconds.
 
     Without a lock: its numbers may be a little off.
     """

@@ -1,7 +1,7 @@
 """Worker: runs the due jobs of a client name, sharing them with other workers of the name.
 
 The server leases each job to one worker at a time. The worker keeps the lease while the handler
-runs, and ends it when that has returned; if the worker dies, the job goes to another one.
+runs, and ends it when that has returned; if the worker dies, the job goes to another.
 
 `run` and `stop` may be called by any thread; handlers run in threads of the worker, coroutine
 functions in an event loop of its own.
@@ -98,7 +98,7 @@ class Worker:
         self._reset()
 
     def _reset(self) -> None:
-        """Make the parts of one run."""
+        """Make the parts of a single run."""
         self._loop: WorkerLoop | None = None
         self._wake = threading.Event()
         self._stop_seconds: float | None = None  # set when it is to stop
@@ -159,7 +159,7 @@ class Worker:
     def run(self) -> None:
         """Run jobs until `stop` is called; while no server answers, wait for one.
 
-        It can be run again then. Raises ValueError if there is no handler, RuntimeError if it runs
+        It can be run again then. Raises ValueError without a handler, RuntimeError if it runs
         already, `Refused`, Unavailable and WorkerStuck.
         """
         self._begin()
@@ -232,7 +232,7 @@ class Worker:
             loop.step()
 
     def start(self) -> None:
-        """Run jobs in a thread of its own, until `stop`. Raises what `run` raises at once."""
+        """Run jobs in a separate thread, until `stop`. Raises what `run` raises at once."""
         self._begin()
         self._thread = threading.Thread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
@@ -247,7 +247,7 @@ class Worker:
             self._failure = error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end of a worker that was started; False if it has not ended by then.
+        """Wait for the end of a started worker; False if it has not ended by then.
 
         Raises the error that ended the worker.
         """
@@ -261,7 +261,7 @@ class Worker:
     def stop(self, timeout: float = STOP_TIMEOUT_S) -> None:
         """Take no more jobs, wait `timeout` s at most for handlers that run, give back the rest.
 
-        Of a worker that was started by `start`, wait until it has ended.
+        Of a worker started by `start`, wait until it has ended.
         """
         self._stop_seconds = timeout
         if self._loop is not None:

@@ -31,7 +31,7 @@ class WorkerCollector(Collector):
         self._concurrency = concurrency
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics of this moment."""
+        """Yield the present metrics."""
         text = "Attempts at jobs that have ended; lost: the lease had ended before"
         ended = CounterMetricFamily("purgatory_worker_attempts", text, labels=["outcome"])
         for outcome in ("done", "failed", "lost"):

@@ -4,7 +4,7 @@ Pure DataFrame transformations, for `resolve`. Any thread may call.
 
 The rows of all operations and watch keys and the rows of all events are sorted together, by key and
 time. A window over each key, read backwards, gives each operation's row the first event at or after
-the submission. If events may be held, another one, read forwards, gives it the last completion
+the submission. If events may be held, another, read forwards, gives it the last completion
 before the submission, which counts instead if it is still held.
 
 Most of the work is the sort. Spark compares the first 8 bytes of the first column before the rows
@@ -87,7 +87,7 @@ def _event_rows(events: DataFrame) -> DataFrame:
 def _optional_columns(events: DataFrame, seq: Column) -> list[Column]:
     hold_ms = F.coalesce("hold_ms", F.lit(0)) if "hold_ms" in events.columns else F.lit(0)
     failed = F.coalesce("failed", F.lit(False)) if "failed" in events.columns else F.lit(False)
-    # The complement, because the largest one counts: of one instant the longest hold, and
+    # The complement, because the largest one counts: of a single instant the longest hold, and
     # of equal ones the first.
     hold = F.struct(
         "at_ms", (F.col("at_ms") + hold_ms).alias("until_ms"), F.bitwise_not(seq).alias("order")

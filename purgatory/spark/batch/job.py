@@ -1,6 +1,6 @@
 """The batch job: reads and resolves a trace, and writes the outcomes.
 
-Call from one thread at a time; the session belongs to the caller.
+Call from a single thread at a time; the session belongs to the caller.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def resolve_files(
     """Read the tables, resolve them, and count the outcomes.
 
     Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/_rejected,
-    if there are any; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
+    if any exist; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
     `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
     for a later failure. Rows are read and checked once, while resolving. Only `strict`, and a
     rejected row, cause a second reading.

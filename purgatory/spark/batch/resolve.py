@@ -12,7 +12,7 @@ where a join of operations and events on a hot key would produce every pair. A w
 operation orders those first events; the event at place `need` decides, if it is in time, or an
 earlier one that has failed.
 
-Operations need no distinct `op_id`: each row has an outcome of its own.
+Operations need no distinct `op_id`: each row has a separate outcome.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _WAIT: Final = 1.25
 
 
 def compare_reports(report: Report, earlier: Report) -> list[Change]:
-    """Pair the kinds of two reports, in the order of the later one."""
+    """Pair the kinds of two reports, in the order of the later."""
     now = {row.kind: row for row in report.summaries}
     before = {row.kind: row for row in earlier.summaries}
     return [

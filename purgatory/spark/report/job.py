@@ -106,11 +106,11 @@ class DataDirectory:
 def settings_for(*paths: str | None) -> Mapping[str, str]:
     """Return settings of a local session for a report on these journals.
 
-    The settings for short work, if all journals are files of this machine and small together.
+    The settings for short work, if all journals are files of the machine and small together.
     """
     try:
         size = sum(_size(Path(path)) for path in paths if path is not None)
-    except OSError:  # not of this machine
+    except OSError:  # not of the machine
         return {}
     return SHORT_WORK if size <= _SMALL_BYTES else {}
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
-# At most so many kinds have rows of their own, the largest; the others are put together.
+# At most so many kinds have rows of their own, the largest; the rest are put together.
 MAX_KINDS: Final = 20
 MAX_KEYS: Final = 10
 

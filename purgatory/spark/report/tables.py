@@ -214,7 +214,7 @@ def timeouts(report: Report) -> Figure:
 
 
 def curves(report: Report, only: Kind | None = None) -> Figure:
-    """Return the completion curves, or the curve of one kind."""
+    """Return the completion curves, or the curve of a single kind."""
     points = [p for kind, curve in report.curves.items() if only in {None, kind} for p in curve]
     return labelled("curves", CurvePoint._fields, points)
 
@@ -235,7 +235,7 @@ def hot_keys(report: Report) -> Figure:
 
 
 def wheels(report: Report) -> Figure:
-    """Return the wheels that were compared."""
+    """Return the compared wheels."""
     return Figure("wheels", WheelRow._fields, report.wheels)
 
 

@@ -12,7 +12,7 @@ whole milliseconds of the journal, so ticks below one differ only in their level
 timeout, the one that wakes least, then the one that moves fewest operations. It must beat the
 default clearly, and the default must have work to save; else the default stays.
 
-Without a session of its own: any thread that may use the DataFrame may call.
+Without a separate session: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def compare_wheels(
     A row for each, ordered by tick and size. `levels`: number of levels used. `buckets`:
     average number of occupied buckets from the
     first submission to the last outcome, each from the arrival of its first operation
-    to the departure of its last. `cascades`: buckets with operations that were moved to a lower
+    to the departure of its last. `cascades`: buckets with operations moved to a lower
     level; `moves_per_operation` counts each of these operations. `wakeups`: times at which buckets
     came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick adds to an expiry, on
     average and at most.

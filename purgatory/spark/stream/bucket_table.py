@@ -5,7 +5,7 @@ written by the bucket, as JSON. The number of buckets follows the number of entr
 merge at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing",
 1980), so that a bucket has about `TARGET` entries, and no micro-batch writes the whole table anew.
 
-Used by one task within one micro-batch; `flush` writes changes.
+Used by a single task within a single micro-batch; `flush` writes changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PackedMap:
         self._state = state
 
     def get(self, number: int) -> bytes | None:
-        """Return a value; None if there is none."""
+        """Return a value; None if none exists."""
         found = self._state.getValue((number,))
         return None if found is None else found[0]
 

@@ -38,7 +38,7 @@ FORMAT: Final = 2
 _RecordT = TypeVar("_RecordT")
 
 _SETTINGS: Final = "stream.json"
-# Their `create` is no atomic step, so two runs could both believe to be the last one.
+# Their `create` is no atomic step, so two runs could both believe to be the last.
 _OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "wasb", "wasbs", "oss", "obs", "cosn", "swift")
 
 

@@ -141,13 +141,13 @@ class Archive:
 
 
 def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
-    """Write the rows of several Parquet files as one file, into a directory.
+    """Write the rows of several Parquet files as a single file, into a directory.
 
     A file that cannot be read is an error, whatever the settings of the session: its rows would be
     deleted.
     """
     strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
-    # A task for each core lists them; else each file would have a task of its own.
+    # A task for each core lists them; else each file would have a separate task.
     tasks = {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}
     with wrapping_spark_errors(directory), temporary_settings(spark, tasks):
         rows = spark.read.options(**strictly).parquet(*paths)
@@ -155,7 +155,7 @@ def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
 
 def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
-    """Group files by size; files of one micro-batch stay together."""
+    """Group files by size; files of a single micro-batch stay together."""
     group: list[str] = []
     held = 0
     for name in sorted(sizes):
@@ -170,7 +170,7 @@ def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A file that is made of those of the micro-batches `first` to `last`.
+    """A file made of those of the micro-batches `first` to `last`.
 
     `output` is "" for outcomes, else the directory within the output. `files` were merged. The
     file is written to the directory `staged`, and becomes `target`.

@@ -4,7 +4,7 @@
     spark.streams.addListener(metrics)
     registry.register(metrics)
 
-Spark calls the listener in a thread of its own, a scrape calls `collect` in another. They share
+Spark calls the listener in a separate thread, a scrape calls `collect` in another. They share
 only references to immutable objects, so no lock is needed.
 """
 

@@ -3,7 +3,7 @@
 An output directory holds:
 
     part-*.parquet     outcomes
-    _late/TABLE/       rows of instants that were closed before they came
+    _late/TABLE/       rows of instants closed before they came
     _rejected/         rows that break a rule, with the reason
     _staging/          files of a micro-batch that is being written, which no reader looks at
     _stream.json       the stream that the output belongs to
@@ -15,7 +15,7 @@ the files of a killed micro-batch, too.
 
 A Kafka topic can have the outcomes, too, at least once: `TopicOutput`.
 
-One thread at a time, as for the checkpoint.
+A single thread at a time, as for the checkpoint.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StreamOutput:
     def check_owner(self, stream_id: str | None, checkpoint: str, *, is_new: bool) -> None:
         """Raise `CheckpointMismatch` if the output is not that of the checkpoint's stream.
 
-        `stream_id` is None for a checkpoint that is empty; `is_new` if it has no output yet.
+        `stream_id` is None for an empty checkpoint; `is_new` if it has no output yet.
         """
         names = [name for name in self._file_system.names(self.path) if not name.startswith(".")]
         if _MARKER in names:

@@ -1,7 +1,7 @@
 """The operator with state: rows of a shard in, its outcomes out.
 
 Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch. All that a shard knows
-is in Spark's state store, so a task that is repeated, elsewhere too, has the same result.
+is in Spark's state store, so a repeated task, elsewhere too, has the same result.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ instants wait; once closed, they are applied in the order of a trace. An operati
 row for it comes after its deadline, and at the end of a micro-batch that closes its deadline; the
 order makes no difference to its outcome.
 
-For one task within one micro-batch; independent of Spark.
+For one task within a single micro-batch; independent of Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #   OPERATION: op_id, kind, timeout_ms, keys, need
 #   EXTENSION: op_id, timeout_ms
 #   EVENT: key, hold_ms, failed
-# Codes are in the order in which rows of one instant apply.
+# Codes are in the order in which rows of a single instant apply.
 OPERATION: Final = 0
 EXTENSION: Final = 1
 EVENT: Final = 2
@@ -121,7 +121,7 @@ class Shard:
                 self._open.append(operation)
 
     def _find(self, number: int, keys: list[str]) -> ShardOperation:
-        """Return a pending operation by its number and former keys."""
+        """Return a pending operation by number and former keys."""
         for key in keys:
             found = (self._watchers.get(key) or {}).get(number)
             if found is not None:

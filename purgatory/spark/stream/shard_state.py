@@ -1,8 +1,8 @@
-"""The state of one shard between micro-batches, in maps of the state store.
+"""The state of a single shard between micro-batches, in maps of the state store.
 
     watchers   pending operations by watch key          buckets, see `bucket_table`
     ids        numbers and keys of operations by id     buckets; only if timeouts can be extended
-    holds      events that are held, by key             buckets
+    holds      held events, by key             buckets
     deadlines  hashes of keys by deadline               ticks, see `tick_table`
     waiting    rows of instants that are not closed     ticks
     facts      all other facts, a JSON object
@@ -10,7 +10,7 @@
 The maps have the same layout: a number, and a value that is JSON in UTF-8. So
 `spark.read.format("statestore")` shows the state, with `CAST(user_map_value.packed AS STRING)`.
 
-For one task within one micro-batch.
+For one task within a single micro-batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FACTS: Final = (
 
 
 class ShardState:
-    """The state of one shard, as of the end of the last micro-batch until it is changed.
+    """The state of a single shard, as of the end of the last micro-batch until it is changed.
 
     `stores`: the maps of the state store by their names in `MAPS`. `closed_ms`: the last closed
     instant. `newest_ms`: the newest time of each source. `pending`: operations without an outcome,
@@ -138,13 +138,13 @@ class ShardOperation:
     keys: list[str]
 
 
-Watchers = dict[int, ShardOperation]  # of one key, by number
+Watchers = dict[int, ShardOperation]  # of a single key, by number
 
 
 class WatchersCodec:
-    """Packs the operations that watch a key.
+    """Packs the operations watching a key.
 
-    An operation with several keys is packed with each key. Copies read within one micro-batch
+    An operation with several keys is packed with each key. Copies read within a single micro-batch
     become one object.
     """
 

@@ -169,7 +169,7 @@ def directory_source(
 
     Files moved there later must have the same format. An empty directory is read as Parquet, but
     files of another format wait there for the next run, which reads them. Raises `TableError` if
-    the directory does not exist, or has files of both formats or of another one.
+    the directory does not exist, or has files of both formats or of another.
     """
     place, names = _directory(spark, path)
     formats = {format_of(name): name for name in names}

@@ -5,7 +5,7 @@ A row is a list that begins with its time in ms. Ticks of `TICK_MS` hold the row
 each tick, and the caller keeps the set of pages: finding the next rows skips empty ticks, however
 far.
 
-For one task within one micro-batch; `flush` writes changes.
+For one task within a single micro-batch; `flush` writes changes.
 """
 
 from __future__ import annotations

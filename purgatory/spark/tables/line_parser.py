@@ -48,7 +48,7 @@ _TABLES: Final = {table.name: table for table in TABLES}
 
 
 def parsed_schema(table: str) -> StructType:
-    """Return the schema of parsed rows of a table, by its name."""
+    """Return the schema of parsed rows of a table, by name."""
     columns = schema_of(_TABLES[table])
     return StructType([*columns, *_TEXTS, StructField(PLACE, LongType())])
 

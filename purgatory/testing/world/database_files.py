@@ -40,7 +40,7 @@ class SimulatedDatabaseFiles(DatabaseFiles):
         return database
 
     def make_private(self, path: Path) -> None:
-        """Make an empty database file if there is none."""
+        """Make an empty database file if none exists."""
         name = str(path)
         if not self._disk.exists(name):
             self._disk.open(name, self._handles, create=True)
@@ -146,7 +146,7 @@ class SimulatedCursor:
         return iter(self._cursor)
 
     def fetchone(self) -> Any:
-        """Return the next row; None if there is none."""
+        """Return the next row; None if none exists."""
         return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:

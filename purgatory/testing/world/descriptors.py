@@ -7,7 +7,7 @@ Wake = Callable[[], None]
 
 
 class Descriptors:
-    """The descriptors of one process."""
+    """The descriptors of a single process."""
 
     def __init__(self) -> None:
         self._last = 2

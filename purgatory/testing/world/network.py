@@ -60,7 +60,7 @@ class SimulatedNetwork:
         self.world.after(self._latency_ns(), connection.greet)
 
     def forget(self, connection: SimulatedConnection) -> None:
-        """Forget a connection that has ended."""
+        """Forget an ended connection."""
         self._connections.pop(connection.number, None)
 
     def _latency_ns(self) -> int:

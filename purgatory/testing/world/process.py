@@ -146,7 +146,7 @@ class SimulatedThread:
         self._world.after(delay_ns, lambda: self._run(at_ns))
 
     def _run(self, planned_ns: int) -> None:
-        """Run a step, unless another one was planned instead."""
+        """Run a step, unless another was planned instead."""
         if planned_ns != self._planned_ns or not self.is_alive():
             return
         self._planned_ns = -1

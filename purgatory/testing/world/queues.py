@@ -28,7 +28,7 @@ class SimulatedMailbox(Mailbox[Any]):
         self._descriptors.signal(self._fileno)
 
     def recv(self, timeout: float | None = None) -> Any:
-        """Return the next command; None if there is none. Raises MailboxClosed."""
+        """Return the next command; None if none exists. Raises MailboxClosed."""
         del timeout
         if self._commands:
             return self._commands.popleft()

@@ -125,7 +125,7 @@ class SimulatedRouter(SimulatedSocket):
         return route
 
     def send(self, part: bytes, flags: int) -> None:
-        """Send a route, then a frame to it. Raises Again, and ZMQError if there is none."""
+        """Send a route, then a frame to it. Raises Again, and ZMQError if none exists."""
         self._clear(self.FD)
         if not int(flags) & _SNDMORE:  # the enumeration's `&` takes longer
             assert self._recipient is not None
@@ -186,7 +186,7 @@ class SimulatedFrame:
 
 
 class SimulatedDealer(SimulatedSocket):
-    """A DEALER with one connection, retried until made."""
+    """A DEALER with a single connection, retried until made."""
 
     def __init__(self, host: str, descriptors: Descriptors, network: SimulatedNetwork) -> None:
         super().__init__(host, descriptors, network)

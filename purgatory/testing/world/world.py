@@ -1,6 +1,6 @@
 """World: simulated time and its events, in an order decided by the seed.
 
-Nothing waits: time jumps from one event to the next. For one thread.
+Nothing waits: time jumps from one event to the next. For a single thread.
 """
 
 import heapq
@@ -31,7 +31,7 @@ class World:
 
     @property
     def is_told(self) -> bool:
-        """Whether there is a history: lines that are made often are made only then."""
+        """Whether a history exists: lines that are made often are made only then."""
         return self.history is not None
 
     def note(self, what: str) -> None:
@@ -40,7 +40,7 @@ class World:
             self.history.append(f"{self.now_ns / NS_PER_S:12.6f}  {what}")
 
     def after(self, delay_ns: int, call: Callable[[], None]) -> None:
-        """Have a call made so many nanoseconds from now; calls of one moment in this order."""
+        """Have a call made so many nanoseconds from now; calls of a single moment in this order."""
         self.at(self.now_ns + delay_ns, call)
 
     def at(self, at_ns: int, call: Callable[[], None]) -> None:
@@ -53,7 +53,7 @@ class World:
         self.now_ns += delay_ns
 
     def step(self) -> bool:
-        """Let the next event happen; False if there is none."""
+        """Let the next event happen; False if none exists."""
         if not self._events:
             return False
         at_ns, _, call = _pop(self._events)

@@ -2,7 +2,7 @@
 
 The server is told to watch a job once, for all of its callers, and again on each new connection. It
 says at once how a job is that has ended, and else when the job ends. Callers enter and leave in any
-thread; the rest is for the thread that has the `Turn`.
+thread; the rest is for the thread with the `Turn`.
 """
 
 import threading

@@ -103,7 +103,7 @@ class LaterJobCalls(CallSender):
         return self._call_for(future, Submit, submission)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:
-        """Read the status of a job, by its id; None: the server does not know the job."""
+        """Read the status of a job, by id; None: the server does not know the job."""
         return self._call(ReadJobs, job_id_of(job))
 
     def jobs_page_later(
@@ -142,7 +142,7 @@ class LaterJobCalls(CallSender):
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
 
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Cancel a job, by its id; False if it has ended or is not known.
+        """Cancel a job, by id; False if it has ended or is not known.
 
         A job that no handler runs ends at once. Of a running job, `job.cancelled` is set in the
         handler, and no further attempt is made: the job ends as done if the handler succeeds, and

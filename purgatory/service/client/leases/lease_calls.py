@@ -1,4 +1,4 @@
-"""LeaseCalls: the calls about named leases, and the programs that wait for one. Any thread."""
+"""LeaseCalls: the calls about named leases, and the programs waiting for one. Any thread."""
 
 from collections.abc import Callable
 from typing import Any, Final

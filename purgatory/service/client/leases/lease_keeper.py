@@ -1,8 +1,8 @@
-"""LeaseKeeper: has the server keep the named leases of a client, in a thread of its own.
+"""LeaseKeeper: has the server keep the named leases of a client, in a separate thread.
 
 A lease is kept three times in its time. It counts from the request that the server has granted, by
 a clock that goes on while the machine is suspended; so the program takes the lease for lost before
-the server gives it to another one.
+the server gives it to another.
 
 Any thread may call any method. The thread runs while there are leases.
 """

@@ -34,7 +34,7 @@ def parse_addresses(text: object) -> tuple[str, ...]:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is the address of one server."""
+    """Tell whether a text is the address of a single server."""
     found = _TCP.fullmatch(text)
     if found is None:
         return _IPC.fullmatch(text) is not None

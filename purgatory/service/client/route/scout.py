@@ -2,7 +2,7 @@
 
 A server that is cut off from its database answers nothing, and its connections stay open. Another
 server may be active by then, or the database may be away for all of them. The client must not leave
-a worker's leases behind for the second case. So the scout asks the others on a socket of its own,
+a worker's leases behind for the second case. So the scout asks the others on a separate socket,
 and the client moves only to a server that would have it. Used with the `Turn`.
 """
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.records.clients import OutcomeRecord
     from purgatory.service.server.records.operation import PendingOperation
 
-#: Jobs that are looked at in one portion, and portions of a request.
+#: Jobs that are looked at in a single portion, and portions of a request.
 LOOKED_AT: Final = 2000
 MAX_PORTIONS: Final = 500
 _ANY: Final = JobFilter()
@@ -197,7 +197,7 @@ class JobAnswers:
         after: int,
         counts: dict[str, list[int]],
     ) -> tuple[int, bool]:
-        """Count some jobs that match; returns where to go on, and if there are no more.
+        """Count some matching jobs; returns where to go on, and if there are no more.
 
         In the order of numbers, which never change: no job is counted twice.
         """

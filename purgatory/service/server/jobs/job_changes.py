@@ -1,4 +1,4 @@
-"""JobChanges: what a transaction changes of jobs that were asked for by id, tag or key.
+"""JobChanges: what a transaction changes of jobs asked for by id, tag or key.
 
 A job may be scheduled, due before this transaction (`LeaseEnds` changes such jobs), or due in it.
 Used by the store thread alone.
@@ -27,7 +27,7 @@ class JobChanges:
         self._now_ms = now_ms
         #: See `lease_ends`; None while no lease has ended.
         self.made_lease_ends: LeaseEnds | None = None
-        # Of jobs that are due in this transaction, by number of the outcome: when they are due
+        # Of jobs that are due in the transaction, by number of the outcome: when they are due
         # instead, or None: they were cancelled.
         self._just_due: dict[int, int | None] = {}
 
@@ -77,7 +77,7 @@ class JobChanges:
         return True
 
     def _is_just_due(self, record: OutcomeRecord) -> bool:
-        """Whether a job is due in this transaction, and was not cancelled in it."""
+        """Whether a job is due in the transaction, and was not cancelled in it."""
         return (
             record.job is not None
             and record.job.is_alive
@@ -110,7 +110,7 @@ class JobChanges:
         return found
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
-        """Have a job wait for a worker that was due in this transaction, unless it was changed."""
+        """Have a job wait for a worker that was due in the transaction, unless it was changed."""
         state = self._state
         at_ms = self._just_due.get(record.seq, 0)
         if at_ms is None:

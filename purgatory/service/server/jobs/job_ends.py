@@ -20,7 +20,7 @@ _STATUS_BYTES = 300
 
 
 def job_end_frames(state: ServerState, store: Store) -> list[tuple[bytes, bytes]]:
-    """Encode the ends that were noted, for each connection; raises StoreError for damage.
+    """Encode the noted ends, for each connection; raises StoreError for damage.
 
     They have results, but no payloads.
     """

@@ -24,7 +24,7 @@ END_STATES: Final = (DONE, DEAD, CANCELLED)
 class KindTimings:
     """The figures of a kind.
 
-    `queued`, `ran`: attempts that have ended, by how long the job was ready before the attempt
+    `queued`, `ran`: ended attempts, by how long the job was ready before the attempt
     began, and by how long the attempt took; a count for each of TIMING_BOUNDS_MS and one for those
     beyond. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
     """
@@ -51,7 +51,7 @@ class JobTimings:
     __slots__ = ("by_kind",)
 
     def __init__(self) -> None:
-        #: By kind; OTHER is the last one, if there are so many.
+        #: By kind; OTHER is the last, if there are so many.
         self.by_kind: dict[str, KindTimings] = {}
 
     def of(self, kind: str) -> KindTimings:
@@ -64,7 +64,7 @@ class JobTimings:
         return found
 
     def end_attempt(self, kind: str, queued_ms: int, ran_ms: int, *, failed: bool) -> None:
-        """Add an attempt that has ended."""
+        """Add an ended attempt."""
         timings = self.of(kind)
         queued_ms, ran_ms = max(0, queued_ms), max(0, ran_ms)
         timings.queued[bisect_left(TIMING_BOUNDS_MS, queued_ms)] += 1

@@ -55,7 +55,7 @@ class JobWatches:
                 self._remove(route, job_id)
 
     def forget(self, route: _Route) -> None:
-        """Forget a connection that has ended."""
+        """Forget an ended connection."""
         for job_id in list(self._by_route.get(route, ())):
             self._remove(route, job_id)
 

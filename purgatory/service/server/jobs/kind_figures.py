@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.state import ServerState
 
-#: Kinds with their own figures: the kinds with most jobs. The others are OTHER.
+#: Kinds with their own figures: the kinds with most jobs. The rest are OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 

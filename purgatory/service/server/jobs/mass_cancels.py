@@ -1,4 +1,4 @@
-"""MassCancels: cancellations of all jobs that match, some in each transaction.
+"""MassCancels: cancellations of all matching jobs, some in each transaction.
 
 So a hundred thousand jobs of a tag keep no other client waiting. The request is answered when all
 of them are cancelled. If the server ends before, the client has no answer, and asks again.
@@ -39,7 +39,7 @@ class MassCancel:
         self.count: int = 0
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
-        """Return the next jobs to cancel, how far that is, and whether these are the last ones."""
+        """Return the next jobs to cancel, how far that is, and whether these are the last."""
         found: list[JobRecord] = []
         after, left = self.after, LOOKED_AT
         owner = self.commands[0].owner
@@ -67,7 +67,7 @@ class MassCancels:
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
     def find(self, session: str, seq: int) -> MassCancel | None:
-        """Return the cancellation that a request has begun; None if there is none."""
+        """Return the cancellation that a request has begun; None if none exists."""
         for one in self.running + self._begun:
             if session and one.session == session and one.request.seq == seq:
                 return one
@@ -83,7 +83,7 @@ class MassCancels:
         return len(self.running) + len(self._begun)
 
     def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
-        """Note how far the open transaction brings the first one."""
+        """Note how far the open transaction brings the first."""
         self._progress = (after, count, is_end)
 
     def publish(self) -> None:

@@ -25,7 +25,7 @@ _ENDS: Final[dict[int, str]] = {
 
 
 class JobRows:
-    """Adds rows to `changes`, with `numbers`; nothing if there is no journal."""
+    """Adds rows to `changes`, with `numbers`; nothing without a journal."""
 
     def __init__(self, numbers: JournalNumbers, changes: Changes) -> None:
         self._numbers = numbers
@@ -44,14 +44,14 @@ class JobRows:
         self._add(job, end, began_ms, ended_ms, attempts, worker, error)
 
     def add_cancelled(self, operation: "PendingOperation", ended_ms: int) -> None:
-        """Queue a job that was cancelled before it was due, by a request or by a key."""
+        """Queue a job cancelled before it was due, by a request or by a key."""
         job, key = operation.job, operation.by_key
         if job is not None:
             error = f"{CANCELLED_BY_KEY}{key}" if key else validation.CANCELLED
             self.add_unbegun(job, ended_ms, error)
 
     def add_unbegun(self, job: JobRecord, ended_ms: int, error: str) -> None:
-        """Queue a job that was cancelled before a first attempt."""
+        """Queue a job cancelled before a first attempt."""
         if self._numbers.is_used:
             self._add(job, validation.CANCELLED, 0, ended_ms, 0, "", error)
 

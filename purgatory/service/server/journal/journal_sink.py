@@ -12,10 +12,10 @@ from purgatory.service.store.rows import JournalPosition
 
 
 class JournalStats(NamedTuple):
-    """The figures of a journal at one moment.
+    """The figures of a journal at a single moment.
 
     `waiting_rows`: committed, and not in a file yet. `lag_s`: for how long the oldest of them has
-    waited, at most; 0 if there is none. `failures`: attempts to write that failed, since the start.
+    waited, at most; 0 if none exists. `failures`: attempts to write that failed, since the start.
     `is_behind`: rows were refused, which the journal gets when the server is started again.
     """
 

@@ -1,4 +1,4 @@
-"""DueJob: a job that is due, at the server. Used by the store thread alone."""
+"""DueJob: a due job, at the server. Used by the store thread alone."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -87,7 +87,7 @@ class JobLeases:
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
     def groups(self) -> list[JobGroup]:
-        """Return the groups of this moment; any thread."""
+        """Return the present groups; any thread."""
         return list(self._groups.values())
 
     def _group(self, name: str) -> JobGroup:
@@ -210,7 +210,7 @@ class JobLeases:
             self.notices.add(job, recall=True)
 
     def cancel(self, job: DueJob, reason: str) -> None:
-        """Have the attempt of a lease be the last one, and tell the worker."""
+        """Have the attempt of a lease be the last, and tell the worker."""
         job.is_cancelled = True
         job.cancel_reason = reason
         self.notices.add(job, recall=False)
@@ -265,7 +265,7 @@ class JobLeases:
         return [dead[number] for number in numbers[:limit]]
 
     def dead_job(self, client: str, number: int) -> DueJob | None:
-        """Return a job of a client that was given up; None if there is none."""
+        """Return a job of a client that was given up; None if none exists."""
         return self._groups[client].dead.get(number) if client in self._groups else None
 
     # What follows takes effect when the change is on disk.

@@ -29,7 +29,7 @@ class LeaseEnds:
     `timings` counts attempts.
 
     Each job ends once in a transaction, or its attempt does; an attempt that is to be followed by
-    another one may be cancelled in the same transaction.
+    another may be cancelled in the same transaction.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LeaseEnds:
     def cancel(self, job: DueJob, reason: str) -> bool:
         """Cancel a job; False if it has ended, or is dead.
 
-        The job ends at once if no worker has it. Else the attempt is the last one, and the job ends
+        The job ends at once if no worker has it. Else the attempt is the last, and the job ends
         done if the handler succeeds; whether a handler has begun, the worker knows, and gives back
         a job that none has. `reason` is told as the job's error.
         """
@@ -122,7 +122,7 @@ class LeaseEnds:
         if number not in self._leases.by_number or job.is_dead:
             return False
         if number in self._jobs and number not in self._waits:
-            return False  # ends in this transaction
+            return False  # ends in the transaction
         if job.holder is not None and number not in self._jobs:
             self._cancel_leased(job, reason)
             return True
@@ -153,7 +153,7 @@ class LeaseEnds:
         return True
 
     def end_dead(self, client: str, number: int, *, drop: bool) -> bool:
-        """Have a dead job tried again or, with `drop`, forgotten; False if there is none."""
+        """Have a dead job tried again or, with `drop`, forgotten; False if none exists."""
         job = self._leases.dead_job(client, number)
         if job is None or not self._begin(job):
             return False

@@ -15,7 +15,7 @@ class LeaseNotices:
         return bool(self._leases)
 
     def add(self, job: DueJob, *, recall: bool) -> None:
-        """Tell the worker that holds a job, if any; see `CancelLeases`."""
+        """Tell the worker holding a job, if any; see `CancelLeases`."""
         worker = job.holder
         if worker is not None and worker.begins and not worker.detached:
             lease = Lease(job.record.seq, job.token)

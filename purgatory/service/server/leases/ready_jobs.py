@@ -1,4 +1,4 @@
-"""ReadyJobs: the waiting jobs of one kind and one client name.
+"""ReadyJobs: the waiting jobs of a single kind and one client name.
 
 The highest priority is first, and within a priority the order is that of arrival. A job that has
 been ready for AGED_MS is taken as if its priority were the highest, so that none starves. Used by

@@ -21,7 +21,7 @@ class Waiter(NamedTuple):
 
 
 class LeaseHolder(NamedTuple):
-    """The program that holds a lease, until `until_ms`, and its token."""
+    """The program holding a lease, until `until_ms`, and its token."""
 
     holder: str
     token: int
@@ -62,7 +62,7 @@ class NamedLease:
 
 
 def lease_bytes(name: str) -> int:
-    """Return the bytes of memory of a name that is leased."""
+    """Return the bytes of memory of a leased name."""
     return _LEASE_BYTES + text_bytes(name)
 
 

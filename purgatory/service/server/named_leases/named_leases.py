@@ -1,7 +1,7 @@
 """NamedLeases: which program holds which name, and which programs wait.
 
     take ──> waiting ──> told to ask again ──> held ──> ended, or its time is over
-      └──────────── if it is free ─────────────^
+      └──────────── if free ─────────────^
 
 The open transaction changes the leases at once, and `roll_back` restores the touched ones. The
 holder, the token and the end of a lease are on disk; waiters are in memory alone, and ask again

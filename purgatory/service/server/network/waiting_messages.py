@@ -75,7 +75,7 @@ class WaitingMessages:
         self._queue.append(connection.client, (connection, message), size, route=route, key=key)
 
     def popleft(self) -> tuple[Connection, bytes]:
-        """Remove the next message. Raises IndexError if there is none."""
+        """Remove the next message. Raises IndexError if none exists."""
         connection, message = self._queue.popleft()
         size = len(message) + MESSAGE_BYTES
         self.bytes -= size

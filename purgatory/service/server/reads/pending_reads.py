@@ -53,10 +53,10 @@ log: logging.Logger = logging.getLogger(__name__)
 #: Remembered outcomes in a frame, at most; each may have a payload and a result.
 REMEMBERED_AT_ONCE: Final = 8
 
-#: How many reads of one client may wait, and how many bytes of requests of all clients.
+#: How many reads of a single client may wait, and how many bytes of requests of all clients.
 READS_PER_CLIENT: Final = 256
 READ_BYTES: Final = 8 << 20
-#: How many outcomes may wait to be repeated to one connection, and to all of them, at most. A
+#: How many outcomes may wait to be repeated to a single connection, and to all of them, at most. A
 #: client that has lost its connection submits up to 32 messages again.
 REPEATED_PER_CONNECTION = 1 << 16
 REPEATED = 1 << 18
@@ -91,7 +91,7 @@ class PendingReads:
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
         self._asked: ClientRequest | FetchOutcomes  # what `_current` answers
-        self._stats: dict[str, Any] | None = None  # for all requests of one run
+        self._stats: dict[str, Any] | None = None  # for all requests of a single run
         self._closed = False
         #: Whether anything waits.
         self.waiting: bool = False
@@ -167,7 +167,7 @@ class PendingReads:
         return answers
 
     def _refuse(self, command: ClientRequest | FetchOutcomes, error: Exception) -> NetworkCommand:
-        """Answer a read that has failed. Raises the error if the store is damaged."""
+        """Answer a failed read. Raises the error if the store is damaged."""
         refusal = refusal_of(error)
         log.error("a read of client %r has failed", command.client, exc_info=error)
         if isinstance(command, FetchOutcomes):  # the next connection is sent them

@@ -31,14 +31,14 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
-#: Ids looked up in one portion.
+#: Ids looked up in a single portion.
 PORTION: Final = 32
 #: Results and payloads take so small a part of an answer about several ids: 1 / VALUES_SHARE.
 VALUES_SHARE: Final = 8
 #: Operations in an answer, at most, and bytes of their results and payloads.
 MAX_LISTED: Final = 500
 VALUE_BYTES: Final = 1 << 17
-#: Batches that are read in one portion, and portions of a request.
+#: Batches that are read in a single portion, and portions of a request.
 BATCHES: Final = 4
 MAX_PORTIONS: Final = 200
 #: Up to so many operations of a key are found by the key.
@@ -47,7 +47,7 @@ _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
 _Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
-#: Finds an operation by its id.
+#: Finds an operation by id.
 Find = Callable[[str], PendingOperation | OutcomeRecord | None]
 #: Returns the status of an operation that memory does not have.
 Remembered = Callable[[str], OperationStatus | None]
@@ -178,7 +178,7 @@ def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -
 
 
 def _encode_states(seq: int, states: list[Raw]) -> bytes:
-    """Encode `States` of statuses that are encoded already."""
+    """Encode `States` of statuses encoded already."""
     return encode((States.__struct_config__.tag, seq, states))
 
 
@@ -228,7 +228,7 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
 
 
 def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
-    """Return the state of an operation that has ended."""
+    """Return the state of an ended operation."""
     return OperationStatus(
         row.op_id,
         outcome.outcome,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClientRecord:
-    """A client, by its name: kept while it has operations, outcomes or connections."""
+    """A client, by name: kept while it has operations, outcomes or connections."""
 
     __slots__ = ("_snapshot", "connections", "count", "name", "unacknowledged")
 

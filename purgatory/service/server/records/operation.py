@@ -30,7 +30,7 @@ def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:
 
 
 class EventContext:
-    """A key's completion or failure on its way to the operations that watch the key.
+    """A key's completion or failure on its way to the operations watching the key.
 
     `value` is the key's or, if it `failed`, the error. `units`: for how many more operations it
     counts, or UNLIMITED.
@@ -67,7 +67,7 @@ class EventContext:
 
 
 class PendingOperation(DelayedOperation):
-    """An operation that waits for `need` of its keys, until `op_deadline_ms` at the latest.
+    """An operation waiting for `need` of its keys, until `op_deadline_ms` at the latest.
 
     It is due at `op_deadline_ns`, Unix nanoseconds, and expires at the timer's next tick: the
     deadline's own instant is included. All other times are Unix milliseconds. In the millisecond of
@@ -240,5 +240,5 @@ def new_job(operation: PendingOperation) -> JobRecord:
     return job
 
 
-#: An operation that has ended: its outcome, the time of that, and the result or the error.
+#: An ended operation: its outcome, the time of that, and the result or the error.
 Ended = tuple[PendingOperation, OutcomeRecord, int, bytes | None]

@@ -36,7 +36,7 @@ ID_BYTES: Final = 11
 class RememberedIds:
     """The entries of remembered ids, and how many ids count towards `most`.
 
-    `key`: of the hash, a secret of the database: no client can choose ids of one shard.
+    `key`: of the hash, a secret of the database: no client can choose ids of a single shard.
     `remember_ms`: the period of submissions that say DEFAULT. `count`: rows of the table.
     `reserved`: ids that will be remembered, of what lives, or has ended and is not in the table
     yet.
@@ -110,7 +110,7 @@ class RememberedIds:
             shard.insert(index, entry)
 
     def discard(self, hashed: int, place: int) -> None:
-        """Remove the entry of a row that was deleted; nothing happens if there is none."""
+        """Remove the entry of a deleted row; nothing happens if none exists."""
         shard = self._shards[hashed >> _ENTRY_BITS]
         entry = _entry(hashed, place)
         index = bisect_left(shard, entry)

@@ -22,7 +22,7 @@ REPLIES_PER_SESSION = 32
 #: Sessions remembered of a client, and for how long after their last request.
 SESSIONS_PER_CLIENT = 10_000
 SESSION_MS = 600_000
-#: Sessions forgotten in one transaction.
+#: Sessions forgotten in a single transaction.
 FORGET_AT_ONCE = 100
 
 
@@ -150,7 +150,7 @@ class RememberedReplies:
         return entry
 
     def _restore(self, key: str, entry: "_Session") -> None:
-        """Bring back a session that was dropped."""
+        """Bring back a dropped session."""
         entry.owner = self._owner(entry.owner.name)
         self._count(entry.owner, _bytes_of(key, entry))
         self._sessions[key] = entry
@@ -208,7 +208,7 @@ _NOBODY: Final = _ClientShare("")
 
 
 class _Session:
-    """The replies of one session; `at_ms` is the time of the last one."""
+    """The replies of a single session; `at_ms` is the time of the last."""
 
     __slots__ = ("at_ms", "frames", "owner", "seqs")
 

@@ -33,7 +33,7 @@ REMEMBERED_PER_TRANSACTION = 512
 
 
 class DeletionPace:
-    """When the next rows of one kind may be deleted."""
+    """When the next rows of a single kind may be deleted."""
 
     def __init__(self) -> None:
         #: Milliseconds of the server's clock.
@@ -93,7 +93,7 @@ class OutcomeRetention:
         self.bytes += outcome_bytes(record.op_id)
 
     def add_job(self, record: OutcomeRecord) -> None:
-        """Keep the outcome of a job that is due, which is on disk, until the job is done."""
+        """Keep the outcome of a due job, which is on disk, until the job is done."""
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
@@ -103,7 +103,7 @@ class OutcomeRetention:
         self._mark_deletable(record, now_ms)
 
     def drop_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Forget a job that has ended; its id may be reused. After the commit."""
+        """Forget an ended job; its id may be reused. After the commit."""
         self._forget(record)
         self._mark_deletable(record, now_ms)
 

@@ -55,12 +55,12 @@ class RepeatRecord(NamedTuple):
         jitter_ms = self.settings.jitter_ms
         if not jitter_ms:
             return self.next_ms
-        # The same after a restart, and another one for each repeat.
+        # The same after a restart, and another for each repeat.
         seed = f"{self.client}\n{self.settings.name}\n{self.next_ms}"
         return self.next_ms + zlib.crc32(seed.encode()) % (jitter_ms + 1)
 
     def time_after(self, after_ms: int) -> int:
-        """Return its first time after a moment; 0 if there is none."""
+        """Return its first time after a moment; 0 if none exists."""
         every_ms = self.settings.every_ms
         if every_ms:
             intervals = max(0, after_ms - self.next_ms) // every_ms + 1
@@ -101,7 +101,7 @@ class RepeatRecord(NamedTuple):
 
 
 def first_time(cron: CronExpression, after_ms: int) -> int:
-    """Return the first time of a cron expression after a moment; 0 if there is none."""
+    """Return the first time of a cron expression after a moment; 0 if none exists."""
     found = cron.next_after(_EPOCH + after_ms * _MS)
     return 0 if found is None else (found - _EPOCH) // _MS
 

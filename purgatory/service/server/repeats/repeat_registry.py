@@ -37,7 +37,7 @@ class RepeatRegistry:
         self.watch(record)
 
     def remove(self, key: RepeatKey) -> None:
-        """Remove a repeat; nothing happens if there is none."""
+        """Remove a repeat; nothing happens if none exists."""
         record = self.by_key.pop(key, None)
         if record is None:
             return

@@ -32,7 +32,7 @@ _BYTES_LIKE_ONE: Final = 1 << 11
 
 
 class KeyEvents:
-    """The key events of one transaction, written to `changes`; all at the state's stamp."""
+    """The key events of a single transaction, written to `changes`; all at the state's stamp."""
 
     __slots__ = (
         "_changes",
@@ -134,7 +134,7 @@ class KeyEvents:
     def _replaced(self, key: str, hold_ms: int) -> bool:
         """Whether an event held for `hold_ms` replaces another that still counts.
 
-        Of several with one stamp the longest hold counts: another one gets a later stamp.
+        Of several with one stamp the longest hold counts: another gets a later stamp.
         """
         stamp = self._state.stamp
         event = self._state.held.in_force(key, stamp.now_ms)
@@ -301,7 +301,7 @@ class KeyEvents:
             changes.spreads += spread.row(self._state.last_seq if spread in self.finished else 0)
 
     def publish(self) -> None:
-        """Count the memory that the values of keys take, and forget the spreads that have ended."""
+        """Count the memory that the values of keys take, and forget the ended spreads."""
         state = self._state
         for spread in self.begun:
             spread.request.is_new = False

@@ -1,6 +1,6 @@
 """Maintenance: what transactions do beside requests and expiry: delete, forget, note the clock.
 
-Used by the thread that has the store.
+Used by the thread with the store.
 """
 
 import logging

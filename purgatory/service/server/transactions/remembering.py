@@ -1,10 +1,10 @@
-"""Remembering: keeps the store's rows of ids that are remembered, as a part of transactions.
+"""Remembering: keeps the store's rows of remembered ids, as a part of transactions.
 
 When the rows of what has ended are deleted, and its period lasts, the same transaction writes a row
 of it. Rows whose time is over are deleted in portions. From time to time the entries by which rows
 are found are written, so a start has few to make itself.
 
-Used by the thread that has the store.
+Used by the thread with the store.
 """
 
 import logging

@@ -110,7 +110,7 @@ class Transaction(OutcomeReceiver):
         # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
-        #: Changes of jobs that were asked for.
+        #: Changes of jobs asked for.
         self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
         self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
@@ -147,7 +147,7 @@ class Transaction(OutcomeReceiver):
 
     @property
     def total(self) -> int:
-        """The state's `total`, plus the outcomes of this transaction."""
+        """The state's `total`, plus the outcomes of the transaction."""
         return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:

@@ -76,7 +76,7 @@ class PostgresJournalQueue:
         return events, extensions, jobs
 
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event numbered above `after`; None if there is none."""
+        """Return the time of the last event numbered above `after`; None if none exists."""
         rest = "WHERE number > $1::int8 ORDER BY number DESC LIMIT 1"
         found = self._database.rows(
             self._tables[0].select(rest, wire_int(after), columns=("at_ms",))

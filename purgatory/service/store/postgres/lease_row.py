@@ -1,7 +1,7 @@
 """PostgresLeaseRow: the row of the lease, for a server that may become its holder.
 
 It has its own session, without groups: so a beat is never behind a large group. Each call is one
-round trip, connecting included if needed, and ends within `timeout_s`. One thread at a time.
+round trip, connecting included if needed, and ends within `timeout_s`. A single thread at a time.
 """
 
 from collections.abc import Callable
@@ -138,11 +138,11 @@ class PostgresLeaseRow:
         )
 
     def beat(self, clock_ms: int) -> SeenLease | None:
-        """Note that the holder lives, and the service time; None: another one is the holder."""
+        """Note that the holder lives, and the service time; None: another is the holder."""
         return self._maybe_seen(self._write_own("", clock_ms))
 
     def release(self, clock_ms: int) -> bool:
-        """Leave the row without a holder; False: another one is the holder."""
+        """Leave the row without a holder; False: another is the holder."""
         return bool(self._write_own(", holder = '', address = '', handover = false", clock_ms))
 
     def _write_own(self, sets: str, clock_ms: int) -> Rows:

@@ -40,7 +40,7 @@ class OutcomeBodies(msgspec.Struct, array_like=True, gc=False, frozen=True):
 _decode_heads: Final = msgspec.msgpack.Decoder(OutcomeHeads).decode
 _decode_bodies: Final = msgspec.msgpack.Decoder(OutcomeBodies).decode
 
-#: The columns that are written; `seqs` is set when a row is rewritten.
+#: The written columns; `seqs` is set when a row is rewritten.
 OUTCOME_COLUMNS: Final[dict[str, Kind]] = {
     "first": "int8",
     "last": "int8",

@@ -3,7 +3,7 @@
 A record's number is that of its row, `first` to `last`. Deleting all of a row deletes it. Deleting
 some of it puts their numbers into another table, `forgotten`, and counts down `remaining`. A row of
 which less than half remains is sparse: it is rewritten with a later commit. Makes statements only;
-used by the thread that has the store.
+used by the thread with the store.
 """
 
 from collections.abc import Sequence

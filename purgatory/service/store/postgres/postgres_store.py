@@ -202,7 +202,7 @@ class PostgresStore(Store):
         return JournalPosition(operation, outcome, event, extension, job)
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write metadata, in a commit of its own."""
+        """Write metadata, in a separate commit."""
         self._write(self._metadata_statements(metadata))
 
     def _metadata_statements(self, metadata: dict[str, Any]) -> list[Statement]:
@@ -229,7 +229,7 @@ class PostgresStore(Store):
             return metadata_of(self._database.rows(self._meta.read()))
 
     def last_numbers(self) -> JournalPosition:
-        """Return the last numbers ever given, also of rows that were deleted."""
+        """Return the last numbers ever given, also of deleted rows."""
         sql = (
             "SELECT last_operation, last_outcome, last_event, last_extension, last_job "
             f"FROM {self._namespace.table('lease')}"
@@ -237,7 +237,7 @@ class PostgresStore(Store):
         return JournalPosition(*self._database.rows(statement(sql))[0])
 
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if there is none."""
+        """Return a time before which no stored operation was submitted; None if none exists."""
         return self._operations.oldest_submission_ms()
 
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
@@ -280,7 +280,7 @@ class PostgresStore(Store):
         return (row for row in table.decoded(rows) if row[0] not in ended)
 
     def _ended(self) -> set[int]:
-        """Return the numbers of the operations that have ended."""
+        """Return the numbers of the ended operations."""
         return {one.number for one in self.outcomes_without_results()}
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
@@ -366,7 +366,7 @@ class PostgresStore(Store):
         return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
 
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of jobs that are done, by `seq`, where there are any."""
+        """Return the results of done jobs, by `seq`, where there are any."""
         table = self._small.results
         return dict(self._rows(table.select_keys(seqs))) if table.is_used else {}
 
@@ -383,7 +383,7 @@ class PostgresStore(Store):
         return self._journal_queue.events(after)
 
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if there is none."""
+        """Return the time of the last event that is to be journaled; None if none exists."""
         return self._journal_queue.last_event_ms(after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:

@@ -1,4 +1,4 @@
-"""Rewrites: rows of packed tables without the records that were deleted. The store's thread."""
+"""Rewrites: rows of packed tables without the deleted records. The store's thread."""
 
 from collections.abc import Callable
 from itertools import islice

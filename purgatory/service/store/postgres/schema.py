@@ -36,7 +36,7 @@ _TRIES: Final = 20
 
 
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
-    """Make missing tables. Raises StoreError, in one line, if impossible.
+    """Make missing tables. Raises StoreError, in a single line, if impossible.
 
     That is: the database is too old, the tables are of a later version, or of another program.
     """

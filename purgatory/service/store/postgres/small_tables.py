@@ -122,7 +122,7 @@ class SmallTables:
         return made
 
     def deleting(self, changes: Changes) -> list[Statement]:
-        """Delete the rows of operations and outcomes that are deleted."""
+        """Delete the rows of operations and deleted outcomes."""
         made: list[Statement] = []
         if numbers := changes.delete_operations:
             if self.deadlines.is_used:

@@ -1,6 +1,6 @@
 """KeyedTable: the store's small tables, written many rows to a statement. Makes statements only.
 
-Immutable but for `is_used`; used by the thread that has the store.
+Immutable but for `is_used`; used by the thread with the store.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""The store in a file of this machine, on SQLite: the default."""
+"""The store in a file of the machine, on SQLite: the default."""

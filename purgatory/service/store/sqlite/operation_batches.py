@@ -47,7 +47,7 @@ class OperationBatches:
             self._connection.execute(sql, row)
 
     def last(self) -> int:
-        """Return the last number in the table, also of a deleted operation; 0 if it is empty."""
+        """Return the last number in the table, also of a deleted operation; 0 if empty."""
         return self._read_one("SELECT last FROM batches ORDER BY first DESC LIMIT 1") or 0
 
     def oldest_submission_ms(self) -> int | None:

@@ -1,7 +1,7 @@
 """RememberedTable: the store's rows of what has ended and is remembered, by place.
 
 Rows are appended in the order in which they are written, and deleted by time. `RememberedIds` finds
-a row by its id; its shards are stored here from time to time: a start reads these, and the rows
+a row by id; its shards are stored here from time to time: a start reads these, and the rows
 that were written later.
 
 Part of `SqliteStore`, used by the store thread alone. Nothing here begins or ends a transaction.

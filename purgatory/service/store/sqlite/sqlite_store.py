@@ -296,7 +296,7 @@ class SqliteStore(Store):
         return dict(self._iterate(f"SELECT key, value FROM meta WHERE key != '{_ROOM}'"))
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write metadata, in a commit of its own."""
+        """Write metadata, in a separate commit."""
         with self._transaction():
             self._write_metadata(metadata)
 
@@ -333,7 +333,7 @@ class SqliteStore(Store):
             self._write_metadata(metadata)
 
     def last_numbers(self) -> JournalPosition:
-        """Return the last numbers ever given, also of rows that were deleted."""
+        """Return the last numbers ever given, also of deleted rows."""
         sql = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'outcomes'"
         with store_errors(self._where, "read"):
             outcome = self._connection.execute(sql).fetchone()[0] or 0
@@ -344,7 +344,7 @@ class SqliteStore(Store):
         return max(self._batches.last(), kept[0] if kept else 0)
 
     def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if there is none."""
+        """Return a time before which no stored operation was submitted; None if none exists."""
         with store_errors(self._where, "read"):
             return self._batches.oldest_submission_ms()
 
@@ -444,7 +444,7 @@ class SqliteStore(Store):
             return {seq: (at_ms, error) for seq, at_ms, error in rows}
 
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of jobs that are done, by `seq`, where there are any."""
+        """Return the results of done jobs, by `seq`, where there are any."""
         with store_errors(self._where, "read"):
             return dict(self._results.select_keys(seqs))
 
@@ -480,7 +480,7 @@ class SqliteStore(Store):
             return self._journal_queue.rows(EVENTS, after)
 
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if there is none.
+        """Return the time of the last event that is to be journaled; None if none exists.
 
         Only those with numbers above `after` count.
         """
@@ -520,7 +520,7 @@ class SqliteStore(Store):
         return size
 
     def stop(self) -> None:
-        """Do nothing: a file of this machine is not waited for."""
+        """Do nothing: a file of the machine is not waited for."""
 
     def close(self) -> None:
         """Move the log into the database and close it; errors lose nothing that was committed."""

@@ -19,7 +19,7 @@ _VALUES_PER_STATEMENT: Final = 500
 
 
 class RowInserter:
-    """Inserts many rows with one statement.
+    """Inserts many rows with a single statement.
 
     The statements have a few sizes only, so that SQLite compiles each once. Those of `columns` that
     are `nullable` take an empty text for NULL. `limit`: how many variables SQLite allows in a
@@ -182,7 +182,7 @@ class JournalQueue:
         return self._last(table) if first is None else first - 1
 
     def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event numbered above `after`; None if there is none."""
+        """Return the time of the last event numbered above `after`; None if none exists."""
         sql = f"SELECT at_ms FROM {EVENTS} WHERE number > ? ORDER BY number DESC LIMIT 1"
         row = self._connection.execute(sql, (after,)).fetchone()
         return row[0] if row else None

@@ -1,6 +1,6 @@
 """The content of a report about jobs: named tuples that fit into memory.
 
-A row of the journal is the end of a job: a dead job that is tried again ends once more. Times are
+A row of the journal is the end of a job: a dead job tried again ends once more. Times are
 those of the last attempt. Immutable; any thread may use it.
 """
 
@@ -33,7 +33,7 @@ EndCounts = Sequence[EndCount]
 
 
 class JobSummary(NamedTuple):
-    """The ends of a kind; quantiles are at `histograms.QUANTILES`, empty if there are none.
+    """The ends of a kind; quantiles are at `histograms.QUANTILES`, empty if none exist.
 
     `begun`: ends of which an attempt had begun. `attempts`, `most_attempts`: of all jobs together,
     and of the job with most. `queue_ms`: from due to begun. `run_ms`: how long the attempts took

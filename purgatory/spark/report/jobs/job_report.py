@@ -55,7 +55,7 @@ def make_job_report(
     max_kinds: int,
     progress: Callable[[str], object] = lambda _: None,
 ) -> JobsReport | None:
-    """Compute the report of the good rows of a table of jobs; None if there are none.
+    """Compute the report of the good rows of a table of jobs; None if none exist.
 
     Of more than `exact_rows` jobs, durations are rounded up, and it is not computed what limits
     would have done.

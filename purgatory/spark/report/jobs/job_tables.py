@@ -41,7 +41,7 @@ def summary_table(report: JobsReport) -> TableCells:
 
 
 def shown_summaries(report: JobsReport) -> tuple[JobSummary, ...]:
-    """Return the rows to show: with one kind, all kinds together would say the same."""
+    """Return the rows to show: with a single kind, all kinds together would say the same."""
     return report.summaries[1:] if len(report.summaries) == 2 else report.summaries
 
 
@@ -79,7 +79,7 @@ def worker_table(report: JobsReport) -> TableCells:
 
 
 def limit_table(report: JobsReport) -> TableCells:
-    """Return heads and cells of the limits that were tried."""
+    """Return heads and cells of the tried limits."""
     rows = [
         [
             f"{row.kind}: {count(row.running)} at once",

@@ -75,7 +75,7 @@ def numbered_kinds(report: Report) -> dict[Kind, int]:
 
 
 def kind_legend(kinds: Mapping[Kind, int]) -> list[LegendEntry]:
-    """Give each kind a colour, and the reader the choice of the kinds that are shown."""
+    """Give each kind a colour, and the reader the choice of the shown kinds."""
     if len(kinds) < 2:
         return []
     return [LegendEntry(kind_css(n), str(kind), n <= SHOWN_LINES) for kind, n in kinds.items()]

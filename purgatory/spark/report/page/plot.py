@@ -137,7 +137,7 @@ class Plot:
     def markers(self, marks: Sequence[tuple[float, str, str]]) -> None:
         """Add vertical lines with labels above the plot: value, label, class.
 
-        A label that has no room on one line goes to the next.
+        A label that has no room on a single line goes to the next.
         """
         ends: list[float] = []
         for value, label, css in sorted(marks):
@@ -214,7 +214,7 @@ PERCENTS: Final = Scale(0, 100, [(n, f"{n} %") for n in range(0, 101, 25)])
 
 
 def name_scale(labels: Sequence[str]) -> Scale:
-    """Give each name a row of its own."""
+    """Give each name a separate row."""
     return Scale(-0.5, len(labels) - 0.5, [*enumerate(labels)])
 
 

@@ -1,4 +1,4 @@
-"""Database: a store's reads, over sessions that are reopened after a loss.
+"""Database: a store's reads, over sessions reopened after a loss.
 
 A read changes nothing, so one that was interrupted is done again. Nothing here holds a transaction
 from one round trip to the next: long tables are read in pages, in the order of a number. One thread
@@ -86,7 +86,7 @@ class Database:
             return self._session
 
     def new_session(self) -> DatabaseSession:
-        """Try once to open a session in the place of the last one. Raises SessionLost."""
+        """Try once to open a session in the place of the last. Raises SessionLost."""
         self.drop()
         self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)
         return self._session
@@ -124,7 +124,7 @@ class Database:
                 self.drop()
 
     def rows(self, statement: Statement) -> Rows:
-        """Return the rows of one statement. Raises StoreError."""
+        """Return the rows of a single statement. Raises StoreError."""
         return self.read(statement)[0]
 
     def pages(
@@ -149,7 +149,7 @@ class Database:
 
 
 def _next_limit(limit: int, rows: Rows) -> int:
-    """Return how many rows the next page has, by the bytes of a few of the last one."""
+    """Return how many rows the next page has, by the bytes of a few of the last."""
     some = rows[:: max(1, len(rows) // 16)]
     size = sum(len(value) for row in some for value in row if isinstance(value, bytes))
     fitting = _PAGE_BYTES * len(some) // max(1, size)
@@ -157,5 +157,5 @@ def _next_limit(limit: int, rows: Rows) -> int:
 
 
 def one_row(rows: Rows) -> tuple[Any, ...] | None:
-    """Return the only row; None if there is none."""
+    """Return the only row; None if none exists."""
     return rows[0] if rows else None

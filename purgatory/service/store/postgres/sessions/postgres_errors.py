@@ -16,7 +16,7 @@ REFUSED_BY_GROUP: Final = "22012"
 # Another session has made the same object at the same time: a unique violation, or a duplicate
 # schema or table.
 _RACES: Final = ("23505", "42P06", "42P07", "40001", "40P01")
-# The session is with a server that writes nothing (any more).
+# The session is with a server writing nothing (any more).
 _READ_ONLY: Final = "25006"
 
 

@@ -1,6 +1,6 @@
 """Ends the sessions of a holder that is gone: a group half sent would hold the lease's row.
 
-Sessions are found by their names, which poolers hand on. Any thread that has the session.
+Sessions are found by their names, which poolers hand on. Any thread with the session.
 """
 
 import re
