@@ -34,13 +34,19 @@ def json_text(value: Any) -> str:
     """Return a value as a single line of JSON; other values as their `repr`."""
     try:
         try:
-            return json.dumps(value, default=repr, allow_nan=False)
+            return json.dumps(value, default=_fields, allow_nan=False)
         except ValueError:
-            return json.dumps(_finite(value), default=repr)
+            return json.dumps(_finite(value), default=_fields)
     except TypeError:  # a map with keys that are no texts
         return json.dumps(repr(value))
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
+
+
+def _fields(value: Any) -> Any:
+    """Return the fields of a message; other values that JSON does not have as their `repr`."""
+    names = getattr(value, "__struct_fields__", None)
+    return repr(value) if names is None else {name: getattr(value, name) for name in names}
 
 
 def _finite(value: Any) -> Any:
@@ -90,6 +96,11 @@ def _span(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
+def took(seconds: float) -> str:
+    """Return how long something took: "0.0312 s", "5 min"."""
+    return f"{seconds:.3g} s" if seconds < 60 else _span(seconds)
+
+
 def short(name: str, most: int = SHORT_ID) -> str:
     """Return a name, or the beginning of a long one."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
@@ -103,7 +114,7 @@ def counted(count: int, thing: str) -> str:
 def print_json(records: Iterable[Any]) -> None:
     """Print messages of the protocol, each as it comes, as a line of JSON."""
     for record in records:
-        print(json_text({name: getattr(record, name) for name in record.__struct_fields__}))
+        print(json_text(_fields(record)))
 
 
 def print_records(

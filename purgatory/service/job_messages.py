@@ -46,6 +46,35 @@ MISSED: Final = ("one", "none", "all")
 CHANGES: Final = ("pause", "resume", "delete", "run")
 
 
+class JobAttempt(Item):
+    """An attempt of a job, from `began_ms` to `ended_ms`; None: it runs.
+
+    `number` counts attempts, again from 1 after a retry of a dead job. `worker`: the connection of
+    its handler. `error`: why the attempt has failed; empty: it has not.
+    """
+
+    number: int
+    began_ms: int
+    ended_ms: int | None
+    worker: str
+    error: str
+
+    @property
+    def began(self) -> datetime:
+        """When it began."""
+        return moment_of(self.began_ms)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When it ended; None: it runs."""
+        return None if self.ended_ms is None else moment_of(self.ended_ms)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None: it runs."""
+        return None if self.ended_ms is None else (self.ended_ms - self.began_ms) / 1000
+
+
 class JobStatus(Item):
     """The status of a job; `state` is one of JOB_STATES, or unknown.
 
@@ -53,7 +82,8 @@ class JobStatus(Item):
     its next attempt while it is retrying; `began_ms` of its latest attempt; `ended_ms` of its end.
     `attempts` counts begun attempts. `error`: of the last failed attempt, or the reason for the
     cancellation. `worker`: the connection that runs the job. `why`: the reason for which a ready
-    job does not run. `result`: of a done job. `left_out`: see `OperationStatus`.
+    job does not run. `result`: of a done job. `left_out`: see `OperationStatus`. `history`: its
+    last attempts, up to 20; lists leave them out.
 
     A client's program gets this, with decoded values, and the moments as aware datetimes, too.
     """
@@ -78,6 +108,7 @@ class JobStatus(Item):
     payload: Value = Raw(NOTHING)
     result: Value = Raw(NOTHING)
     left_out: int = 0
+    history: tuple[JobAttempt, ...] = ()
 
     @property
     def id(self) -> str:

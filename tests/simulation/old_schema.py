@@ -11,16 +11,10 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.server import DATABASE
 
 #: The version of the schema that the steps lead back to.
-VERSION_BEFORE: Final = 5
-# Version 6 has added the tables of the lives of jobs.
+VERSION_BEFORE: Final = 6
+# Version 7 has added the attempts of jobs.
 _STEPS_BACK: Final = (
-    "DROP TABLE results",
-    "DROP TABLE remembered",
-    "DROP TABLE remembered_shards",
-    "DROP TABLE repeats",
-    "DROP TABLE named_leases",
-    "DROP TABLE limits",
-    "DROP TABLE queued_jobs",
+    "DROP TABLE attempts",
     f"PRAGMA user_version={VERSION_BEFORE}",
 )
 

@@ -6,6 +6,7 @@ from msgspec import Raw
 
 from purgatory.service.store.changes import RememberedChanges
 from purgatory.service.store.rows import (
+    KEPT_ATTEMPTS,
     MAX_BATCH,
     OperationBatch,
     QueuedJob,
@@ -100,6 +101,9 @@ class RandomCommits:
             made.progress += [number, f"k{self.key}", self.blob()]
         for _, seq in self.some(self.ended):
             made.jobs += [seq, self.dice.randrange(5), 1, self.dice.randrange(999), "e"]
+            for number in self.some(range(1, 99), 4):
+                attempt = [number, number, self.dice.randrange(999), "w", self.dice.choice("e ")]
+                made.attempts += [seq, number % KEPT_ATTEMPTS, *attempt]
             made.results += [seq, self.blob()]
         for key in self.some("abcdef"):
             made.held += [key, self.event, 1, self.dice.randrange(99), -1, self.blob()]
@@ -157,6 +161,7 @@ def everything(store):
         "spreads": store.spreads(),
         "jobs": sorted(store.jobs()),
         "job rows": store.job_rows(known),
+        "attempts": store.attempts(known),
         "results": store.results(known),
         "repeats": store.repeats(),
         "limits": sorted(store.limits()),

@@ -18,10 +18,11 @@ from purgatory.cli.output import (
     print_records,
     say,
     short,
+    took,
 )
 
 if TYPE_CHECKING:
-    from purgatory.service.job_messages import JobStatus
+    from purgatory.service.job_messages import JobAttempt, JobStatus
 
 _LIMIT: Final = 100
 _ORDERS: Final = ("due", "newest")
@@ -132,4 +133,15 @@ def _facts(job: JobStatus) -> dict[str, str]:
     }
     if job.left_out:
         facts["left out"] = f"{job.left_out:,} bytes of result and payload"
+    for attempt in job.history:
+        facts.setdefault(f"attempt {attempt.number}", _attempt(attempt))
     return facts
+
+
+def _attempt(attempt: JobAttempt) -> str:
+    """Return when an attempt began, how long it took, on which worker, and how it ended."""
+    seconds = attempt.seconds
+    duration = "runs" if seconds is None else f"took {took(seconds)}"
+    worker = f" on {attempt.worker}" if attempt.worker else ""
+    end = "" if seconds is None else f": {attempt.error or 'done'}"
+    return f"{moment(attempt.began_ms)}, {duration}{worker}{end}"

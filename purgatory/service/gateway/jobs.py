@@ -12,6 +12,7 @@ from purgatory.service.gateway.callers import Caller, check_right
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import (
     Done,
+    JobDetails,
     JobList,
     JobReceipt,
     JobReport,
@@ -94,9 +95,9 @@ def _cursor(text: str) -> Cursor:
 
 
 @endpoint("GET", "/v1/jobs/{job_id}", ReadJobs, "Look at a job")
-async def look(caller: Caller, name: str) -> JobReport:
-    """Return the state of a job."""
-    return report(JobReport, await _status(caller, name))
+async def look(caller: Caller, name: str) -> JobDetails:
+    """Return the state of a job, and its attempts."""
+    return report(JobDetails, await _status(caller, name))
 
 
 @endpoint("PATCH", "/v1/jobs/{job_id}", RescheduleJobs, "Move a job")

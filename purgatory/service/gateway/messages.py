@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from purgatory.durations import parse_duration
 from purgatory.service.encoding import pack
+from purgatory.service.job_messages import JobAttempt
 
 Report = TypeVar("Report", bound=Struct)
 #: Seconds, or a text with units.
@@ -103,6 +104,22 @@ class JobReport(Struct):
     why: str
     result: Any
     payload: Any
+
+
+class AttemptReport(Struct):
+    """An attempt of a job: `ended_ms` null: it runs. `error`: why it has failed, else empty."""
+
+    number: int
+    began_ms: int
+    ended_ms: int | None
+    worker: str
+    error: str
+
+
+class JobDetails(JobReport):
+    """A job, with its last 20 attempts; of those before a retry, `number` counts anew."""
+
+    history: list[AttemptReport]
 
 
 class JobList(Struct):
@@ -458,5 +475,13 @@ def seconds(duration: float | str) -> float:
 def report(kind: type[Report], message: Any) -> Report:
     """Return a message of the server as a report, which has fields of the same names."""
     fields = {name: getattr(message, name) for name in kind.__struct_fields__}
-    values = {name: as_json(fields[name]) for name in ("result", "payload")}
+    values: dict[str, Any] = {name: as_json(fields[name]) for name in ("result", "payload")}
+    if "history" in fields:
+        values["history"] = [_attempt(each) for each in fields["history"]]
     return kind(**fields | values)
+
+
+def _attempt(attempt: JobAttempt) -> AttemptReport:
+    return AttemptReport(
+        attempt.number, attempt.began_ms, attempt.ended_ms, attempt.worker, attempt.error
+    )

@@ -32,6 +32,7 @@ class Changes:
     """
 
     __slots__ = (
+        "attempts",
         "deadlines",
         "delete_held",
         "delete_limits",
@@ -65,6 +66,7 @@ class Changes:
         self.deadlines: list[Any] = []  # of operations that were extended
         self.held: list[Any] = []
         self.jobs: list[Any] = []
+        self.attempts: list[Any] = []  # of jobs that have failed
         self.repeats: list[Any] = []
         self.named_leases: list[Any] = []
         self.limits: list[Any] = []  # of kinds
@@ -99,6 +101,7 @@ class Changes:
             self.deadlines
             or self.held
             or self.jobs
+            or self.attempts
             or self.repeats
             or self.named_leases
             or self.delete_named_leases

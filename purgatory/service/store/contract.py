@@ -28,6 +28,7 @@ from purgatory.service.store.rows import (
     QueuedJob,
     QueueNumbers,
     RememberedRow,
+    StoredAttempt,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -220,6 +221,10 @@ class Store(ABC):
     @abstractmethod
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
         """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+
+    @abstractmethod
+    def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
+        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
 
     # The journal's queue.
 

@@ -3,6 +3,7 @@
 Immutable values; any thread.
 """
 
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -153,6 +154,39 @@ class StoredJob(NamedTuple):
     state: int
     attempts: int
     at_ms: int
+
+
+#: How many attempts of a job are kept, at most: the last ones.
+KEPT_ATTEMPTS: Final = 20
+
+
+class StoredAttempt(NamedTuple):
+    """An attempt of a job that has failed, now or before; moments are Unix milliseconds.
+
+    `seq` is that of `StoredJob`. `number` counts the job's attempts; `place`, its remainder by
+    KEPT_ATTEMPTS, is the key beside `seq`: so a later attempt replaces an earlier one, and nothing
+    has to be read before. `error` is empty if the attempt has succeeded.
+    """
+
+    seq: int
+    place: int
+    number: int
+    began_ms: int
+    ended_ms: int
+    worker: str
+    error: str
+
+
+def attempts_by_seq(rows: Iterable[Sequence[Any]]) -> dict[int, list[StoredAttempt]]:
+    """Return the rows of attempts by job, those of each in the order of their ends."""
+    found: dict[int, list[StoredAttempt]] = {}
+    for row in sorted(map(StoredAttempt._make, rows), key=_order_of):
+        found.setdefault(row.seq, []).append(row)
+    return found
+
+
+def _order_of(attempt: StoredAttempt) -> tuple[int, int]:
+    return attempt.ended_ms, attempt.number
 
 
 class StoredLimit(NamedTuple):

@@ -124,7 +124,7 @@ class StoreCopier:
         return count
 
     def _copy_outcomes(self) -> int:
-        """Copy outcomes, and the states and results of jobs."""
+        """Copy outcomes, and the states, attempts and results of jobs."""
         count = 0
         for chunk in in_portions(self._source.outcomes(), _CHUNK):
             seqs = [one.seq for one in chunk]
@@ -136,6 +136,9 @@ class StoreCopier:
                     bytearray(one.result or b"") or "",
                 )
             changes.jobs = _flat((seq, *row) for seq, row in self._source.job_rows(seqs).items())
+            changes.attempts = _flat(
+                row for rows in self._source.attempts(seqs).values() for row in rows
+            )
             changes.results = _flat(self._source.results(seqs).items())
             self._commit(changes, len(chunk))
             count += len(chunk)

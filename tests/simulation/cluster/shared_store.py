@@ -218,6 +218,7 @@ class SharedStore(Store):
     dead_jobs = _reading("dead_jobs")
     results = _reading("results")
     job_rows = _reading("job_rows")
+    attempts = _reading("attempts")
     queued_events = _reading("queued_events")
     last_event_ms = _reading("last_event_ms")
     queued_extensions = _reading("queued_extensions")

@@ -78,12 +78,12 @@ class JobAnswers:
 
     def _states(self, command: ClientRequest, job_ids: list[str]) -> Iterator[bytes | None]:
         """Yield None after each portion, and the frame of the statuses last."""
-        seq, owner = command.request.seq, command.owner
+        seq = command.request.seq
         found: list[JobStatus] = []
         size = 0
         room = self._max_bytes if len(job_ids) == 1 else self._max_bytes // VALUES_SHARE
         for start in range(0, len(job_ids), PORTION):
-            for status in self._look_up(job_ids[start : start + PORTION], owner):
+            for status in self._look_up(command, job_ids[start : start + PORTION]):
                 room -= fit_values(status, room)
                 found.append(status)
                 size += len(encode(status))
@@ -94,14 +94,16 @@ class JobAnswers:
             yield None
         yield encode(JobStates(seq, found))
 
-    def _look_up(self, job_ids: list[str], owner: str | None) -> list[JobStatus]:
-        """Return the statuses of some jobs, in order."""
+    def _look_up(self, command: ClientRequest, job_ids: list[str]) -> list[JobStatus]:
+        """Return the statuses of some jobs, in order; for `ReadJobs` with their attempts."""
+        owner, with_history = command.owner, isinstance(command.request, ReadJobs)
         entries: dict[str, PendingOperation | OutcomeRecord] = {}
         for job_id in job_ids:
             entry = self._state.find(job_id, owner)
             if entry is not None and entry.job is not None:
                 entries[job_id] = entry
-        statuses = job_statuses(list(entries.values()), self._state, self._store)
+        found = list(entries.values())
+        statuses = job_statuses(found, self._state, self._store, with_history=with_history)
         by_id = {status.job_id: status for status in statuses}
         for job_id in job_ids:
             if job_id not in by_id:

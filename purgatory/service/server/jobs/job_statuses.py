@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from purgatory.service.job_messages import CANCELLED_BY_KEY, JOB_STATES, JobStatus
+from purgatory.service.job_messages import CANCELLED_BY_KEY, JOB_STATES, JobAttempt, JobStatus
 from purgatory.service.protocol import NOTHING
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.records.clients import OutcomeRecord
@@ -14,7 +14,7 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.server_health import failure_text
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
-from purgatory.service.store.rows import StoredOutcome
+from purgatory.service.store.rows import StoredAttempt, StoredOutcome
 
 #: Jobs whose statuses are read at once, at most.
 MOST: Final = 500
@@ -24,16 +24,21 @@ _NOTHING: Final = Raw(NOTHING)
 
 
 def job_statuses(
-    entries: Sequence[PendingOperation | OutcomeRecord], state: ServerState, store: Store
+    entries: Sequence[PendingOperation | OutcomeRecord],
+    state: ServerState,
+    store: Store,
+    *,
+    with_history: bool = False,
 ) -> list[JobStatus]:
     """Return the statuses of jobs, in order, without those whose rows are gone; at most MOST.
 
-    Raises StoreError.
+    `with_history`: with their attempts. Raises StoreError.
     """
     rows = store.by_numbers([entry.number for entry in entries])
     seqs = [entry.seq for entry in entries if isinstance(entry, OutcomeRecord)]
     due_rows = store.job_rows(seqs) if seqs else {}
     results = store.results(seqs) if seqs else {}
+    attempts = store.attempts(list(due_rows)) if with_history and due_rows else {}
     early = [
         entry.seq
         for entry in entries
@@ -60,6 +65,8 @@ def job_statuses(
             if due is not None:
                 _add_due(status, due)
                 status.why = state.leases.why(due, state.stamp.now_ms)
+            if with_history:
+                _add_history(status, attempts.get(entry.seq, []))
         found.append(status)
     return found
 
@@ -92,6 +99,19 @@ def _add_cancellation(status: JobStatus, outcome: StoredOutcome) -> None:
         status.error = failure_text(outcome.result)
     else:
         status.error = BY_REQUEST
+
+
+def _add_history(status: JobStatus, kept: list[StoredAttempt]) -> None:
+    """Add the attempts that the store has, and the latest if only memory has that."""
+    found = [
+        JobAttempt(row.number, row.began_ms, row.ended_ms, row.worker, row.error) for row in kept
+    ]
+    number = status.attempts
+    is_kept = bool(found) and found[-1].number == number and not found[-1].error
+    if status.began_ms is not None and status.state in ("running", "done") and not is_kept:
+        found = [one for one in found if one.number != number]  # the end will replace it
+        found.append(JobAttempt(number, status.began_ms, status.ended_ms, status.worker, ""))
+    status.history = tuple(found)
 
 
 def _add_due(status: JobStatus, due: DueJob) -> None:

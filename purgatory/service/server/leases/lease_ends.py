@@ -16,11 +16,13 @@ from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.records.retention import OutcomeRetention
 from purgatory.service.server.server_health import RecentFailure, RecentFailures
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.rows import JobState
+from purgatory.service.store.rows import KEPT_ATTEMPTS, JobState
 
 LEASE_ENDED: Final = "LeaseEnded: the worker did not keep its lease"
 WORKER_GONE: Final = "WorkerGone: the connection of the worker has ended"
 NOT_BEGUN: Final = "not begun in time"
+# Characters of an error that are kept with its attempt; the job has the last error as it came.
+_KEPT_ERROR: Final = 500
 
 
 class LeaseEnds:
@@ -103,6 +105,8 @@ class LeaseEnds:
         if not job.has_begun:  # the end is the first that is heard of the beginning
             job.begun_ms = self._now_ms
         if end.how == How.DONE:
+            if job.attempts:
+                self._keep_attempt(job, "")
             self._write(job, JobState.DONE, job.attempts + 1, self._now_ms, "")
             if len(end.result) != 1 or bytes(end.result) != NOTHING:
                 self._changes.results += (job.record.seq, bytearray(end.result))
@@ -179,6 +183,7 @@ class LeaseEnds:
     def _fail(self, job: DueJob, delay_ms: int, error: str) -> None:
         """End an attempt that has failed; the last one was the last."""
         attempts = job.attempts + 1
+        self._keep_attempt(job, error)
         is_cancelled = job.is_cancelled or job.record.seq in self._cancelled
         is_dead = attempts >= job.max_attempts and not is_cancelled
         self._effects.append(partial(self._note_failure, job, error, attempts, is_dead=is_dead))
@@ -193,6 +198,14 @@ class LeaseEnds:
         self._write(job, JobState.WAITING, attempts, at_ms, error)
         self._waits[job.record.seq] = attempts
         self._effects.append(partial(self._leases.put_back, job, counts=True, at_ms=at_ms))
+
+    def _keep_attempt(self, job: DueJob, error: str) -> None:
+        """Write an ended attempt for `jobs show`. A first attempt that succeeds is not written."""
+        number = job.attempts + 1
+        place = number % KEPT_ATTEMPTS
+        worker = "" if job.holder is None else job.holder.route.hex()
+        row = (job.record.seq, place, number, job.begun_ms, self._now_ms)
+        self._changes.attempts += (*row, worker, error[:_KEPT_ERROR])
 
     def _end_cancelled(self, job: DueJob, attempts: int, reason: str) -> None:
         self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)

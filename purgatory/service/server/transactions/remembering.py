@@ -98,7 +98,8 @@ class Remembering:
         jobs = {record.op_id: record for record in records if record.is_job}
         ended = list(jobs.values())
         for start in range(0, len(ended), _CHUNK):
-            for job in job_statuses(ended[start : start + _CHUNK], self._state, self._store):
+            chunk = ended[start : start + _CHUNK]
+            for job in job_statuses(chunk, self._state, self._store, with_history=True):
                 yield self._row(job.job_id, jobs[job.job_id].until_ms, 0, encode(job))
 
     def _row(self, op_id: str, until_ms: int, seq: int, status: bytes) -> RememberedRow:

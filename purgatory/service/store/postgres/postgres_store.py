@@ -35,6 +35,7 @@ from purgatory.service.store.rows import (
     JournalPosition,
     QueuedJob,
     QueueNumbers,
+    StoredAttempt,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -42,6 +43,7 @@ from purgatory.service.store.rows import (
     StoredOutcome,
     StoredRepeat,
     StoredSpread,
+    attempts_by_seq,
     spread_of,
 )
 
@@ -375,6 +377,12 @@ class PostgresStore(Store):
         table = self._small.jobs
         rows = table.decoded(self._rows(table.select_keys(seqs))) if table.is_used else []
         return {seq: row for seq, *rest in rows if (row := tuple(rest))}
+
+    def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
+        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
+        table = self._small.attempts
+        rows = table.decoded(self._rows(table.select_keys(seqs))) if table.is_used else []
+        return attempts_by_seq(rows)
 
     # The journal's queue.
 

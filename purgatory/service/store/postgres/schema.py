@@ -15,7 +15,7 @@ import msgspec
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import DATABASE_ID
 from purgatory.service.store.postgres.namespace import Namespace
-from purgatory.service.store.postgres.schema_tables import TABLE_NAMES, TABLES, VERSION_TABLE
+from purgatory.service.store.postgres.schema_tables import TABLES, VERSION_TABLE
 from purgatory.service.store.postgres.sessions.postgres_errors import StatementRefused
 from purgatory.service.store.postgres.sessions.session import (
     OLDEST_SERVER,
@@ -27,12 +27,38 @@ from purgatory.service.store.postgres.sessions.wire_values import wire_int
 
 log: logging.Logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 OLDEST_VERSION: Final = 1
+_ATTEMPTS: Final = """
+CREATE TABLE {schema}.attempts ( -- of jobs that have failed, the last ones
+    seq int8 NOT NULL, -- of the outcome
+    place int8 NOT NULL, -- a later attempt of the same place replaces an earlier one
+    number int8 NOT NULL, -- of the attempt
+    began_ms int8 NOT NULL, -- Unix
+    ended_ms int8 NOT NULL,
+    worker bytea NOT NULL,
+    error bytea NOT NULL, -- empty: it has succeeded
+    PRIMARY KEY (seq, place)
+);
+"""
 #: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`.
-STEPS: Final[dict[int, str]] = {}
+#: The SQL is that of its time: it does not change when the tables do.
+STEPS: Final[dict[int, str]] = {2: _ATTEMPTS}
 # How often the tables are made, while other servers are making them as well.
 _TRIES: Final = 20
+
+
+def table_names(statements: str) -> tuple[str, ...]:
+    """Return the names of the tables that some statements make, in order."""
+    return tuple(
+        line.split("{schema}.")[1].split(" ")[0]
+        for line in statements.splitlines()
+        if line.startswith("CREATE TABLE")
+    )
+
+
+#: The names of all tables, in the order in which they are made.
+TABLE_NAMES: Final = table_names(TABLES)
 
 
 def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> None:
@@ -44,8 +70,10 @@ def set_up_schema(session: DatabaseSession, namespace: Namespace, timeout_s: flo
     for _ in range(_TRIES):
         found = _tables(session, namespace, timeout_s)
         if found:
-            _check_tables(namespace, found)
-            _check_version(namespace, stored_version(session, namespace, timeout_s))
+            _check_is_ours(namespace, found)
+            version = stored_version(session, namespace, timeout_s)
+            _check_version(namespace, version)
+            _check_tables(namespace, found, version)
             return
         try:
             session.run(_creation(namespace), timeout_s)
@@ -75,13 +103,18 @@ def _tables(session: DatabaseSession, namespace: Namespace, timeout_s: float) ->
     return {name for (name,) in session.rows(result)} & set(TABLE_NAMES)
 
 
-def _check_tables(namespace: Namespace, found: set[str]) -> None:
+def _check_is_ours(namespace: Namespace, found: set[str]) -> None:
     if VERSION_TABLE not in found:
         raise StoreError(
             f"schema {namespace.schema} has a table {min(found)!r} of another program; expected a "
             "schema of its own"
         )
-    missing = sorted(set(TABLE_NAMES) - found)
+
+
+def _check_tables(namespace: Namespace, found: set[str], version: int) -> None:
+    """Check that no table is missing but those that later versions have."""
+    later = {name for target in STEPS if target > version for name in table_names(STEPS[target])}
+    missing = sorted(set(TABLE_NAMES) - later - found)
     if missing:
         raise StoreError(f"schema {namespace.schema} lacks the table {missing[0]!r}")
 

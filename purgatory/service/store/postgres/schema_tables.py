@@ -1,4 +1,4 @@
-"""The tables of a namespace, as version 1 of the schema has them. Constants; any thread.
+"""The tables of a namespace, as the present version of the schema has them. Constants; any thread.
 
 `{schema}` stands for the name of the schema. Texts of clients are `bytea` (see `wire_values`),
 times Unix milliseconds. The rows of `lease` and of `purgatory_version` are one each.
@@ -94,6 +94,16 @@ CREATE TABLE {schema}.results ( -- of jobs that are done
     seq int8 PRIMARY KEY, -- of the outcome
     result bytea NOT NULL -- MessagePack
 );
+CREATE TABLE {schema}.attempts ( -- of jobs that have failed, the last ones
+    seq int8 NOT NULL, -- of the outcome
+    place int8 NOT NULL, -- a later attempt of the same place replaces an earlier one
+    number int8 NOT NULL, -- of the attempt
+    began_ms int8 NOT NULL, -- Unix
+    ended_ms int8 NOT NULL,
+    worker bytea NOT NULL,
+    error bytea NOT NULL, -- empty: it has succeeded
+    PRIMARY KEY (seq, place)
+);
 CREATE TABLE {schema}.spreads ( -- events that end many operations
     number int8 PRIMARY KEY,
     key bytea NOT NULL,
@@ -164,10 +174,3 @@ CREATE TABLE {schema}.queued_jobs ( -- that have ended, those of a group
     jobs bytea NOT NULL -- MessagePack: an array of QueuedJob
 );
 """
-
-#: The names of all tables, in the order in which they are made.
-TABLE_NAMES: Final = tuple(
-    line.split("{schema}.")[1].split(" ")[0]
-    for line in TABLES.splitlines()
-    if line.startswith("CREATE TABLE")
-)

@@ -13,6 +13,7 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
 from purgatory.service.store.postgres.tables import Columns, KeyedTable
 from purgatory.service.store.rows import (
+    StoredAttempt,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -35,6 +36,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "session": "text",
     "settings": "bytea",
     "value": "bytea",
+    "worker": "text",
 }
 _SIZES: Final = {
     "progress": "SELECT key, octet_length(value)::int8, number FROM {}",
@@ -58,6 +60,7 @@ class SmallTables:
             "deadlines", _columns("number", "deadline_ms"), times=("deadline_ms",)
         )
         self.jobs = table("jobs", _columns(*StoredJob._fields, "error"))
+        self.attempts = table("attempts", _columns(*StoredAttempt._fields), keys=2, times=())
         self.results = table("results", _columns("seq", "result"), times=())
         self.held = table(
             "held", _columns("key", *StoredEvent._fields), times=("at_ms", "until_ms")
@@ -73,6 +76,7 @@ class SmallTables:
             self.progress,
             self.deadlines,
             self.jobs,
+            self.attempts,
             self.results,
             self.held,
             self.spreads,
@@ -98,6 +102,7 @@ class SmallTables:
             for table, rows in (
                 (self.deadlines, changes.deadlines),
                 (self.jobs, changes.jobs),
+                (self.attempts, changes.attempts),
                 (self.results, changes.results),
                 (self.held, changes.held),
                 (self.spreads, changes.spreads),
@@ -128,10 +133,11 @@ class SmallTables:
             if self.deadlines.is_used:
                 made.append(self.deadlines.delete(numbers))
             if self.progress.is_used:
-                sql = f"DELETE FROM {self.progress.name} WHERE number = ANY($1::int8[])"
-                made.append(statement(sql, wire_ints(numbers)))
+                made.append(self.progress.delete_by_first(numbers))
         if seqs := changes.delete_outcomes:
             made += [table.delete(seqs) for table in (self.jobs, self.results) if table.is_used]
+            if self.attempts.is_used:
+                made.append(self.attempts.delete_by_first(seqs))
         return made
 
     def deleting_spreads(self) -> list[Statement]:

@@ -81,6 +81,12 @@ class KeyedTable:
         """Delete the rows of some keys, given as a list for each of the key's columns."""
         return statement(self._delete, *map(wire_array, self._kinds, keys))
 
+    def delete_by_first(self, keys: Sequence[Any]) -> Statement:
+        """Delete the rows of some values of the first column."""
+        kind = self._kinds[0]
+        condition = f"{self._keys[0]} = ANY($1::{column_type(kind)}[])"
+        return statement(f"DELETE FROM {self.name} WHERE {condition}", wire_array(kind, keys))
+
     def select(self, rest: str = "", *values: bytes, columns: Sequence[str] = ()) -> Statement:
         """Read rows; `rest`: what follows in the statement. `columns`: all by default."""
         names = ", ".join(columns or self.columns)

@@ -141,6 +141,19 @@ CREATE TABLE queued_jobs ( -- that have ended, those of a transaction, until the
 );
 """
 
+_ATTEMPTS: Final = """
+CREATE TABLE attempts ( -- of jobs that have failed, the last ones
+    seq INTEGER NOT NULL, -- of the outcome
+    place INTEGER NOT NULL, -- a later attempt of the same place replaces an earlier one
+    number INTEGER NOT NULL, -- of the attempt
+    began_ms INTEGER NOT NULL, -- Unix
+    ended_ms INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    error TEXT NOT NULL, -- empty: it has succeeded
+    PRIMARY KEY (seq, place)
+) WITHOUT ROWID;
+"""
+
 
 def run_statements(connection: sqlite3.Connection, statements: str) -> None:
     """Run SQL statements, each of which ends with a semicolon and the end of a line."""
@@ -177,6 +190,10 @@ def _add_job_lives(connection: sqlite3.Connection) -> None:
     run_statements(connection, _JOB_LIVES)
 
 
+def _add_attempts(connection: sqlite3.Connection) -> None:
+    run_statements(connection, _ATTEMPTS)
+
+
 #: Version -> the step that leads to it from the version before.
 STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     2: _pack_operations,
@@ -184,6 +201,7 @@ STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
     4: _add_jobs,
     5: _add_spreads,
     6: _add_job_lives,
+    7: _add_attempts,
 }
 
 

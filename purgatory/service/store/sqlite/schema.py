@@ -18,7 +18,7 @@ from purgatory.service.store.sqlite.migrations import migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 OLDEST_VERSION: Final = 1
 
 _TABLES: Final = """
@@ -77,6 +77,16 @@ CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits f
     at_ms INTEGER NOT NULL, -- the next attempt not before; when it was done, or given up
     error TEXT NOT NULL -- of the last attempt
 );
+CREATE TABLE attempts ( -- of jobs that have failed, the last ones
+    seq INTEGER NOT NULL, -- of the outcome
+    place INTEGER NOT NULL, -- a later attempt of the same place replaces an earlier one
+    number INTEGER NOT NULL, -- of the attempt
+    began_ms INTEGER NOT NULL, -- Unix
+    ended_ms INTEGER NOT NULL,
+    worker TEXT NOT NULL,
+    error TEXT NOT NULL, -- empty: it has succeeded
+    PRIMARY KEY (seq, place)
+) WITHOUT ROWID;
 CREATE TABLE spreads ( -- events that end many operations
     number INTEGER PRIMARY KEY,
     key TEXT NOT NULL,

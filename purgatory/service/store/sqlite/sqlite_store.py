@@ -27,6 +27,7 @@ from purgatory.service.store.rows import (
     JournalPosition,
     QueuedJob,
     QueueNumbers,
+    StoredAttempt,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -34,6 +35,7 @@ from purgatory.service.store.rows import (
     StoredOutcome,
     StoredRepeat,
     StoredSpread,
+    attempts_by_seq,
     spread_of,
 )
 from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles
@@ -177,6 +179,7 @@ class SqliteStore(Store):
         self._deadlines = table("deadlines", ("number", "deadline_ms"), ("deadline_ms",))
         self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
         self._jobs = table("jobs", (*StoredJob._fields, "error"))
+        self._attempts = table("attempts", StoredAttempt._fields, ())
         self._results = table("results", ("seq", "result"), ())
         self._named_leases = table(
             "named_leases", ("name", "holder", "token", "until_ms"), ("until_ms",)
@@ -250,6 +253,7 @@ class SqliteStore(Store):
         for table, rows in (
             (self._deadlines, changes.deadlines),
             (self._jobs, changes.jobs),
+            (self._attempts, changes.attempts),
             (self._results, changes.results),
             (self._held, changes.held),
             (self._spreads, changes.spreads),
@@ -282,6 +286,7 @@ class SqliteStore(Store):
         run = self._connection.execute
         self._deadlines.delete(changes.delete_operations)
         self._jobs.delete(changes.delete_outcomes)
+        self._attempts.delete(changes.delete_outcomes)
         self._results.delete(changes.delete_outcomes)
         run(_SET_META, (_LAST, self._last_operation()))
         self._batches.delete(changes.delete_operations)
@@ -453,6 +458,11 @@ class SqliteStore(Store):
         columns = (*StoredJob._fields, "error")
         with store_errors(self._where, "read"):
             return {seq: tuple(row) for seq, *row in self._jobs.select_keys(seqs, columns)}
+
+    def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
+        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
+        with store_errors(self._where, "read"):
+            return attempts_by_seq(self._attempts.select_keys(seqs))
 
     def repeats(self) -> list[StoredRepeat]:
         """Return all repeats, in order of clients and names."""

@@ -1,5 +1,7 @@
 """`purgatory jobs list` and `show`."""
 
+import re
+
 
 def test_list(run, rows, dead):
     """Jobs are listed with all filters, as a table of 80 columns or as JSON."""
@@ -42,7 +44,11 @@ def test_show(run, rows, dead):
     for words in ("dead", "mail", "shop", "ValueError: no such address", '{"to": "a"}', "attempts"):
         assert words in out
     assert max(map(len, out.splitlines())) <= 80
+    told = " ".join(out.partition("attempt 1")[2].split())
+    assert re.search(r"took [\d.]+ s on [0-9a-f]+: ValueError: no such address", told)
     assert [row["state"] for row in rows("show", "b", "c")] == ["dead", "dead"]
+    [[attempt]] = [row["history"] for row in rows("show", "b")]
+    assert (attempt["number"], attempt["error"]) == (1, "ValueError: no such address")
     code, out, err = run("show", "x", "a")
     assert (code, err) == (1, "")
     assert "x: the server does not know this job" in out

@@ -97,6 +97,10 @@ def test_looking(shop, dead):
     assert (found["state"], found["kind"], found["client"]) == ("dead", "mail", "shop")
     assert (found["attempts"], found["error"]) == (1, "ValueError: no such address")
     assert (found["payload"], found["result"]) == ({"to": "ada"}, None)
+    [attempt] = found["history"]
+    assert (attempt["number"], attempt["error"]) == (1, "ValueError: no such address")
+    assert found["began_ms"] == attempt["began_ms"] <= attempt["ended_ms"] == found["ended_ms"]
+    assert "history" not in shop.get("/v1/jobs").json()["jobs"][0]
     shop.post("/v1/jobs", json={"delay": "1h", "job_id": "a/b", "tags": ["t"], "priority": -2})
     found = shop.get("/v1/jobs/a%2Fb").json()
     assert (found["job_id"], found["state"], found["tags"]) == ("a/b", "scheduled", ["t"])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.service.job_messages import CancelJobs, RetryJobs
+from purgatory.service.protocol import How
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
 from tests.testing.step_server import ManualTime, RecordingSink, StepServer, operation, result
@@ -161,6 +162,30 @@ def test_the_journal_gets_each_committed_row(tmp_path):
     server.crash()
     assert server.sink.operations == sink.operations[1:]
     assert server.sink.outcomes == [second]
+    server.store.close()
+
+
+def test_jobs_of_version_6(tmp_path):
+    """A database of the version before attempts were kept: those from now on are.
+
+    It was made by the last program with that schema, whose server was killed while a job ran.
+    """
+    dump = Path(__file__).parents[1] / "store" / "sqlite" / "version_6_jobs.sql"
+    connection = sqlite3.connect(tmp_path / "a.db")
+    connection.executescript(dump.read_text(encoding="utf-8"))
+    connection.close()
+    server = StepServer(tmp_path / "a.db")
+    server.hello()
+    assert server.job_states("done", "dead", "retrying", "running", "scheduled") == [
+        *("done", "dead", "retrying", "ready", "scheduled")
+    ]
+    assert (server.job("dead").error, server.job("dead").history) == ("Boom: z", ())
+    assert server.ask(RetryJobs, ["dead"]).done == [True]
+    leased = {one.op_id: one for one in server.work(attempts=1)}
+    server.finish(leased["dead"], how=How.FAILED, error="Boom: new")
+    for _ in range(2):
+        assert [one.error for one in server.job("dead").history] == ["Boom: new"]
+        server.crash()
     server.store.close()
 
 

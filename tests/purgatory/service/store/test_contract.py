@@ -13,6 +13,7 @@ from purgatory.service.store.rows import (
     Options,
     QueuedJob,
     RememberedRow,
+    StoredAttempt,
     StoredEvent,
     StoredJob,
     StoredLimit,
@@ -257,6 +258,25 @@ class TestJobs:
         store.commit(changes_of(delete_operations=[1], delete_outcomes=[1]))
         assert store.jobs() == []
         assert store.results([1]) == store.job_rows([1]) == {}
+
+    def test_attempts(self, store, place):
+        """In the order of their ends; a later one of a place replaces an earlier one."""
+        store.commit(changes_of(operations=batches(range(1, 4)), outcomes=outcome(1, 1)))
+        store.commit(changes_of(attempts=[1, 0, 20, 5, 7, "w", ODD, 1, 1, 1, 1, 4, "v", "boom"]))
+        store.commit(changes_of(attempts=[1, 1, 21, 8, 9, "w", "", 2, 1, 1, 3, 4, "v", "x"]))
+        for each in (store, place.open()):
+            assert each.attempts([1, 2, 3]) == {
+                1: [
+                    StoredAttempt(1, 0, 20, 5, 7, "w", ODD),
+                    StoredAttempt(1, 1, 21, 8, 9, "w", ""),
+                ],
+                2: [StoredAttempt(2, 1, 1, 3, 4, "v", "x")],
+            }
+        store = place.open()
+        store.shift_times(1000, {})
+        store.commit(changes_of(delete_operations=[1], delete_outcomes=[1]))
+        assert [*store.attempts([1, 2])] == [2]
+        assert store.attempts([2])[2][0].ended_ms == 4
 
     def test_two_rows_of_one_job(self, store):
         """The last one of a commit counts."""

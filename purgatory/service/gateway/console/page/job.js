@@ -19,7 +19,7 @@ export function jobView({ id }) {
     redrawn(head, badge(job.state), ` ${job.why}`);
     error.hidden = !job.error;
     error.textContent = job.error;
-    redrawn(about, section("Facts", facts(factsOf(job))), section("Events", events(job)),
+    redrawn(about, section("Facts", facts(factsOf(job))), section("Attempts", attempts(job)), section("Events", events(job)),
       section("Payload", element("pre", { tabindex: "0" }, pretty(job.payload))),
       ...(job.state === "done" ? [section("Result", element("pre", { tabindex: "0" }, pretty(job.result)))] : []));
     if (state !== job.state) redrawn(actions, ...actionsOf(job.state)); // a form that is filled in stays
@@ -50,9 +50,17 @@ function factsOf(job) {
     ["kind", job.kind], ["client", job.client], ["tags", job.tags.join(", ")],
     ["cancelled by keys", job.unless.join(", ")], ["priority", job.priority ? String(job.priority) : ""],
     ["attempts", job.max_attempts === null ? String(job.attempts) : `${job.attempts} of ${job.max_attempts}`],
-    ["last attempt took", job.attempts ? between(job.began_ms, job.state === "running" ? null : job.ended_ms) : ""],
     ["worker", job.worker],
   ];
+}
+
+// The last attempts that the server keeps: when, how long, where, and why they failed.
+function attempts(job) {
+  if (!job.history.length) return element("p", { class: "lead" }, job.attempts ? "None is kept." : "None has begun.");
+  return table("Attempts", ["Attempt", "Began", "Took", "Worker", "Error"], job.history.map((each) => [
+    String(each.number), both(each.began_ms), each.ended_ms === null ? `${between(each.began_ms, null)}, runs` : between(each.began_ms, each.ended_ms),
+    each.worker, each.error,
+  ]));
 }
 
 // The moments that the server keeps, in order.

@@ -1,12 +1,14 @@
 """Attempts that fail, and jobs that are given up."""
 
 from purgatory.service.encoding import unpack
+from purgatory.service.job_messages import RetryJobs
 from purgatory.service.protocol import (
     EndDead,
     How,
     ReadDead,
 )
 from purgatory.service.server.commands import ClientDisconnected
+from purgatory.service.store.rows import KEPT_ATTEMPTS
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
@@ -48,6 +50,83 @@ class TestFailures:
         assert leased.attempt == 1
         assert step_server.ask(ReadDead).jobs == []
         step_server.finish(leased)
+
+    def test_history(self, step_server):
+        """Each attempt is kept with its times, its worker and its error, also over a restart."""
+        step_server.work(attempts=3)
+        [leased] = due(step_server, "a")
+        began_ms = step_server.time.ms
+        step_server.let_pass(40)
+        step_server.finish(leased, how=How.FAILED, delay_ms=300, error="ValueError: no")
+        step_server.pass_time(300)
+        [again] = step_server.leased
+        running = step_server.job("a").history
+        assert [(one.number, one.error, one.ended_ms is None) for one in running] == [
+            (1, "ValueError: no", False),
+            (2, "", True),
+        ]
+        assert (running[0].began_ms, running[0].seconds) == (began_ms, 0.04)
+        assert running[0].worker == step_server.job("a").worker
+        step_server.let_pass(5)
+        step_server.finish(again)
+        for _ in range(2):
+            first, second = step_server.job("a").history
+            assert first == running[0]
+            assert (second.number, second.error, second.seconds) == (2, "", 0.005)
+            step_server.crash()
+
+    def test_the_last_attempts(self, step_server):
+        """Not more than the bound; attempts after a retry replace the oldest."""
+        step_server.work(attempts=KEPT_ATTEMPTS + 5)
+        due(step_server, "a")
+        for number in range(1, KEPT_ATTEMPTS + 6):
+            [leased] = step_server.leased
+            step_server.finish(leased, how=How.FAILED, error=f"E: {number} {'x' * 900}")
+        numbers = [one.number for one in step_server.job("a").history]
+        assert numbers == list(range(6, KEPT_ATTEMPTS + 6))
+        assert max(len(one.error) for one in step_server.job("a").history) == 500
+
+    def test_attempts_after_a_retry(self, step_server):
+        """They are the last ones, and those before are those of the last round."""
+        step_server.work(attempts=3)
+        due(step_server, "a")
+        for error in "abc":
+            step_server.finish(*step_server.leased, how=How.FAILED, error=error)
+        step_server.pass_time(1)
+        assert step_server.ask(RetryJobs, ["a"]).done == [True]
+        step_server.finish(*step_server.leased, how=How.FAILED, error="d")
+        history = step_server.job("a").history
+        assert [(one.number, one.error) for one in history] == [
+            *((3, "c"), (1, "d"), (2, "")),  # the second one runs
+        ]
+        step_server.let_pass(4)
+        step_server.finish(*step_server.leased)
+        history = step_server.job("a").history
+        assert [(one.number, one.error) for one in history] == [(3, "c"), (1, "d"), (2, "")]
+
+    def test_the_first_attempt_after_a_retry(self, step_server):
+        """It is told of, while it runs and when it has succeeded."""
+        step_server.work(attempts=1)
+        [leased] = due(step_server, "a")
+        step_server.finish(leased, how=How.FAILED, error="no")
+        assert step_server.ask(RetryJobs, ["a"]).done == [True]
+        [leased] = step_server.leased
+        [running] = step_server.job("a").history
+        assert (running.number, running.ended_ms, running.error) == (1, None, "")
+        step_server.let_pass(4)
+        step_server.finish(leased)
+        [done] = step_server.job("a").history
+        assert (done.number, done.seconds, done.error) == (1, 0.004, "")
+
+    def test_a_job_that_succeeds_at_once(self, step_server):
+        """Nothing is written for its attempt; the server tells of it from memory."""
+        step_server.work()
+        [leased] = due(step_server, "a")
+        step_server.let_pass(7)
+        step_server.finish(leased)
+        assert step_server.store.attempts([leased.number]) == {}
+        [only] = step_server.job("a").history
+        assert (only.number, only.seconds, only.error) == (1, 0.007, "")
 
     def test_dropping(self, step_server):
         """A dead job that is dropped is gone for good; another client's is not touched."""

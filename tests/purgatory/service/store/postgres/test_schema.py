@@ -1,6 +1,7 @@
 """The schema in PostgreSQL: made once, refused where it is not ours, migrated by the holder."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,8 @@ from purgatory.service.store.postgres import postgres_store, schema
 from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.postgres_store import PostgresStore
-from purgatory.service.store.postgres.schema_tables import TABLE_NAMES
+from purgatory.service.store.postgres.schema import TABLE_NAMES
+from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store, take_over
 
 
@@ -89,8 +91,8 @@ def test_a_table_that_is_gone(postgres):
 def test_a_later_version(postgres):
     """It is refused, with both versions."""
     set_up(postgres.url)
-    postgres.execute("UPDATE purgatory.purgatory_version SET version = 2")
-    with pytest.raises(StoreError, match="its version is 2; expected 1 to 1"):
+    postgres.execute("UPDATE purgatory.purgatory_version SET version = 3")
+    with pytest.raises(StoreError, match="its version is 3; expected 1 to 2"):
         set_up(postgres.url)
 
 
@@ -123,30 +125,30 @@ STEP = (
 
 
 @pytest.fixture
-def _version_2(monkeypatch):
+def _version_3(monkeypatch):
     """This program has a later schema."""
-    monkeypatch.setattr(schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", 3)
     monkeypatch.setattr(
         postgres_store,
         "migration",
-        lambda namespace, version: schema.migration(namespace, version, {2: STEP}),
+        lambda namespace, version: schema.migration(namespace, version, {3: STEP}),
     )
 
 
-@pytest.mark.usefixtures("_version_2")
+@pytest.mark.usefixtures("_version_3")
 class TestMigration:
     @pytest.fixture
     def old(self, postgres):
         """A database of the version before."""
         set_up(postgres.url)
-        postgres.execute("UPDATE purgatory.purgatory_version SET version = 1")
+        postgres.execute("UPDATE purgatory.purgatory_version SET version = 2")
         return postgres
 
     def test_by_the_holder(self, old):
         """It runs once, when the store is opened."""
         open_store(old.url).close()
         open_store(old.url).close()
-        assert old.execute("SELECT version FROM purgatory.purgatory_version") == [(2,)]
+        assert old.execute("SELECT version FROM purgatory.purgatory_version") == [(3,)]
         assert "more" in tables(old)
 
     def test_not_by_a_standby(self, old):
@@ -167,6 +169,59 @@ class TestMigration:
         with pytest.raises(StoreFenced):
             PostgresStore(old.url, "", lease)
         assert "more" not in tables(old)
+
+
+# Made by the last program with that schema, which had copied `version_6_jobs.sql` of SQLite to it.
+VERSION_1 = Path(__file__).with_name("version_1.sql").read_text(encoding="utf-8")
+
+
+class TestVersion1:
+    """A database of the version before kept attempts."""
+
+    @pytest.fixture
+    def old(self, postgres):
+        """Such a database, with jobs."""
+        postgres.execute(VERSION_1)
+        return postgres
+
+    def test_its_jobs(self, old):
+        """The holder finds all jobs, and keeps attempts from then on."""
+        store = open_store(old.url)
+        assert store.job_rows([1, 2, 3])[2] == (2, 2, 1000000001001, "Boom: z")
+        assert store.results([1]) == {1: b"\xa242"}
+        assert store.attempts([1, 2, 3]) == {}
+        store.commit(changes_of(attempts=[2, 3, 3, 5, 6, "w", "Boom: new"]))
+        store.close()
+        store = open_store(old.url)
+        assert [one.error for one in store.attempts([2])[2]] == ["Boom: new"]
+        store.close()
+        assert tables(old) == set(TABLE_NAMES)
+
+    def test_beside_a_standby(self, old):
+        """A standby of this version changes nothing: the active may be of the version before."""
+        set_up(old.url)
+        assert tables(old) == set(TABLE_NAMES) - {"attempts"}
+
+    def test_a_table_that_is_gone(self, old):
+        """It is named, as in the present version."""
+        old.execute("DROP TABLE purgatory.spreads")
+        with pytest.raises(StoreError, match="lacks the table 'spreads'"):
+            set_up(old.url)
+
+    def test_the_tables_are_those_of_a_new_database(self, old):
+        """A migration leads to the same columns as a new start."""
+
+        def columns(name):
+            sql = (
+                "SELECT table_name::text, column_name::text, data_type::text, is_nullable::text "
+                "FROM information_schema.columns WHERE table_schema = %s "
+                "ORDER BY table_name, ordinal_position"
+            )
+            return old.execute(sql, name)
+
+        open_store(old.url).close()
+        set_up(old.url, "new")
+        assert columns("purgatory") == columns("purgatory_new")
 
 
 def test_nothing_to_migrate():
