@@ -131,7 +131,8 @@ class ServerConnection:
         self._is_welcome = False  # whether the server has welcomed the session
         self._attempt_until: float | None = None  # without a welcome by then: the next address
         self._heard_at = 0.0  # when a frame came last, or none was expected
-        self._probe_s = math.inf  # seconds after that until the server is probed
+        #: Seconds after that until the server is probed; a caller may wait so long for a frame.
+        self.probe_s: float = math.inf
         self._is_probed = False  # since then
         # Whether there may be frames, or events, that the descriptor does not report.
         self.frames_pending: bool = False
@@ -162,7 +163,7 @@ class ServerConnection:
         self._options.configure(self._socket, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
-        self._probe_s = self._options.lost_after_s * part
+        self.probe_s = self._options.lost_after_s * part
         events = int(_MONITORED_EVENTS)
         if self._has_choice:
             events |= int(zmq.EVENT_CONNECT_RETRIED)
@@ -207,11 +208,6 @@ class ServerConnection:
         return self.silent_since if self._away_since is None else self._away_since
 
     @property
-    def longest_wait_s(self) -> float:
-        """For how long a caller may wait for a frame before this connection is to be looked at."""
-        return self._probe_s
-
-    @property
     def next_look_at(self) -> float | None:
         """When to look whether the server is alive; None: it has not welcomed the session."""
         if self.reconnect_at is not None:
@@ -221,7 +217,7 @@ class ServerConnection:
         if self._scout.is_under_way:
             return self._monotonic() + LOOK_S
         if not self._is_probed:
-            return self._heard_at + self._probe_s
+            return self._heard_at + self.probe_s
         part = _SCOUT_PART if self._has_choice else _GIVE_UP_PART
         return self._heard_at + self._options.lost_after_s * part
 
@@ -260,7 +256,7 @@ class ServerConnection:
                 self.drop("the server does not answer", RECONNECT_DELAY_S)
             return
         silent_s, lost_s = now - self._heard_at, self._options.lost_after_s
-        if silent_s < self._probe_s:
+        if silent_s < self.probe_s:
             self._scout.close()
         elif not self._session.expects_frames:
             self._note_heard()

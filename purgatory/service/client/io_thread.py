@@ -280,7 +280,7 @@ class ClientIOThread:
         Returns whether `reply` is done or, if it is None, no call is unanswered. False at once if
         the caller cannot do so, or no longer: then the I/O thread goes on.
         """
-        seconds = min(seconds, self._connection.longest_wait_s)
+        seconds = min(seconds, self._connection.probe_s)
         return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
@@ -333,8 +333,9 @@ class ClientIOThread:
             self._interrupted = True
             self._receive_replies()
             self._interrupted = False
-            if self._left or self._is_done(reply):
-                return self._is_done(reply)
+            is_done = self._is_done(reply)
+            if is_done or self._left:
+                return is_done
 
     def _receive_replies(self) -> None:
         """Receive replies in a caller's thread, until one is for the I/O thread."""

@@ -126,12 +126,13 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         payload: Any,
     ) -> Submission:
         """Check and pack an operation; without an `op_id` it has none yet."""
-        watch_keys = distinct_keys(tuple([checked_text(key, "key") for key in keys]))
+        given = tuple([checked_text(key, "key") for key in keys])
+        kind = checked_text(kind, "kind")
+        checked_id = "" if op_id is None else checked_text(op_id, "op_id")
+        watch_keys = distinct_keys(given)
         need = check_need(need, len(watch_keys))
         texts = cast("tuple[str, ...]", watch_keys)
         timeout_ms = to_ms(timeout)
-        kind = checked_text(kind, "kind")
-        checked_id = "" if op_id is None else checked_text(op_id, "op_id")
         unique_ms = unique_ms_of(unique_for, op_id)
         options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
         packed = self._packed(payload)

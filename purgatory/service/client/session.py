@@ -139,18 +139,18 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether calls are unanswered."""
-        return bool(self._unsent or self._unanswered)
+        return bool(self._unsent.batches or self._unanswered)
 
     @property
     def awaits_one(self) -> bool:
         """Whether one message is unanswered, and no call unsent."""
-        return len(self._unanswered) == 1 and not self._unsent
+        return len(self._unanswered) == 1 and not self._unsent.batches
 
     @property
     def expects_frames(self) -> bool:
         """Whether something is to come from the server: answers, outcomes, jobs or their ends."""
         return bool(
-            self._unsent
+            self._unsent.batches
             or self._unanswered
             or self._futures
             or self.handler is not None
@@ -210,12 +210,13 @@ class Session:
     def take_messages(self) -> list[bytes]:
         """Return the messages that can be sent now."""
         messages = self._take_acknowledgements() if self.received.handled else []
-        messages += self._take_unwatched()
+        if self.job_waits.left:
+            messages += self._take_unwatched()
         if self.begun.leases and self.welcome is not None:
             messages += self.begun.take(self._seqs, self._max_items, self._version)
         if self._resending.is_under_way:
             return messages + (self._resending.next() if self.welcome is not None else [])
-        while self._unsent and self.welcome is not None:
+        while self._unsent.batches and self.welcome is not None:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
                 break

@@ -12,44 +12,42 @@ class UnsentCalls:
     """Batches in order; all of them are full but the last of each run of a single kind."""
 
     def __init__(self) -> None:
-        self._batches: deque[CallBatch] = deque()
+        #: In order; empty if no call waits.
+        self.batches: deque[CallBatch] = deque()
         #: How many calls there are.
         self.count: int = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._batches)
-
     def recount(self) -> None:
         """Count anew, after an interrupt perhaps between a change and its count."""
-        self.count = sum([len(batch.calls) for batch in self._batches])
+        self.count = sum([len(batch.calls) for batch in self.batches])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
         """Add calls of a single kind at the end."""
         self.count += len(calls)
         limit = CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
         start = 0
-        if self._batches and self._batches[-1].request is request:
-            last = self._batches[-1].calls
+        if self.batches and self.batches[-1].request is request:
+            last = self.batches[-1].calls
             start = limit - len(last)
             last += calls[:start]
         for first in range(start, len(calls), limit):
-            self._batches.append(CallBatch(request, list(calls[first : first + limit])))
+            self.batches.append(CallBatch(request, list(calls[first : first + limit])))
 
     def put_first(self, batch: CallBatch) -> None:
         """Add a batch to be sent next."""
         self.count += len(batch.calls)
-        self._batches.appendleft(batch)
+        self.batches.appendleft(batch)
 
     def take(self) -> CallBatch:
         """Remove the next batch."""
-        batch = self._batches.popleft()
+        batch = self.batches.popleft()
         self.count -= len(batch.calls)
         return batch
 
     def take_all(self) -> list[CallBatch]:
         """Remove all batches."""
-        batches = list(self._batches)
-        self._batches.clear()
+        batches = list(self.batches)
+        self.batches.clear()
         self.count = 0
         return batches
 

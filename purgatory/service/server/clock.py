@@ -138,11 +138,12 @@ class TransactionClock:
 class Stamp:
     """The present stamp, the keys with an event at this stamp, and the keys closed for it."""
 
-    __slots__ = ("_closed_keys", "_failed_keys", "_keys", "now_ms")
+    __slots__ = ("_closed_keys", "_failed_keys", "keys", "now_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
-        self._keys: set[str] = set()
+        #: The keys with an event at this stamp.
+        self.keys: set[str] = set()
         self._failed_keys: set[str] = set()
         self._closed_keys: set[str] = set()
 
@@ -150,7 +151,7 @@ class Stamp:
         """Move to the clock's time, unless the stamp is ahead of it."""
         if clock_ms > self.now_ms:
             self.now_ms = clock_ms
-            self._keys.clear()
+            self.keys.clear()
             self._failed_keys.clear()
             self._closed_keys.clear()
 
@@ -169,18 +170,14 @@ class Stamp:
 
     def add_event(self, key: str, *, failed: bool) -> None:
         """Note an event of a key at this stamp."""
-        self._keys.add(key)
+        self.keys.add(key)
         if failed:
             self._failed_keys.add(key)
 
     def has_event(self, key: str) -> bool:
         """Whether an event of a key has this stamp."""
-        return key in self._keys
+        return key in self.keys
 
     def has_failure(self, key: str) -> bool:
         """Whether a failure of a key has this stamp."""
         return key in self._failed_keys
-
-    def __bool__(self) -> bool:
-        """Return whether any event has this stamp."""
-        return bool(self._keys)

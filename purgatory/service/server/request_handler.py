@@ -503,7 +503,7 @@ class RequestHandler:
         outcomes = transaction.outcomes
         pushes = outcome_pushes(self._store, outcomes) if outcomes else []
         state = self._state
-        if not state.unnoted and (state.leases.by_number or state.leases.notices):
+        if not state.unnoted and (state.leases.by_number or state.leases.notices.leases):
             frames += self._job_frames.assign(transaction.clock_ms)
         if self._state.jobs.watches.ended:
             frames += job_end_frames(self._state, self._store)

@@ -290,8 +290,9 @@ class StoreLoop:
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
                 transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
             self._go_on(transaction)
-            grace_ms = GRACE_MS if self.requests.length else 0
-            self.state.named_leases.expire(transaction.clock_ms, grace_ms)
+            if self.state.named_leases.times:
+                grace_ms = GRACE_MS if self.requests.length else 0
+                self.state.named_leases.expire(transaction.clock_ms, grace_ms)
         self._maintenance.run(transaction, self._commits.retry_ms)
         self._end_transaction(transaction)
         self._note_lateness(due)

@@ -42,8 +42,8 @@ class JobWaits:
         # Guards what follows; a leaf lock. Re-entrant, as a finalizer may make a call.
         self._lock = threading.RLock()
         self._watches: dict[str, JobWatch] = {}
-        # Ids for which no caller waits any longer, to be told to the server.
-        self._left: dict[str, None] = {}
+        #: Ids for which no caller waits any longer, to be told to the server.
+        self.left: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -66,14 +66,12 @@ class JobWaits:
             if watch is None or watch.futures.pop(future, self) is self or watch.futures:
                 return
             del self._watches[future.job_id]
-            self._left[future.job_id] = None
+            self.left[future.job_id] = None
 
     def take_left(self) -> list[str]:
         """Return the ids that are to be watched no longer, and forget them."""
-        if not self._left:
-            return []
         with self._lock:
-            left, self._left = self._left, {}
+            left, self.left = self.left, {}
             return [job_id for job_id in left if job_id not in self._watches]
 
     def note(self, statuses: Iterable[JobStatus]) -> None:

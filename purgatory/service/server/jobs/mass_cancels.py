@@ -57,30 +57,30 @@ class MassCancel:
 class MassCancels:
     """The cancellations that are under way, of a server."""
 
-    __slots__ = ("_begun", "_progress", "running")
+    __slots__ = ("_progress", "begun", "running")
 
     def __init__(self) -> None:
         #: In order of arrival.
         self.running: list[MassCancel] = []
-        self._begun: list[MassCancel] = []  # in the open transaction
+        self.begun: list[MassCancel] = []  # in the open transaction
         # The first cancellation, in the open transaction: cursor, count, and whether finished.
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
     def find(self, session: str, seq: int) -> MassCancel | None:
         """Return the cancellation that a request has begun; None if none exists."""
-        for one in self.running + self._begun:
+        for one in self.running + self.begun:
             if session and one.session == session and one.request.seq == seq:
                 return one
         return None
 
     def begin(self, cancel: MassCancel) -> None:
         """Begin a cancellation; it runs from the next transaction on."""
-        self._begun.append(cancel)
+        self.begun.append(cancel)
 
     @property
     def length(self) -> int:
         """How many are under way."""
-        return len(self.running) + len(self._begun)
+        return len(self.running) + len(self.begun)
 
     def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
         """Note how far the open transaction brings the first."""
@@ -96,10 +96,10 @@ class MassCancels:
                 self.running.pop(0)
             else:
                 self.running.append(self.running.pop(0))  # they take turns
-        self.running += self._begun
+        self.running += self.begun
         self.roll_back()
 
     def roll_back(self) -> None:
         """Forget what the transaction has begun and done."""
         self._progress = None
-        self._begun = []
+        self.begun = []

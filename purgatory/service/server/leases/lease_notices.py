@@ -9,19 +9,17 @@ class LeaseNotices:
     """Leases whose jobs were cancelled or moved, by connection."""
 
     def __init__(self) -> None:
-        self._leases: dict[tuple[bytes, bool], list[Lease]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._leases)
+        #: Empty if no worker is to be told anything.
+        self.leases: dict[tuple[bytes, bool], list[Lease]] = {}
 
     def add(self, job: DueJob, *, recall: bool) -> None:
         """Tell the worker holding a job, if any; see `CancelLeases`."""
         worker = job.holder
         if worker is not None and worker.begins and not worker.detached:
             lease = Lease(job.record.seq, job.token)
-            self._leases.setdefault((worker.route, recall), []).append(lease)
+            self.leases.setdefault((worker.route, recall), []).append(lease)
 
     def take(self) -> list[tuple[bytes, CancelLeases]]:
         """Return the messages for workers, with their routes."""
-        taken, self._leases = self._leases, {}
+        taken, self.leases = self.leases, {}
         return [(key[0], CancelLeases(leases, key[1])) for key, leases in taken.items()]

@@ -52,9 +52,11 @@ class NamedLeases:
         self.bytes: int = 0
         self._waiting = 0
         self._last_token = epoch << _COUNT_BITS
-        self._times: list[tuple[int, str]] = []  # a heap; stale unless the lease's `next_ms`
+        #: A heap of times and names; stale unless the time is the lease's `next_ms`.
+        self.times: list[tuple[int, str]] = []
         self._routes: dict[bytes, dict[tuple[str, str], None]] = {}  # name and holder of waiters
-        self._before: dict[str, _Before] = {}
+        #: What the open transaction has touched, as it was before.
+        self.before: dict[str, _Before] = {}
         # Messages to waiters, with their routes, to be sent when the open transaction is on disk.
         self._notices: list[tuple[bytes, LeaseReady]] = []
 
@@ -149,9 +151,9 @@ class NamedLeases:
     def expire(self, now_ms: int, grace_ms: int = 0) -> None:
         """End leases and waits whose time is over; `grace_ms`: leases last so much longer."""
         for _ in range(_LOOKED_AT):
-            if not self._times or self._times[0][0] > now_ms:
+            if not self.times or self.times[0][0] > now_ms:
                 return
-            at_ms, name = heappop(self._times)
+            at_ms, name = heappop(self.times)
             lease = self.by_name.get(name)
             if lease is not None and lease.next_ms == at_ms:
                 lease.next_ms = 0
@@ -212,30 +214,25 @@ class NamedLeases:
             at_ms = max(at_ms, not_before_ms)
             if not lease.next_ms or at_ms < lease.next_ms:
                 lease.next_ms = at_ms
-                heappush(self._times, (at_ms, lease.name))
-                if len(self._times) > 2 * len(self.by_name) + _STALE_TIMES:
-                    self._times = [(one.next_ms, one.name) for one in self.by_name.values()]
-                    heapify(self._times)
+                heappush(self.times, (at_ms, lease.name))
+                if len(self.times) > 2 * len(self.by_name) + _STALE_TIMES:
+                    self.times = [(one.next_ms, one.name) for one in self.by_name.values()]
+                    heapify(self.times)
 
     def next_wake_ms(self) -> int | None:
         """Return when to call `expire`; None: nothing ends."""
-        return self._times[0][0] if self._times else None
+        return self.times[0][0] if self.times else None
 
     # The open transaction.
 
     def _touch(self, lease: NamedLease) -> None:
         """Note a lease's state before the open transaction."""
-        if lease.name not in self._before:
-            self._before[lease.name] = lease.held, dict(lease.waiters)
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether the open transaction has touched any."""
-        return bool(self._before)
+        if lease.name not in self.before:
+            self.before[lease.name] = lease.held, dict(lease.waiters)
 
     def prepare(self, changes: Changes) -> list[tuple[bytes, LeaseReady]]:
         """Write what the open transaction has changed; returns the messages to waiters."""
-        for name, (held, _) in self._before.items():
+        for name, (held, _) in self.before.items():
             lease = self.by_name.get(name)
             now = None if lease is None else lease.held
             if now == held:
@@ -248,16 +245,16 @@ class NamedLeases:
 
     def publish(self) -> None:
         """End the open transaction, after the commit."""
-        for name in self._before:
+        for name in self.before:
             lease = self.by_name.get(name)
             if lease is not None:
                 self._drop_if_empty(lease)
-        self._before = {}
+        self.before = {}
         self._notices = []
 
     def roll_back(self) -> None:
         """Undo the open transaction; its new waiters go."""
-        for name, (held, waiters) in self._before.items():
+        for name, (held, waiters) in self.before.items():
             lease = self.by_name.get(name) or self._open(name)
             lease.held = held
             present = dict(lease.waiters)
@@ -267,7 +264,7 @@ class NamedLeases:
                 self._restore(lease, holder, present.get(holder, waiter))
             self._drop_if_empty(lease)
             self._plan(lease)
-        self._before = {}
+        self.before = {}
         self._notices = []
 
     def _restore(self, lease: NamedLease, holder: str, waiter: Waiter) -> None:
@@ -290,5 +287,5 @@ class NamedLeases:
                 routes.setdefault(waiter.route, set()).add((lease.name, holder))
         assert {route: set(found) for route, found in self._routes.items()} == routes
         for name, lease in self.by_name.items():
-            assert name in self._before or not lease.is_empty, name
-            assert not lease.earliest_ms() or (lease.next_ms, name) in self._times, name
+            assert name in self.before or not lease.is_empty, name
+            assert not lease.earliest_ms() or (lease.next_ms, name) in self.times, name

@@ -173,7 +173,7 @@ class Transaction(OutcomeReceiver):
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         state = self._state
-        if state.stamp:
+        if state.stamp.keys:
             self.events.separate_submission(keys)
         now_ms = state.stamp.now_ms
         state.last_number = number = state.last_number + 1
@@ -344,7 +344,7 @@ class Transaction(OutcomeReceiver):
             self._repeats.prepare()
         if self._limits is not None:
             self._limits.prepare()
-        if self._state.named_leases.is_touched:
+        if self._state.named_leases.before:
             self.late_replies += self._state.named_leases.prepare(self.changes)
 
     def publish(self) -> None:
@@ -359,12 +359,13 @@ class Transaction(OutcomeReceiver):
         if self.deleted:
             retention.delete(self.deleted)
             remembered.reserved -= sum(record.unique_ms > 0 for record in self.deleted)
-        if self._state.named_leases.is_touched:
+        if self._state.named_leases.before:
             self._state.named_leases.publish()
         if self.changes.remembered is not None:
             remembered.publish(self.changes.remembered)
-        if self._state.mass_cancels.length:
-            self._state.mass_cancels.publish()
+        cancels = self._state.mass_cancels
+        if cancels.running or cancels.begun:
+            cancels.publish()
         for changed in (self.jobs.made_lease_ends, self._repeats, self._limits):
             if changed is not None:
                 changed.publish()

@@ -19,7 +19,7 @@ def calls(*items):
 def taken(unsent):
     """All batches, as their requests and items."""
     found = []
-    while unsent:
+    while unsent.batches:
         batch = unsent.take()
         found.append((batch.request, [item for item, _ in batch.calls]))
     assert unsent.count == 0
@@ -91,7 +91,7 @@ def test_put_first_and_all():
     unsent.add(Query, calls("c"))
     unsent.put_first(batch)
     assert [each.request for each in unsent.take_all()] == [Cancel, Query]
-    assert (unsent.count, bool(unsent)) == (0, False)
+    assert (unsent.count, bool(unsent.batches)) == (0, False)
     unsent.add(Cancel, calls("d", "e"))
     unsent.count = 99
     unsent.recount()

@@ -21,7 +21,7 @@ def leased_job(number, route, *, begins=True, detached=False):
 def test_one_message_for_each_worker():
     """With all of its leases, once; cancelled and recalled ones apart."""
     notices = LeaseNotices()
-    assert not notices
+    assert not notices.leases
     for number, route, recall in (
         (1, b"1", False),
         (2, b"1", False),
@@ -29,13 +29,13 @@ def test_one_message_for_each_worker():
         (4, b"2", True),
     ):
         notices.add(leased_job(number, route), recall=recall)
-    assert notices
+    assert notices.leases
     assert [(route, told.recall, told.leases) for route, told in notices.take()] == [
         (b"1", False, [Lease(1, 10), Lease(2, 20)]),
         (b"1", True, [Lease(3, 30)]),
         (b"2", True, [Lease(4, 40)]),
     ]
-    assert not notices
+    assert not notices.leases
     assert notices.take() == []
 
 
@@ -47,4 +47,4 @@ def test_workers_that_are_not_told(others):
     job = leased_job(2, b"1")
     job.holder = None
     notices.add(job, recall=False)
-    assert not notices
+    assert not notices.leases

@@ -209,11 +209,11 @@ def test_a_commit_that_fails(bench, what):
         leases.expire(now_ms + 2 * WAIT_MS)
     else:
         leases.take("new", "c", KEEP_MS, WAIT_MS, b"r", now_ms)
-    assert leases.is_touched
+    assert leases.before
     leases.prepare(Changes())
     leases.roll_back()
     leases._check()
-    assert not leases.is_touched
+    assert not leases.before
     assert list(leases.by_name) == ["n"]
     assert (leases.bytes, leases.by_name["n"].held, leases.by_name["n"].waiters) == before
     assert bench.take("a")[0] == token
@@ -243,7 +243,7 @@ def test_stale_times_go(bench):
         bench.take("a")
         bench.now_ms += 1
         bench.end("a")
-    assert len(bench.leases._times) < 2000
+    assert len(bench.leases.times) < 2000
 
 
 class LeaseModel(RuleBasedStateMachine):
