@@ -8,6 +8,7 @@ from tests.mutants.mutants import LEASES, SERVER, WORKER, Mutant
 _LIMITS = SERVER + "limits/kind_limits.py"
 _CONTROL = SERVER + "jobs/control_requests.py"
 _RECORDS = SERVER + "records/"
+_NAMED = SERVER + "named_leases/"
 
 STEERING_MUTANTS = [
     Mutant(
@@ -130,6 +131,36 @@ STEERING_MUTANTS = [
         _CONTROL,
         "        return now_ms + delay_ms\n",
         "        return now_ms + delay_ms // 2\n",
+    ),
+    Mutant(
+        "a named lease that is given away while it lasts",
+        _NAMED + "named_leases.py",
+        "lease.held.until_ms + grace_ms <= now_ms:",
+        "lease.held.until_ms - 2000 <= now_ms:",
+    ),
+    Mutant(
+        "a named lease that is kept, and lasts no longer",
+        _NAMED + "named_leases.py",
+        "        lease.held = lease.held._replace(until_ms=now_ms + keep_ms)\n",
+        "",
+    ),
+    Mutant(
+        "named leases that a restart forgets",
+        _NAMED + "named_leases.py",
+        "                changes.named_leases += (name, *now)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "tokens of named leases that begin anew after a restart",
+        _NAMED + "named_leases.py",
+        "        self._last_token = epoch << _COUNT_BITS\n",
+        "        self._last_token = 0\n",
+    ),
+    Mutant(
+        "a named lease that goes to the program which came last",
+        _NAMED + "named_lease.py",
+        "        for holder, waiter in self.waiters.items():\n",
+        "        for holder, waiter in reversed(self.waiters.items()):\n",
     ),
     Mutant(
         "a cancellation of many that leaves out some",

@@ -38,7 +38,7 @@ class KindRules:
         self._rates: dict[str, tuple[float, int]] = {}
         self._begun: dict[str, list[int]] = {}
         self._held_up_ns = -_HELD_UP_NS
-        self._fault_ns = 0
+        self._fault_ns = -_HELD_UP_NS
 
     def note_fault(self, kind: str) -> None:
         """Note that a fault happens."""
@@ -50,6 +50,11 @@ class KindRules:
     def is_quick(self) -> bool:
         """Whether nothing holds up messages."""
         return self._world.now_ns > self._held_up_ns + _HELD_UP_NS
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing was wrong for a while."""
+        return self._world.now_ns > max(self._held_up_ns, self._fault_ns) + _HELD_UP_NS
 
     def pause(self, kind: str) -> None:
         """Note that a kind is paused from now on."""

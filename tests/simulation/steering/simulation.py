@@ -14,6 +14,8 @@ from tests.simulation.faults import Faults
 from tests.simulation.simulation import Verdict
 from tests.simulation.steering.job_book import JobBook
 from tests.simulation.steering.kind_rules import KindRules
+from tests.simulation.steering.lease_book import LeaseBook
+from tests.simulation.steering.lease_program import LeaseProgram
 from tests.simulation.steering.steered_job import SteeredJob
 from tests.simulation.steering.steered_worker import SteeredWorker
 from tests.simulation.steering.steered_workload import draw_faults, draw_workload
@@ -25,6 +27,8 @@ GROUP = "jobs"
 # Seconds in which all jobs end, once faults have ended; and between two looks.
 _SETTLE_S = 400.0
 _LOOK_S = 10.0
+# And seconds in which each program that waits for a lease has had it.
+_PATIENCE_S = 150.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,16 @@ class SteeredWorld:
         self._program = SteeringProgram(
             Machine(self.world, GROUP), self._network, GROUP, self._book, self._workload
         )
+        self.leases = LeaseBook(self.world, self._report, rules)
+        self._lease_programs = [
+            LeaseProgram(Machine(self.world, f"locks-{n}"), self._network, self.leases)
+            for n in range(self._workload.lease_programs)
+        ]
         self._faults = Faults(
             self.world,
             self._network,
             self._server,
-            [],
+            self._lease_programs,
             self._workers,
             Troubles(self.world),
             self._report,
@@ -100,6 +109,9 @@ class SteeredWorld:
         self._workload.is_calm, self._workload.hanging = True, 0.0
         for worker in self._workers:
             worker.start_again()
+        for program in self._lease_programs:
+            program.is_calm = True
+            program.start()
         self._checked(self._program.settle)
         end_ns = self.world.now_ns + int(_SETTLE_S * NS_PER_S)
         while left := self._left():
@@ -107,6 +119,9 @@ class SteeredWorld:
                 self._program.end(left)
             self.world.run(_LOOK_S)
         self._checked(self._program.check_counts)
+        if self._lease_programs:
+            self.world.run(_PATIENCE_S)
+            self._checked(self.leases.check_patience)
 
     def _left(self) -> list[SteeredJob]:
         found: list[SteeredJob] = []
@@ -121,6 +136,8 @@ class SteeredWorld:
     def _discard(self) -> None:
         for worker in self._workers:
             worker.kill()
+        for program in self._lease_programs:
+            program.kill()
         self._server.kill()
         self._server.discard()
 

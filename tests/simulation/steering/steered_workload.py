@@ -23,6 +23,10 @@ FAULTS: Final = (
     "worker_stopped",
     "worker_suspended",
     "worker_cut_off",
+    "wall_clock_set",
+    "client_clock_drifts",
+    "client_suspended",
+    "client_cut_off",
 )
 
 
@@ -43,6 +47,7 @@ class SteeredWorkload:
     poison: float
     time_limit: float
     unique_for: float
+    lease_programs: int
     #: Whether handlers only raise for poison, and are quick.
     is_calm: bool = False
 
@@ -64,6 +69,7 @@ def draw_workload(world: World) -> SteeredWorkload:
         poison=chance.choice((0.0, 0.05, 0.3)),
         time_limit=world.spread(0.5, 10.0),
         unique_for=chance.choice((0.5, 2.0, 10.0)),
+        lease_programs=chance.choice((0, 0, 2, 3)),
     )
 
 
