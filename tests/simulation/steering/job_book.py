@@ -26,6 +26,8 @@ class JobBook:
         self._world = world
         self._report = report
         self.kinds = kinds
+        #: By how much the times of jobs may be wrong: a machine was booted, and its wall clock set.
+        self.lost_time_ns: Callable[[], int] = int
         self.jobs: dict[str, SteeredJob] = {}
         #: Next lives of ids whose scheduling was not answered yet.
         self.next_lives: dict[str, SteeredJob] = {}
@@ -71,7 +73,8 @@ class JobBook:
         self.kinds.check_pause(job, now_ns)
         if job.is_unsure:
             return
-        if now_ns < job.due_ns - ROUNDING_NS and now_ns > job.moved_ns + _UNDER_WAY_NS:
+        early_ns = job.due_ns - ROUNDING_NS - self.lost_time_ns() - now_ns
+        if early_ns > 0 and now_ns > job.moved_ns + _UNDER_WAY_NS:
             self.fail(job, f"leased at {now_ns}, {(job.due_ns - now_ns) / 1e6:g} ms early")
         if 0 <= job.cancelled_ns < now_ns - _UNDER_WAY_NS:
             self.fail(job, f"leased at {now_ns}, though it was cancelled")

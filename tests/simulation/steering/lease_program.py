@@ -83,7 +83,7 @@ class LeaseProgram:
     def _begin(self) -> None:
         """Wish for a lease."""
         name = self._world.random.choice(NAMES)
-        keep_ms = int(self._world.spread(0.3, 20.0) * 1000)
+        keep_ms = int(self._world.spread(1.0, 20.0) * 1000)
         holder = self._calls.new_holder()
         wish = LeaseWish(self.machine.name, name, holder, keep_ms, self._world.now_ns)
         self._wish = wish

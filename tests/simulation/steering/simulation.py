@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
-from purgatory.testing.world.server import ServerHost
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.collector import seldom_collecting
 from tests.simulation.errors import Violation
 from tests.simulation.faults import Faults
+from tests.simulation.measured_server import MeasuredServer
 from tests.simulation.simulation import Verdict
 from tests.simulation.steering.job_book import JobBook
 from tests.simulation.steering.kind_rules import KindRules
@@ -49,12 +49,14 @@ class SteeredWorld:
         self._seconds = settings.seconds
         self._violation = ""
         self._network = SimulatedNetwork(self.world)
-        self._server = ServerHost(Machine(self.world, "server"), self._network)
+        troubles = Troubles(self.world)
+        self._server = MeasuredServer(Machine(self.world, "server"), self._network, troubles)
         self._workload = draw_workload(self.world)
         drawn = draw_faults(self.world)
         kinds = drawn if settings.kinds is None else settings.kinds
         rules = KindRules(self.world, self._report)
         self._book = JobBook(self.world, self._report, rules)
+        self._book.lost_time_ns = lambda: self._server.lost_time_ns
         self._workers = [
             SteeredWorker(
                 Machine(self.world, f"worker-{n}"), self._network, GROUP, self._book, self._workload
@@ -75,7 +77,7 @@ class SteeredWorld:
             self._server,
             self._lease_programs,
             self._workers,
-            Troubles(self.world),
+            troubles,
             self._report,
             kinds,
             rules.note_fault,

@@ -164,12 +164,16 @@ class SteeringProgram:
         if handle is UNSURE:
             before.is_unsure = True
         elif handle.is_new:
-            if self._world.now_ns < before.earliest_end_ns + before.unique_ns - ROUNDING_NS:
+            if self._world.now_ns < self._known_until_ns(before) - ROUNDING_NS:
                 self._book.fail(before, f"its id is forgotten at {self._world.now_ns}")
             self._answered(job)
             self._book.jobs[job.job_id] = job
         elif 0 <= before.ended_by_ns < job.called_ns - before.unique_ns - _LATER_NS:
             self._book.fail(before, f"its id is remembered at {job.called_ns}")
+
+    def _known_until_ns(self, job: SteeredJob) -> int:
+        """Return until when the server certainly knows an id."""
+        return job.earliest_end_ns + job.unique_ns - self._book.lost_time_ns()
 
     def _wait_for_end(self, job: SteeredJob) -> None:
         """Wait until shortly before an id may be forgotten, if that is soon."""
@@ -302,7 +306,7 @@ class SteeringProgram:
         if status is UNSURE or job.is_unsure:
             return
         if status is None:
-            if called_ns < job.earliest_end_ns + job.unique_ns and job.is_answered:
+            if called_ns < self._known_until_ns(job) and job.is_answered:
                 self._book.fail(job, f"is unknown at {called_ns}")
             job.end = job.end or "forgotten"
             return
@@ -348,7 +352,7 @@ class SteeringProgram:
         try:
             value = self._ask(f"read {job.job_id}", self._client.result, job.job_id, timeout=30.0)
         except JobUnknown:
-            if called_ns < job.earliest_end_ns + job.unique_ns:
+            if called_ns < self._known_until_ns(job):
                 self._book.fail(job, f"is unknown at {called_ns}")
             return
         except TimeoutError:
