@@ -1,13 +1,12 @@
-"""What timingwheel, mq and purgatory need of CPython, once. Private to the three.
+"""Code about CPython for timingwheel, mq and purgatory, and private to the three.
 
-`atomicity` (what this build may rely on), `sections` (locks that stand in for the GIL), `locks` and
-`threads` (which interrupts leave in order), `fork`, `mypyc_types`; and the C headers that
-`build_headers.py` puts into compiled code. Nothing here imports the three. What timingwheel alone
-needs is in `timingwheel._cpython`.
+`atomicity` (guarantees of the build), `sections` (locks instead of the GIL), `locks` and `threads`
+(safe under interrupts), `fork`, `mypyc_types`; and the C headers, put into compiled code by
+`build_headers.py`. Nothing here imports the three. Code for timingwheel alone is in
+`timingwheel._cpython`.
 
-Every package imports something from here first: so a subinterpreter is refused before it can load
-compiled code, which is for one interpreter; and so is a process in which gevent has replaced the
-threads.
+Every package imports something from here first. So a subinterpreter is refused before loading
+compiled code, which serves a single interpreter; likewise a process with gevent's threads.
 """
 
 from contextlib import suppress
@@ -17,5 +16,5 @@ from _purgatory_cpython.gevent import refuse_gevent
 
 refuse_gevent(ImportError)
 
-with suppress(ModuleNotFoundError):  # only what is compiled has it
+with suppress(ModuleNotFoundError):  # compiled builds have the module
     import_module("._main_interpreter", __name__)

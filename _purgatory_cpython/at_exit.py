@@ -1,9 +1,9 @@
 """At exit: threads end before the interpreter freezes them.
 
-When CPython exits, daemon threads stop anywhere, holding their locks: what a `__del__` calls then
-would wait for such a lock for ever. So owners of threads register here, and a handler of `atexit`
-asks the threads to end, and waits a moment for threads outside a callback of the program. Handlers
-registered later by the program run first. (What has not ended by then counts as ended; see
+When CPython exits, daemon threads stop anywhere, holding their locks: a call from a `__del__` would
+wait for such a lock for ever. So owners of threads register here, and a handler of `atexit` asks
+the threads to end, and waits a moment for threads outside a callback of the program. Handlers
+registered later by the program run first. (Threads still running by then count as ended; see
 `threads.InterruptibleThread`.)
 """
 
@@ -14,15 +14,15 @@ from weakref import WeakSet
 
 from _purgatory_cpython.real_time import real_seconds
 
-# To wait in all for threads that are in callbacks, which hold no lock of ours.
+# Seconds to wait in all for threads in callbacks, where no lock of ours is held.
 GRACE_S = 0.2
 
 
 class HasThreads(Protocol):
-    """An object with threads that are to end before the interpreter does."""
+    """An object with threads to end before the interpreter."""
 
     def stop_at_exit(self) -> None:
-        """Ask its threads to end soon, whatever is left to do."""
+        """Ask the threads to end soon, with or without work left."""
 
     def join(self, timeout: float | None) -> None:
         """Wait for their end; raises nothing if none exists."""
@@ -32,7 +32,7 @@ _registered: "WeakSet[HasThreads]" = WeakSet()
 
 
 def register(thing: HasThreads) -> None:
-    """Stop the threads of `thing`, while that lives, before the interpreter exits. Any thread."""
+    """Stop the threads of `thing`, if still alive, before the interpreter exits. Any thread."""
     _registered.add(thing)
 
 

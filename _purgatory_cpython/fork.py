@@ -1,10 +1,10 @@
-"""Fork: a forked child disowns the objects of its parent.
+"""Fork: a forked child disowns the objects of the parent.
 
-A descriptor inherited through fork is shared, so a child that used a mailbox would consume its
-parent's wake-ups; and a lock that another thread held at the fork is held for ever in the child.
-`after_fork()` of objects registered here is called once in the child, before any other code runs.
-Objects that cannot or do not register compare `FORK_COUNTER.value` with its value at their
-creation: any thread may read it, and only the one thread of a new child writes it.
+A descriptor inherited through fork is shared, so a child with a mailbox would consume the parent's
+wake-ups; and a lock held by another thread at the fork is held for ever in the child.
+`after_fork()` of objects registered here is called once in the child, before all else. Objects
+without registration compare `FORK_COUNTER.value` with the value at their creation: any thread may
+read the counter, and only the single thread of a new child writes.
 """
 
 import os
@@ -15,14 +15,14 @@ from _purgatory_cpython.mypyc_types import i64
 
 
 class Forkable(Protocol):
-    """An object that can disown itself."""
+    """An object able to disown itself."""
 
     def after_fork(self) -> None:
         """Disown the object.  Runs alone in the child; must take no lock from before the fork."""
 
 
 class _ForkCounter:
-    """How often this process and its ancestors were forked, since this module was loaded."""
+    """How often the process and all ancestors were forked, since the module was loaded."""
 
     __slots__ = ("value",)
 
@@ -41,7 +41,7 @@ def register(thing: Forkable) -> None:
 
 
 def _after_fork_in_child() -> None:
-    FORK_COUNTER.value += 1  # first: `after_fork` may read it
+    FORK_COUNTER.value += 1  # first: `after_fork` may read the value
     for thing in list(_registered):
         thing.after_fork()
     _registered.clear()

@@ -1,22 +1,20 @@
-"""Locks and conditions that an interrupt anywhere leaves in order. Any thread.
+"""Locks and conditions left in order by an interrupt at any place. Any thread.
 
 An *interrupt* is an exception from outside: a signal handler's, or another thread's
-(`PyThreadState_SetAsyncExc`). CPython 3.14 may raise it between the `__enter__` of a lock and the
-body of its `with`, which then never leaves the lock (its issue 148874, mended in 3.15). It does so
-where `__enter__` is a function of C. After a Python function CPython handles no interrupt before
-the body begins. So `__enter__` is a Python function here, and an interrupted one leaves the lock.
+(`PyThreadState_SetAsyncExc`). CPython 3.14 may raise between the `__enter__` of a lock and the body
+of the `with` statement, so the lock is never left (CPython's issue 148874, mended in 3.15), but
+only after an `__enter__` of C. After a Python function CPython handles no interrupt before the body
+begins. So `__enter__` is a Python function here, and leaves the lock if interrupted.
 `__exit__` stays a function of C: an interrupt could come before a Python function leaves the lock.
 
-Compiled code has no such place. So `new_lock`, `new_rlock` and `new_condition` are for modules that
-stay interpreted; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for modules that may be
-compiled.
+Compiled code has no such place. So `new_lock`, `new_rlock` and `new_condition` are for interpreted
+modules; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for modules with a compiled form.
 
-`threading.Condition` is Python code around a lock. An interrupt may come as its `__enter__` or
-`__exit__` begins or ends, and leave the lock taken; or inside `wait`, where it leaves the lock
-free, so that the `with` around raises RuntimeError instead, or a waiter for a thread that waits no
-more, which then takes a notification from one that does. Here the condition *is* the lock, a
-re-entrant one, so that `with` calls C functions. A notification of a thread that is interrupted
-goes to the next.
+`threading.Condition` is Python code around a lock. An interrupt may come as `__enter__` or
+`__exit__` begins or ends, and leave the lock taken. Inside `wait` an interrupt may leave the lock
+free, so the `with` around raises RuntimeError instead; or leave the waiter of a gone thread, and
+the waiter takes the notification of a waiting thread. Here the condition *is* the lock, and
+re-entrant, so `with` calls C functions. A notification of an interrupted thread goes to the next.
 """
 
 import sys
@@ -29,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from _purgatory_cpython.atomicity import COMPILED
 
 if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
-    # The class itself: `threading.RLock` is a function, which cannot be a base.
+    # The class itself: `threading.RLock` is a function, and no base.
     class InterruptibleRLock(type(threading.RLock())):
         """A `threading.RLock` for `with`; see the module."""
 
@@ -43,7 +41,7 @@ if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
                 if self._recursion_count() > before:
                     self.release()
                 raise
-            return taken  # in the `try` it would be outside for a tracer
+            return taken  # in the `try` a tracer would see the line outside
 
     # `threading.Lock` cannot be a base.
     new_lock = new_rlock = InterruptibleRLock
@@ -53,10 +51,10 @@ else:
 
 
 def freed_at_exit(lock: Any) -> Any:
-    """Return the lock; at the interpreter's exit, free it first if a thread holds it.
+    """Return the lock; at the interpreter's exit, free a held lock first.
 
-    Daemon threads run no more then, and keep the locks that they hold: a `__del__` would wait for
-    ever. What such a lock guards must bear that a call ends half-way, as after an interrupt.
+    Daemon threads run no more then, and keep their locks: a `__del__` would wait for ever. Guarded
+    state must survive a call ended half-way, as after an interrupt.
     """
     if sys.is_finalizing() and lock.locked():
         lock._at_fork_reinit()
@@ -72,12 +70,12 @@ _NO_ARGUMENTS: Final[Any] = ((),)
 
 
 class _Waiting:
-    """What a condition has beside its lock."""
+    """The waiters of a condition, beside the lock."""
 
     if not TYPE_CHECKING:
         __slots__ = ()
 
-    _waiters: dict[threading.Lock, None]  # of the threads that wait and were not notified
+    _waiters: dict[threading.Lock, None]  # of waiting threads not yet notified
 
     if TYPE_CHECKING:  # methods of the lock
 
@@ -111,13 +109,13 @@ class _Waiting:
     def _wait_unlocked(self, waiter: threading.Lock, timeout: float | None) -> bool:
         saved: list[Any] = []
         try:
-            # In one call of C: an interrupt finds the lock held, or its state in the list.
+            # In a single call of C: an interrupt finds the lock held, or the state in the list.
             saved.extend(starmap(self._release_save, _NO_ARGUMENTS))
             is_notified = waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
         finally:
             if saved:
                 self._acquire_restore(saved[0])
-        return is_notified  # in the `try` it would be outside for a tracer
+        return is_notified  # in the `try` a tracer would see the line outside
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
         """See `threading.Condition`."""
@@ -130,12 +128,12 @@ class _Waiting:
         for waiter in tuple(islice(self._waiters, n)):
             try:
                 waiter.release()
-            except RuntimeError:  # it was notified, and an interrupt came
+            except RuntimeError:  # notified before, and an interrupt came
                 pass
             self._waiters.pop(waiter, None)
 
     def notify_all(self) -> None:
-        """See `threading.Condition`. Interrupted at its beginning, notifies none, else all."""
+        """See `threading.Condition`. Interrupted at the beginning, notifies none, else all."""
         try:
             self.notify(len(self._waiters))
         except BaseException:
@@ -148,7 +146,7 @@ if TYPE_CHECKING:
 else:
 
     class InterruptibleCondition(_Waiting, type(new_rlock())):
-        """A `threading.Condition`, and its own lock; see the module."""
+        """A `threading.Condition` and the lock in one; see the module."""
 
         __slots__ = ("_waiters",)
 
@@ -164,5 +162,5 @@ def new_condition() -> threading.Condition:
 
 
 def new_hot_condition() -> threading.Condition:
-    """Return a condition with a separate lock, for code that may be compiled."""
+    """Return a condition with a separate lock, for code with a compiled form."""
     return HotCondition()

@@ -1,9 +1,9 @@
-"""i32, i64, u8 and mypyc_attr: what the source tells mypyc about numbers and classes.
+"""i32, i64, u8 and mypyc_attr: tell mypyc about numbers and classes.
 
-mypyc compiles the hot modules, which are plain Python (setup.py lists them). There an `i64` is a
-number without an object around it; interpreted it is `int`. `mypyc_attr` sets a compiler option of
-a class; interpreted it does nothing. Both come from mypy_extensions, which is installed for
-compiling and type checking only.
+mypyc compiles the hot modules, written in plain Python (setup.py lists them). There an `i64` is a
+number without an object around; interpreted, an `int`. `mypyc_attr` sets a compiler option of a
+class; interpreted, nothing. Both come from mypy_extensions, installed for compiling and type
+checking only.
 """
 
 from collections.abc import Callable
@@ -17,5 +17,5 @@ else:
     i32 = i64 = u8 = int
 
     def mypyc_attr(**_: Any) -> Callable[[type], type]:
-        """Return a decorator that leaves the class unchanged."""
+        """Return a decorator without effect on the class."""
         return lambda cls: cls

@@ -1,8 +1,8 @@
 """real_seconds: the system's monotonic clock, also while freezegun has frozen time.
 
-For waits and their ends. freezegun replaces the functions of the module `time` wherever they are
-attributes of a module. Default arguments escape freezegun, so the real function is kept there.
-Interpreted: a simulated world replaces this function. Any thread.
+For waits and their ends. freezegun replaces the functions of the module `time` in all modules with
+such attributes. Default arguments escape freezegun, so the real function is kept there.
+Interpreted: a simulated world replaces the function. Any thread.
 """
 
 import time

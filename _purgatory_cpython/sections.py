@@ -1,22 +1,21 @@
-"""What stands in for the interpreter lock in compiled code: SectionLock, keep_for_ever, and so on.
+"""Stand-ins for the interpreter lock in compiled code: SectionLock, keep_for_ever, and so on.
 
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
-costs more than the work under it: `with` looks up two methods, and a thread that finds it taken
-goes to sleep. A `SectionLock` is taken and left by one call of a C function each, which raises
-nothing, and a thread that finds it taken first looks again for a microsecond. It is re-entrant, as
-finalizers need it.
+costs more than the guarded work: `with` looks up two methods, and a thread goes to sleep if the
+lock is taken. A `SectionLock` is taken and left by a call of a C function each, without errors, and
+a thread looks again for a microsecond before sleeping. The lock is re-entrant, for finalizers.
 
-Counting references costs, too: threads that count references to the same object wait in turn.
-So classes mark attributes that never change as `Final`: these are read without counting. What lives
-as long as the process is not counted at all (`keep_for_ever`). And what belongs to a thread is in
-its own dict: a `threading.local` is itself an object that all share. What threads would share is in
-lanes, chosen by their numbers (`timingwheel.lanes`).
+Counting references costs, too: threads counting references to the same object wait in turn. So
+classes mark constant attributes as `Final`, read without counting. Objects as old as the process
+are not counted at all (`keep_for_ever`). State of a thread is in the thread's own dict: a
+`threading.local` is itself an object shared by all. State that threads would share is in lanes,
+chosen by the numbers of threads (`timingwheel.lanes`).
 
 `enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number`
 only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no
 `with` is needed. Everywhere else `new_section_lock` is `new_hot_rlock`, for `with`.
 
-Worth it: see "Without the interpreter lock" in docs/performance.md. Any thread.
+The gain: see "Without the interpreter lock" in docs/performance.md. Any thread.
 """
 
 import os
@@ -54,29 +53,29 @@ else:
         raise NotImplementedError
 
     def leave_section(lock: object) -> None:
-        """Leave a lock that this thread has."""
+        """Leave a lock held by the calling thread."""
         raise NotImplementedError
 
     def shared_lock(owner: object) -> Any:
-        """Return a lock for an object, perhaps shared with other objects."""
+        """Return a lock for an object, perhaps shared with further objects."""
         del owner
         return new_hot_rlock()
 
     def sixteenth_of(key: Hashable) -> int:
-        """Return a number of a key, 0 to 15, by its hash."""
+        """Return a number of a key, 0 to 15, by hash."""
         raise NotImplementedError
 
     def part_of(parts: tuple[T, ...], key: Hashable) -> T:
-        """Return the one of 16 parts that is a key's, as `sixteenth_of` says."""
+        """Return a key's part of 16, by `sixteenth_of`."""
         raise NotImplementedError
 
     def keep_for_ever(shared: object) -> None:
-        """Never free an object used by many threads, so that its references need no counting."""
+        """Never free an object used by many threads; references need no counting then."""
 
     def thread_dict() -> dict[str, Any]:
-        """Return this thread's own dict."""
+        """Return the calling thread's own dict."""
         raise NotImplementedError
 
     def thread_number() -> int:
-        """Return the number of this thread, 0 to 255; beyond 256 threads some share one."""
+        """Return the calling thread's number, 0 to 255; beyond 256 threads some share a number."""
         raise NotImplementedError

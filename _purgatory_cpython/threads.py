@@ -1,13 +1,12 @@
-"""Threads and events that an interrupt leaves in order; ThreadLocal; yield_gil. Any thread.
+"""Threads and events left in order by an interrupt; ThreadLocal; yield_gil. Any thread.
 
 `threading.Event` waits in a condition on a plain lock. An exception from outside (a signal
-handler's, or one that another thread sent by `PyThreadState_SetAsyncExc`) that comes in the Python
-code of that condition may find the lock left, and is told as `RuntimeError: release unlocked lock`;
-or it leaves the lock taken, and the thread that sets the event waits for ever. `Thread.start` waits
-for such an event.
+handler's, or another thread's, by `PyThreadState_SetAsyncExc`) in the Python code of the condition
+may find the lock left, and is told as `RuntimeError: release unlocked lock`; or the lock stays
+taken, and the setter of the event waits for ever. `Thread.start` waits for such an event.
 
-Here an event is a lock that is left once it is set: to take and to leave it is one call of a C
-function each.
+Here an event is a lock, left once the event is set: taking and leaving are a call of a C function
+each.
 
 Never compiled: a compiled `yield_gil` would yield to none, and mypyc does not know subclasses of
 `threading.local`.
@@ -30,22 +29,22 @@ class InterruptibleEvent(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self._flag = False
-        self._unset = threading.Lock()  # taken until the event is set, and by a thread that passes
+        self._unset = threading.Lock()  # taken until the event is set, and by a passing thread
         self._unset.acquire()
 
     def set(self) -> None:
         """See `threading.Event`."""
-        self._flag = True  # first: a thread that then takes the lock passes it on
+        self._flag = True  # first: a thread with the lock then passes the lock on
         try:
             self._unset.release()
-        except RuntimeError:  # it was set before
+        except RuntimeError:  # set before
             pass
 
     def clear(self) -> None:
         """See `threading.Event`."""
         self._flag = False
         self._unset.acquire(blocking=False)
-        if self._flag:  # another thread has set it meanwhile
+        if self._flag:  # set meanwhile by another thread
             self.set()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -58,7 +57,7 @@ class InterruptibleEvent(threading.Event):
             if self._flag:
                 try:
                     self._unset.release()
-                except RuntimeError:  # left already: this thread had not got it
+                except RuntimeError:  # left already: the calling thread had not got the lock
                     pass
         return self._flag
 
@@ -66,8 +65,8 @@ class InterruptibleEvent(threading.Event):
 class InterruptibleThread(threading.Thread):
     """A `threading.Thread`. `start` raises interrupts unchanged.
 
-    On 3.11 and 3.12, `threading` takes a thread that runs for one that has ended once an interrupt
-    came in `is_alive` or `join`. Here it does not.
+    On 3.11 and 3.12, `threading` takes a running thread for ended once an interrupt came in
+    `is_alive` or `join`. Not here.
 
     At the interpreter's exit daemon threads run no more, and 3.13 waits for them for ever. Here
     none is alive then, none can start, and `join` returns.
@@ -78,10 +77,10 @@ class InterruptibleThread(threading.Thread):
         self._started = InterruptibleEvent()
 
     def start(self) -> None:
-        """See `threading.Thread`. On 3.11 a thread that exits would wait for the new."""
+        """See `threading.Thread`. On 3.11 an exiting thread would wait for the new thread."""
         if sys.is_finalizing():
             raise RuntimeError("can't create new thread at interpreter shutdown")
-        refuse_gevent(RuntimeError)  # which may have patched since
+        refuse_gevent(RuntimeError)  # patched since the import, perhaps
         super().start()
 
     def is_alive(self) -> bool:
@@ -96,13 +95,13 @@ class InterruptibleThread(threading.Thread):
     if sys.version_info < (3, 13) and not TYPE_CHECKING:
 
         def _wait_for_tstate_lock(self, block: bool = True, timeout: float = -1) -> None:
-            """Note the thread's end, if it has ended. `block`: wait until it has."""
+            """Note the thread's end. `block`: wait for the end first."""
             lock = self._tstate_lock
             if lock is None:
                 return
             taken: list[bool] = []
             try:
-                # In one call of C: after an interrupt the list tells whether the lock was taken.
+                # In a single call of C: after an interrupt the list tells if the lock was taken.
                 taken.extend(starmap(lock.acquire, ((block, timeout),)))
             finally:
                 if taken and taken[0]:
@@ -111,7 +110,7 @@ class InterruptibleThread(threading.Thread):
 
 
 class ThreadLocal(threading.local, Generic[T]):
-    """Holds in `value` what `make()` returned when the current thread first asked for it."""
+    """Holds in `value` the result of `make()`, called at the current thread's first access."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.value = make()
@@ -120,6 +119,6 @@ class ThreadLocal(threading.local, Generic[T]):
 def yield_gil() -> None:
     """Release the GIL to threads and signal handlers waiting for it.
 
-    A compiled loop keeps the GIL until it calls something that is interpreted. So loops over many
-    tasks call this after each batch.
+    A compiled loop keeps the GIL until the next call of interpreted code. So loops over many tasks
+    call `yield_gil` after each batch.
     """

@@ -1,6 +1,6 @@
 """Metrics: integers of purgatories and timers, read when Prometheus scrapes them.
 
-No hot path knows of Prometheus. A registry gets one collector, which shows all its purgatories,
+No hot path knows of Prometheus. A registry gets a collector, and shows all purgatories there,
 distinguished by the label `name`.
 """
 
@@ -174,7 +174,7 @@ _registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.
 def _reset_after_fork() -> None:
     """Forget the parent's purgatories in a forked child: their names are free there."""
     global _lock  # noqa: PLW0603
-    _lock = threading.Lock()  # a forked child lacks the thread that held the other
+    _lock = threading.Lock()  # a forked child lacks the holder of the old lock
     for members in _registered.values():
         members.clear()
 
@@ -216,7 +216,7 @@ def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> N
 
 
 class _InFlightResponses:
-    """A WSGI application that counts another's unsent responses.
+    """A WSGI application: counts the unsent responses of an inner application.
 
     The server's threads are daemons: otherwise the end of the process could cut a response short.
     """

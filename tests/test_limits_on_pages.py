@@ -10,7 +10,8 @@ from purgatory.service.client.connection import LOST_AFTER_S
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
 from purgatory.service.client.resending import MAX_SENDINGS
 from purgatory.service.client.session import PIPELINE_DEPTH
-from purgatory.service.config import Config
+from purgatory.service.cluster.store_lease import MARGIN
+from purgatory.service.config import PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
 from purgatory.service.gateway.health import PATIENCE_S
 from purgatory.service.gateway.server import KEEP_ALIVE_S
@@ -50,6 +51,9 @@ LIMITS = [
     ("service.md", f"beyond {MAX_CONNECTIONS} connections the server closes the longest idle"),
     ("service.md", f"have the first {TIMED_KINDS} kinds since the start by name"),
     ("service.md", f"has not returned for {READY_BOUND_S:.0f} s"),
+    ("service.md", f"a payload or value has at most {Config().max_payload_bytes:,} bytes"),
+    ("service.md", f"an operation {Config().max_keys} keys"),
+    ("service.md", f"a timeout {Config().max_timeout / 86400:.0f} days"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
     ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
     ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),
@@ -100,6 +104,9 @@ def test_the_limits_in_words():
     assert fair_queue.SHARED_MS == 10_000  # design.md: within ten seconds
     assert accept_gate.BEHIND_S == 0.05  # design.md: for a twentieth of a second
     assert PIPELINE_DEPTH == 2  # design.md: while two messages are unanswered
+    assert MARGIN == 0.1  # glossary.md: a tenth earlier
+    assert PARTITION.fullmatch("a" * 20)  # high-availability.md: at most 20
+    assert not PARTITION.fullmatch("a" * 21)
     assert MAX_LANES == 8  # locks.md: up to eight lanes
 
 

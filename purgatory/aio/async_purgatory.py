@@ -38,8 +38,8 @@ class AsyncPurgatory:
     nor closed here. None: a new purgatory, whose timer the loop drives. The other arguments are for
     a new purgatory: see `Purgatory`, and `Timer` for `clock`.
 
-    An AsyncPurgatory belongs to the first loop that uses it. `async with` closes it. Other loops
-    and threads get WrongEventLoop, except in `complete_threadsafe`.
+    An AsyncPurgatory belongs to the first loop of use. `async with` closes the purgatory. Other
+    loops and threads get WrongEventLoop, except in `complete_threadsafe`.
     """
 
     def __init__(

@@ -118,7 +118,7 @@ def resolve(future: Any, result: Any, error: BaseException | None, state: str) -
         elif error is None:
             _set_result(future, result)
         else:
-            # Other threads may have raised the error; raise it with the traceback it had at the
+            # More threads may have raised the error; raise with the traceback of the
             # end.
             error.__traceback__ = result
             _set_exception(future, _raisable(error))

@@ -65,7 +65,7 @@ class LoopOperation(DeferredOperation):
             elif state == CANCELLED_AND_NOTIFIED:
                 result = self.cancel_message
             while not _try_deliver(self.delivery, waiting, result, error, state):
-                pass  # needs a few bytes, which others will free
+                pass  # needs a few bytes; other threads will free some
         self._waiting = None
         self.drop_references()
 

@@ -1,4 +1,4 @@
-"""Watch keys: which keys are valid, and which are of built-in types.
+"""Watch keys: valid keys, and keys of built-in types.
 
 Keys of these types are hashed and compared with each other without running foreign code. Compiled,
 a look into a dict of such keys can therefore be part of an atomic section. Any thread.

@@ -29,7 +29,7 @@ OnError = Callable[[BaseException, DelayedOperation], object]
 
 
 class Journal(Protocol):
-    """Receives each outcome once, from the thread that caused it."""
+    """Receives each outcome once, from the ending thread."""
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Record one outcome. Called under no lock, before the operation's callbacks.

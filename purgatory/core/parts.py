@@ -1,4 +1,4 @@
-"""PurgatoryParts: the parts of one purgatory, for all code that works on its operations and keys.
+"""PurgatoryParts: the parts of a purgatory, for all code about operations and keys.
 
 `submission` and `completion` take them, and so do `aio`, `replay` and the service: this is their
 door to the core. `purgatory_core.parts_of` returns those of a purgatory. Any thread.

@@ -48,7 +48,7 @@ class PurgatoryCore:
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
     ) -> bool:
-        """Complete an operation now, or let it wait for its keys until its timeout.
+        """Complete an operation now, or let the operation wait for keys until the timeout.
 
         Returns True if this call completed the operation. The order is check, watch, check: the
         second check sees a completion before the watching; a later completion finds the operation
@@ -203,7 +203,7 @@ class PurgatoryCore:
     def watched(self) -> int:
         """How many pairs of pending operation and watched key there are. O(1).
 
-        Exact; without the interpreter lock, approximate while other threads change it.
+        Exact; without the interpreter lock, approximate beside changing threads.
         """
         return self._parts.lists.entries
 

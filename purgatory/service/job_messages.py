@@ -439,7 +439,7 @@ class JobEnds(Push, tag=67):
 
 
 class CancelLeases(Push, tag=68):
-    """Tell the worker which of its jobs were cancelled.
+    """Tell a worker about cancelled jobs.
 
     The worker gives back jobs without a begun handler. `recall`: handlers that have begun go on.
     """

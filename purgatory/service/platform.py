@@ -1,7 +1,8 @@
 """Platform: clocks, chance, sockets, queues and threads, as servers and clients take them.
 
-Code of the service takes these from here alone, so that tests can replace them: `purgatory.testing`
-runs a server and its clients in a single thread, on machines of which nothing is real. Any thread.
+Code of the service takes all of the machine from here, so tests can replace the machine:
+`purgatory.testing` runs a server and its clients in a single thread, on machines of which nothing
+is real. Any thread.
 """
 
 import math

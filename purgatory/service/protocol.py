@@ -437,7 +437,7 @@ class OutcomeMessage(Item):
 class Outcomes(Push, tag=64):
     """Outcomes of the client's operations; sent on each new connection until acknowledged.
 
-    `take`: whether this connection handles outcomes that no future awaits.
+    `take`: whether the connection handles outcomes without a waiting future.
     """
 
     outcomes: list[OutcomeMessage]

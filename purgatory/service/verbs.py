@@ -71,7 +71,7 @@ from purgatory.service.protocol import (
 
 
 class Verb(NamedTuple):
-    """What belongs to a request: its answer, and the keys that may send it.
+    """The answer to a request, and the keys with the right to send the request.
 
     `right`: the right that a client's key needs. `version`: the first protocol version with the
     request. `is_batch`: one message makes many calls, the items of its only list.

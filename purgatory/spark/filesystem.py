@@ -57,7 +57,7 @@ def find_paths(spark: SparkSession, path: str) -> list[str]:
 
 
 def escape_glob(path: str) -> str:
-    """Return a glob that matches only this path."""
+    """Return a glob for exactly the path."""
     return _GLOB.sub(r"\\\g<0>", path)
 
 

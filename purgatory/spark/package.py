@@ -11,7 +11,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 ZIP_NAME: Final = "purgatory.zip"
 PROGRAM_NAME: Final = "purgatory_main.py"
 
-# This package and its imports, except PySpark and pyarrow, which the cluster has: all pure Python.
+# The package and all imports, except PySpark and pyarrow, present on the cluster: all pure Python.
 # Of rich only the parts for tables and progress are used, which import no other package.
 _PACKAGES: Final = (
     "_purgatory_cpython",

@@ -5,7 +5,7 @@
     spark.read.format("purgatory").option("table", "operations").load("DATA_DIR")
 
 Spark calls this in its own Python processes: the driver's plans a read, the executors' read files.
-So these processes need this package, pyarrow, and the files. Any thread may call the functions.
+So the processes need the package, pyarrow, and the files. Any thread may call the functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, which loads them wherever this package is installed."""
+"""Fixtures for pytest, loaded wherever the package is installed."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -20,7 +20,7 @@ class TraceError(PurgatoryError, ValueError):
 
 
 class BadValue(TraceError):
-    """Raised for a value that its column does not allow; the place in the file is unknown."""
+    """Raised for a value against the rule of the column; the place in the file is unknown."""
 
     def __init__(self, column: str, value: object, expected: str) -> None:
         super().__init__(column, value, expected)
@@ -61,7 +61,7 @@ SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that its table does not allow.
+    """A row against the rules of a table.
 
     `unit` and `number` are its place: the physical `line` of a text file on which the row begins,
     or the `row` of a Parquet file, counted from 1. `column` is empty when the whole row is

@@ -4,7 +4,7 @@ A flight is an operation: submitted at departure, waiting for its arrival until 
 after the scheduled arrival. Used by the command line, from a single thread; holds a whole year in
 memory.
 
-The package is read without being imported: importing it needs pkg_resources, which no longer
+The package is read without being imported: an import needs pkg_resources, which no longer
 exists. Its `time_hour` is the scheduled hour of departure in UTC; year, month, day and
 `sched_arr_time` are local; `sched_arr_time` in the destination's time zone.
 """

@@ -205,7 +205,7 @@ class ParquetRowWriter(RowWriter):
 
 
 def load_pyarrow(path: Path) -> Any:
-    """Import pyarrow; if missing, raise TraceError with the path that needs it."""
+    """Import pyarrow; if missing, raise TraceError with the path of the file."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.compute  # noqa: PLC0415

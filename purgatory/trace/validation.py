@@ -31,7 +31,7 @@ _LISTS: Final = frozenset((tuple, list))
 
 
 class ColumnType(enum.Enum):
-    """The type of a column; each format maps it to its own type."""
+    """The type of a column; each format has a type of the same meaning."""
 
     TEXT = "text"
     TEXTS = "list of texts"

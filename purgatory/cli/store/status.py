@@ -1,4 +1,4 @@
-"""`purgatory store status`: which server is active, and which are standbys."""
+"""`purgatory store status`: the active server, and the standbys."""
 
 from __future__ import annotations
 

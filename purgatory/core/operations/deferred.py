@@ -79,7 +79,7 @@ class DeferredOperation(KeyedOperation):
         return owner is not None and owner.extend(self, timeout)
 
     def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
-        """End the operation as the program asks, whatever its keys; False if already ended."""
+        """End the operation as the program asks, regardless of keys; False if already ended."""
         if error is not None:
             return end_by_hand(self, FAILED, error)
         return end_by_hand(self, COMPLETED, result)
@@ -139,7 +139,7 @@ class DeferredOperation(KeyedOperation):
             try:
                 again = False
                 while not _try_resolve(future, result, error, state, again):
-                    again = True  # needs a few bytes, which other threads will free
+                    again = True  # needs a few bytes; some thread will free memory
             except Exception:  # resolved by foreign code; reported, and no cycle is left
                 self.future = None
                 raise

@@ -133,7 +133,7 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             return self._result
         try:
-            # Other threads may have raised the error, extending its traceback: start with the
+            # More threads may have raised the error, extending the traceback: start with the
             # traceback at its end, kept as the result.
             raise error.with_traceback(self._result)
         finally:

@@ -1,10 +1,10 @@
 """DelayedOperation: completes exactly once, expires exactly once, or is cancelled; never two.
 
-Many threads act on an operation at once: some threads complete its keys, the timer's executor
-expires it, and some cancel it. Its lock guards a few plain fields. The lock is held for a few lines
-without a call, never while user code runs, and never together with another lock of the package. So
-nothing that a callback does, to the purgatory, to other operations, or to its own key, can
-deadlock. (Operations may share a lock: see `timingwheel.lowlevel.shared_lock`.)
+Many threads act on an operation at once: some threads complete keys, the timer's executor
+lets the operation expire, and some cancel. The operation's lock guards a few plain fields. The lock
+is held for a few lines without a call, never while user code runs, and never together with another
+lock of the package. So nothing that a callback does, to the purgatory, to other operations, or to
+its own key, can deadlock. (Operations may share a lock: see `timingwheel.lowlevel.shared_lock`.)
 
 `outcome_race` has the race for the outcome and what follows. Compiled, those few lines are an
 atomic section, which takes no lock, or without the interpreter lock a cheap lock. Work done for

@@ -67,7 +67,7 @@ _leave_section: Final = leave_section
 
 
 class OperationOwner:
-    """The part of the purgatory that its operations know.
+    """The part of the purgatory known to operations.
 
     Operations do not refer to the purgatory itself: a purgatory that the program drops is freed,
     even with pending operations. No method is called while a lock is held. `first`: the original of
@@ -266,7 +266,7 @@ def prepare_operation(operation: OperationState, owner: OperationOwner, lock: An
     """Set the fields of a keys-only operation, and attach it to its owner.
 
     As the constructor and `operation.attach` do, without their checks: see `prepare_task`. The
-    delay is 0. `lock`: operations that one thread ends may share a lock.
+    delay is 0. `lock`: operations ended by the same thread may share a lock.
     """
     prepare_task(operation, 0)
     operation._op_keys = ()

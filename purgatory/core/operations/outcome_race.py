@@ -15,7 +15,7 @@ in a RecursionError.
 
 A KeyboardInterrupt may come at any call or loop. Each stage is marked together with doing it, and
 an interrupted thread does the remaining stages before it lets the interrupt go on: a finished
-operation always gets its callbacks. (A second interrupt meanwhile may prevent that.)
+operation always gets its callbacks. (A second interrupt meanwhile may prevent the callbacks.)
 
 For `DelayedOperation` and classes of this room that use its fields; any thread. `_op_lock` is held
 for a few lines without a call, and not at all where such lines are an atomic section; see
@@ -91,7 +91,7 @@ class CallbackDepth:
 class OutermostCallback:
     """Taken by one callback at a time, which then need not look up the depth of its thread.
 
-    Callbacks inside the outermost see it active, and are counted. So they nest at most one level
+    Callbacks inside the outermost see it active, and are counted. So callbacks nest at most a level
     deeper than `MAX_NESTED`. It saves 8 % of a pair of submission and completion (7,382 instead of
     7,987 instructions, callgrind): the look into thread-local storage costs as much as the watch
     lists.

@@ -1,7 +1,7 @@
 """AsyncClient: delayed operations at a server in another process, for asyncio.
 
-It wraps a `Client` and its I/O thread. Its methods are called in the thread of an event loop, and
-their futures resolve there.
+An `AsyncClient` wraps a `Client` and the I/O thread. Methods are called in the thread of an event
+loop, and futures resolve there.
 """
 
 import asyncio

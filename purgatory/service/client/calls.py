@@ -176,7 +176,7 @@ class CallBatcher:
     def set_finished_calls(self, count: int) -> None:
         """Note how many calls were sent or failed since the start, and wake blocked callers.
 
-        The I/O thread calls this once more after closing its mailbox, which ends all waits.
+        The I/O thread makes a last call after closing the mailbox, and ends all waits.
         """
         with self._room:
             self._finished_calls = count

@@ -9,7 +9,7 @@ A lost connection is replaced by a new socket, so that no message is left in an 
 then says hello, and sends again what was not answered.
 
 With several addresses the next is tried when a connection cannot be made, is lost or is that of
-a standby. The session goes on at the other server, which has the replies in its store. A connection
+a standby. The session goes on at the other server: the replies are in the store. A connection
 that is open and says nothing is probed, and a scout then looks for another server.
 """
 

@@ -99,7 +99,7 @@ class ClientIOThread:
         self._doorbell = platform.doorbell()
         self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
-        self._left: list[Any] = []  # messages that a caller received for this thread
+        self._left: list[Any] = []  # messages received by a caller for the I/O thread
         self._interrupted = False  # set while a caller sends or receives
         self._is_lent = False  # the descriptors, to a caller
         self._close_deadline: float | None = None  # set while closing

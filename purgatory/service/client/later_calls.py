@@ -207,7 +207,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return self._call(Extend, extension)
 
     def cancel_later(self, operation: OperationName) -> ReplyFuture[bool]:
-        """Cancel an operation, by its future or its id; False if ended or unknown."""
+        """Cancel an operation, by future or id; False if ended or unknown."""
         return self._call(Cancel, op_id_of(operation))
 
     def query_later(self, operation: OperationName) -> ReplyFuture[OperationStatus]:

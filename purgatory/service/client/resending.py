@@ -11,7 +11,7 @@ from purgatory.service.client.calls import CallBatch
 
 #: So often a message is sent at most, if the connection is lost each time before its answer.
 MAX_SENDINGS: Final = 5
-# After so many losses, send messages again one by one.
+# After so many losses, send each message again alone.
 _ALONE_AFTER: Final = 2
 
 

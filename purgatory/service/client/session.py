@@ -70,7 +70,7 @@ MAX_UNANSWERED: Final = 12
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 # Requests whose answer has room for fewer items than were asked for.
 _QUERIES: Final = (Query, ReadJobs, WatchJobs)
-# Messages that answer no call, or may end one otherwise. For a look-up: `isinstance` takes a
+# Messages without a call, or with another end of a call. For a look-up: `isinstance` takes a
 # microsecond for each class tried.
 _NO_REPLIES: Final = frozenset(
     (
@@ -106,7 +106,7 @@ class Session:
         #: Called with the news that the turn of a waiter for a named lease has come.
         self.on_lease_ready: Callable[[LeaseReady], None] | None = None
         self._futures = futures
-        #: Calls `on_outcome`; None: this client takes outcomes for its futures alone.
+        #: Calls `on_outcome`; None: the client takes outcomes for futures alone.
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
         )
@@ -121,7 +121,7 @@ class Session:
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # names the requests of these numbers, for the server
         self._hello_seq = 0  # of the last hello
-        self._version = VERSION  # sent on this connection, or offered to it
+        self._version = VERSION  # sent on the connection, or offered
         self._unsent = UnsentCalls()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
         self._resending = Resending(self._unanswered)

@@ -74,7 +74,7 @@ for methods in _METHODS.values():
 
 
 def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> Starlette:
-    """Return the application. `hosts`: host names by which requests may call this machine."""
+    """Return the application. `hosts`: host names of the machine in requests."""
 
     @contextlib.asynccontextmanager
     async def connections(_: Starlette) -> AsyncIterator[None]:

@@ -27,7 +27,7 @@ from purgatory.service.http.listening import KNOWN
 
 
 class Caller(NamedTuple):
-    """A request's client: its token's rights, and the connections of its name.
+    """A request's client: the token's rights, and the name's connections.
 
     `check` raises ApiError or NotAllowed once the token may no longer do what was asked for:
     it is revoked. To be called before each thing told after a wait.
@@ -56,7 +56,7 @@ class Caller(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the client, which owns its operations."""
+        """The name of the client, the operations' owner."""
         return self.access.label
 
 

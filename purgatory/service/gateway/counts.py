@@ -28,7 +28,7 @@ async def count(
     tag: _Name = None,
     client: _Name = None,
 ) -> JobCountReport:
-    """Return how many jobs match; a filter makes the server count one by one."""
+    """Return how many jobs match; a filter makes the server count singly."""
     wanted = {"state": state, "kind": kind, "tag": tag, "client": caller.seen(client)}
     return counts_of(await caller.client.job_counts(**wanted))
 

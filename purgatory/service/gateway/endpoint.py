@@ -1,4 +1,4 @@
-"""Endpoint: a method of a path: its arguments, its result, and the right needed.
+"""Endpoint: a method of a path: arguments, result, and the right needed.
 
 Requests are checked by the types of a handler's arguments. Used by the gateway's event loop.
 """

@@ -20,7 +20,7 @@ from purgatory.service.protocol import OutcomeMessage
 
 
 class OutcomeFeed:
-    """Reads outcomes with `client`; `connect` makes a client that takes its name's outcomes."""
+    """Reads outcomes with `client`; `connect` makes a client for a name's outcomes."""
 
     def __init__(self, client: AsyncClient, connect: Callable[[OnOutcome], Client]) -> None:
         self._client = client

@@ -53,11 +53,10 @@ class TLSFiles:
 class Gateway:
     """Serves at `bind`, "host:port", until it is told to end by a signal.
 
-    `connector` connects to the server. `hosts`: host names, besides that of `bind`, by which
-    requests may call this machine. `max_wait`: seconds that a request waits for jobs, at most.
-    `keep_alive`: seconds that a connection may be idle between two requests. Beyond loopback there
-    must be TLS: anyone could read a token sent in plain text. Raises ConfigError and
-    ServerError.
+    `connector` connects to the server. `hosts`: host names of the machine in requests, besides the
+    name in `bind`. `max_wait`: seconds that a request waits for jobs, at most. `keep_alive`:
+    seconds that a connection may be idle between two requests. Beyond loopback there must be TLS:
+    anyone could read a token sent in plain text. Raises ConfigError and ServerError.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""HostCheck and OriginCheck: refuse requests that pages of other sites make browsers send.
+"""HostCheck and OriginCheck: refuse requests of browsers on behalf of foreign pages.
 
 Another site's page can let its name resolve to the machine, and then read this server's pages as
 its own (DNS rebinding). The browser still sends the site's name, so the request is refused. An

@@ -90,7 +90,7 @@ class WebServer:
     """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
     The thread `purgatory-http` calls `health` and `ready` for each request to them. Also a context
-    manager. `hosts`: host names, besides that of `bind`, by which requests may call this server.
+    manager. `hosts`: host names of the server in requests, besides the name in `bind`.
     Raises ServerError if it cannot listen at the address, or if the thread ends at once.
     """
 
@@ -174,7 +174,7 @@ class History:
             self._hour.append(row)
 
     async def answer(self, _: Request) -> Response:
-        """Respond with the rows, oldest first: those of minutes, and the coarse ones of an hour."""
+        """Respond with the rows, oldest first: rows of minutes, and coarse rows of an hour."""
         rows, hour = list(self._rows), self.coarse()
         return _json({"uptime_s": self._status.uptime_s, "rows": rows, "hour": hour})
 

@@ -108,7 +108,7 @@ class FairQueue(Generic[T]):
             del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
-        """Return the first sender that can afford its next item; skipped senders lose a turn."""
+        """Return the first sender with credit for the next item; skipped senders lose a turn."""
         turns = self._turns
         while True:
             queue = turns[0].next()
@@ -154,7 +154,7 @@ class RequestQueue(FairQueue[T]):
         self._end = time.perf_counter() + self.seconds
 
     def take(self, now_ms: int) -> T | None:
-        """Remove the next request, if it fits into this transaction; the first always fits.
+        """Remove the next request, if the transaction has room; the first always fits.
 
         `now_ms`: by the server's clock.
         """
@@ -182,7 +182,7 @@ class RequestQueue(FairQueue[T]):
 class _SenderQueue(Generic[T]):
     """The items of a sender, and its credit; `turns`: of its key.
 
-    Each item has its cost, its client and its connection's route. `counts`: the number of items for
+    An item has a cost, a client and a connection's route. `counts`: the number of items for
     each client and each connection; empty while all have the same `client` and `route`, the usual
     case.
     """
@@ -233,7 +233,7 @@ class _KeyTurns(Generic[T]):
         self.credit = CREDIT
 
     def next(self) -> _SenderQueue[T]:
-        """Return the first sender that can afford its next item; skipped senders lose a turn."""
+        """Return the first sender with credit for the next item; skipped senders lose a turn."""
         senders = self.senders
         while (queue := senders[0]).items[0][1] > queue.credit:
             queue.credit += CREDIT

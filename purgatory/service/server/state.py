@@ -208,7 +208,7 @@ class ServerState:
         return self.retention.unacknowledged
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
-        """Let an operation wait for its keys and its deadline."""
+        """Let an operation wait for the keys and the deadline."""
         self._note_deadline(operation.op_deadline_ns)
         operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
         submit(self.parts, operation, operation.keys, is_internal=True)

@@ -16,7 +16,7 @@ from purgatory.service.errors import ServerError
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700
-#: The bits of a mode that admit other users.
+#: The bits of a mode for users besides the owner.
 OTHERS: Final = 0o077
 
 
@@ -49,7 +49,7 @@ def _may_shut(directory: Path, own: Collection[str]) -> bool:
     return not names or not names.isdisjoint(own)
 
 
-#: Each data directory has at least one of these.
+#: Each data directory has some of the files.
 LOCK_FILE: Final = "lock"
 OWN_FILES = (LOCK_FILE, "purgatory.db", "journal", "keys")
 

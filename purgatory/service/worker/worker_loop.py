@@ -51,7 +51,7 @@ class HandlerRunner(Protocol):
     """Runs handlers for the loop; in production `HandlerThreads`."""
 
     def add(self, held: HeldJob) -> None:
-        """Queue a job: call `begin` at its turn, and `end` after its handler."""
+        """Queue a job: call `begin` at the job's turn, and `end` after the handler."""
 
     def cancel(self, held: HeldJob) -> None:
         """Cancel a running handler, if a coroutine."""

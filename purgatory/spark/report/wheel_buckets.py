@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# More than a thousand years of ms, in units. Longer waits count as this one, which keeps all
+# More than a thousand years of ms, in units. Longer waits count as this number, so all
 # products of widths and sizes within 64 bits.
 MAX_WAIT: Final = 2**45
 # A million years. Of a tick of a fraction, times beyond count as this one.
@@ -66,7 +66,7 @@ class WheelSize(NamedTuple):
 
 
 class WheelTasks(NamedTuple):
-    """The operations that enter a wheel, in its units; `due`: by its ticks."""
+    """The operations in a wheel, in units of the wheel; `due`: by ticks."""
 
     submitted: _Longs
     deadline: _Longs

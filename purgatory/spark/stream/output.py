@@ -123,7 +123,7 @@ class StreamOutput:
 
 
 def batch_of(name: str) -> int:
-    """Return the micro-batch that published a file, from its name."""
+    """Return the micro-batch of a published file, from the name."""
     return int(name.split("-")[1])
 
 

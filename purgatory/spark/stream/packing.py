@@ -34,7 +34,7 @@ PACKED: Final = (
 )
 REJECTED: Final = "rejected"
 CLOSE: Final = "close"  # a row that closes all instants up to its `newest_ms`
-REACHED: Final = "reached_"  # with a table's name: a row that only has its newest time
+REACHED: Final = "reached_"  # with a table's name: a row with the newest time alone
 
 SHARD: Final = "shard"  # the column of rows that are to be packed
 

@@ -9,7 +9,7 @@ Operations with an outcome by then are written out; rows of later instants wait 
 closed, so input that is out of order by less than the watermark gives the outcomes of ordered
 input. A row of a closed instant is late: it is counted and written to `_late`.
 
-`Stream` belongs to the thread that made it. Any thread or signal handler may call `stop`; any
+`Stream` belongs to the creating thread. Any thread or signal handler may call `stop`; any
 thread may read `entry`.
 """
 

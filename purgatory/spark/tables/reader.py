@@ -2,7 +2,7 @@
 
 `read_table` reads the same files as `purgatory.trace`: Parquet, CSV and JSON lines, by suffix, and
 directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken
-literally, whatever characters it has. The call itself reads names, schemas, headers and Parquet
+literally, with any characters. The call itself reads names, schemas, headers and Parquet
 footers, so that an unreadable file is reported before work starts; rows are read when the DataFrame
 is used. Any thread may call.
 """
@@ -196,7 +196,7 @@ def _options(files: Iterable[str]) -> dict[str, str]:
 def _parse_parquet(
     spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
 ) -> list[ParsedRows]:
-    """Parse files; files with different types of a column one by one."""
+    """Parse files; files with different types of a column apart."""
     # Merge the schemas of all files, so that a column that only some of them have is not lost.
     reader = spark.read.options(**_options(files)).option("mergeSchema", "true")
     try:

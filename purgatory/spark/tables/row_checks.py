@@ -316,7 +316,7 @@ def _key_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
 
 def _need_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     need, distinct = columns[name], F.size(F.array_distinct(columns["keys"].value))
-    # Almost every operation needs one key, and each has one.
+    # Almost every operation needs a single key, and each has a key.
     is_need = (need.value == 1) | need.shown.isNull() | need.value.between(1, distinct)
     limits = (F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys"))
     return [Rule(name, is_need, F.concat(*limits))]

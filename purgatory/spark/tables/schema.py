@@ -46,8 +46,8 @@ EVENTS: Final = schema_of(tables.EVENTS)
 EXTENSIONS: Final = schema_of(tables.EXTENSIONS)
 OUTCOMES: Final = schema_of(tables.OUTCOMES)
 JOBS: Final = schema_of(tables.JOBS)
-# A row that breaks a rule: its table, its file (null if it came from none), the reason, and the row
-# itself as JSON or, if it could not be parsed, as text.
+# A row that breaks a rule: table, file (null without a file), the reason, and the row
+# itself as JSON or, if not parsed, as text.
 REJECTED: Final = StructType()
 for _name in ("table", "file", "reason", "row"):
     REJECTED.add(_name, StringType())

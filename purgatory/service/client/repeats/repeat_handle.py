@@ -1,4 +1,4 @@
-"""RepeatHandle: a repeat, in the program that declared or found it. Any thread."""
+"""RepeatHandle: a declared or found repeat, in a program. Any thread."""
 
 import time
 from datetime import datetime

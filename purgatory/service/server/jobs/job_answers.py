@@ -170,7 +170,7 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; for a filter, or one client name, jobs are counted one by one."""
+        """Answer `CountJobs`; for a filter, or one client name, jobs are counted singly."""
         request, owner = command.request, command.owner
         assert isinstance(request, CountJobs)
         wanted = request.wanted or _ANY

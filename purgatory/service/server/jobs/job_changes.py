@@ -103,7 +103,7 @@ class JobChanges:
 
     def _with_key(self, key: str) -> list[JobRecord]:
         found = list(self._state.jobs.by_key.get(key, {}).values())
-        entry = self._state.known.get(key)  # without other keys, a job's id is its key
+        entry = self._state.known.get(key)  # without further keys, a job's id is the key
         if entry is not None and entry.job is not None and key in entry.job.keys:
             found.append(entry.job)
         found.sort(key=_number)

@@ -1,6 +1,6 @@
 """The figures of jobs by kind, for metrics and the page. Any thread may read them.
 
-The store thread runs meanwhile: each step here reads one value or copies one dict.
+The store thread runs meanwhile: each step here reads a value or copies a dict.
 """
 
 from collections.abc import Iterable

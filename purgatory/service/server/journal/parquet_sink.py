@@ -68,7 +68,7 @@ class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
     Operations go to the subdirectory `operations` of `directory`, the others to `outcomes`,
-    `events`, `extensions` and `jobs`. Only this user may read them, whatever the umask.
+    `events`, `extensions` and `jobs`. Only the server's user may read the files, under any umask.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:

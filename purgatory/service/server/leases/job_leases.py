@@ -1,4 +1,4 @@
-"""JobLeases: the due jobs, and the workers that hold them.
+"""JobLeases: the due jobs, and the workers with leases.
 
     due ──> ready ──> leased, and running from the beginning of its handler on ──> done
               ^         │
@@ -231,7 +231,7 @@ class JobLeases:
                 self.limits.count(kind, 1)
 
     def lapse(self, job: DueJob) -> None:
-        """Note that a job's lease ended by time: its worker gets no jobs until it speaks.
+        """Note that a job's lease ended by time: the worker gets no jobs until a sign of life.
 
         Until then its jobs count for no limit.
         """

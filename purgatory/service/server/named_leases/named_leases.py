@@ -1,4 +1,4 @@
-"""NamedLeases: which program holds which name, and which programs wait.
+"""NamedLeases: the holders of names, and the waiting programs.
 
     take ──> waiting ──> told to ask again ──> held ──> ended, or its time is over
       └──────────── if free ─────────────^

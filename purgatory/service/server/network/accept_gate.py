@@ -73,7 +73,7 @@ class AcceptGate:
 
     A line a minute reports missing descriptors, since ZeroMQ says nothing. ZeroMQ retries, serves
     present connections, and closes connections whose handshake takes too long. Letting ZeroMQ
-    report failures does not help: it stops when its reports are not read.
+    report failures does not help: the socket stops if no thread reads the reports.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Connections: what is sent to clients. Used by the network thread alone.
 
 Nothing here waits for a client. Unread replies are kept up to a bound, then the connection is cut
-off. Outcomes are not kept: the connection fetches them from the store when it can take them again.
+off. Outcomes are not kept: the connection fetches outcomes from the store when there is room again.
 """
 
 import logging

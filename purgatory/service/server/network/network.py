@@ -66,8 +66,8 @@ LARGE_IN_FLIGHT_BYTES = 64 << 10
 PATIENCE_S = 0.05
 # Bytes of messages that wait; with more, nothing is read.
 WAITING_BYTES = 32 << 20
-# Frames that the socket queues for one connection, received ones and those to send. A frame that it
-# received may have megabytes, which no estimate knows of: there is nothing but their number. Our
+# Frames that the socket queues for a connection: received frames, and frames to send. A received
+# frame may have megabytes, unknown to the estimates: only the number is bounded. Our
 # clients never fill this queue: see `MAX_UNANSWERED` of their sessions.
 RECEIVED_FRAMES = 24
 SOCKET_FRAMES = 64

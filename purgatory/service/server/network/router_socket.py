@@ -1,4 +1,4 @@
-"""The server's ROUTER socket: its options, and work on its descriptors below ZeroMQ.
+"""The server's ROUTER socket: options, and work on descriptors below ZeroMQ.
 
 A socket of ZeroMQ gives a message of each connection in turn: none can be left out, or closed. But
 each frame knows the descriptor of its connection. libzmq may close that at any time, and another

@@ -43,7 +43,7 @@ class ClientRecord:
 class OutcomeRecord:
     """An outcome of which the database still has the rows.
 
-    `seq` is its sequence number, `number` its operation's; `ended_ms` is when the end was noticed.
+    `seq` is the sequence number, `number` the operation's; `ended_ms` is when the end was noticed.
     `job`: if any, the outcome is not sent to the client but, if expired, leased to a worker.
     `unique_ms`: how long the id is remembered after the end, or MADE_UP. `until_ms`: the end of
     this time; 0: not ended, or the id was made up.

@@ -82,7 +82,7 @@ class JobRecord:
 
     @property
     def has_unless(self) -> bool:
-        """Whether other keys than its id cancel the job."""
+        """Whether keys besides the id cancel the job."""
         return len(self.keys) != 1 or self.keys[0] != self.op_id
 
     @property

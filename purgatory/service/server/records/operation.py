@@ -1,4 +1,4 @@
-"""PendingOperation: waits at a server for its keys, until its deadline.
+"""PendingOperation: waits at a server for keys, until a deadline.
 
 Used by the store thread alone.
 """
@@ -71,7 +71,7 @@ class PendingOperation(DelayedOperation):
 
     It is due at `op_deadline_ns`, Unix nanoseconds, and expires at the timer's next tick: the
     deadline's own instant is included. All other times are Unix milliseconds. In the millisecond of
-    its deadline, events complete it until it expires.
+    the deadline, events complete the operation until the expiry.
     """
 
     __slots__ = (

@@ -1,7 +1,7 @@
 """RememberedReplies: the replies to the latest requests of each session.
 
-A client that lost its connection repeats unanswered requests. Completing with a limit, or
-extending, is not idempotent; so the server repeats its reply instead. Used by the store thread
+After a loss of the connection a client repeats unanswered requests. Completing with a limit, or
+extending, is not idempotent; so the server repeats the reply instead. Used by the store thread
 alone; changed by the open transaction alone.
 
 A session belongs to a client name: sessions of different clients are apart. Nothing is forgotten

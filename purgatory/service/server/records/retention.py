@@ -86,7 +86,7 @@ class OutcomeRetention:
         return max(0, beyond)
 
     def add(self, record: OutcomeRecord) -> None:
-        """Keep a committed outcome until its client acknowledges it."""
+        """Keep a committed outcome until the client's acknowledgement."""
         record.end_period(record.unique_ms, record.ended_ms)
         record.client.unacknowledged[record.seq] = record
         self.unacknowledged += 1

@@ -83,7 +83,7 @@ class Spread(EventContext):
         self.bytes: int = 0
 
     def capture(self, watchers: list[DelayedOperation]) -> None:
-        """Note for which watchers of its key it counts.
+        """Note the watchers of the key for which the event counts.
 
         There may be millions, and all clients wait meanwhile: they are looked at once.
         """

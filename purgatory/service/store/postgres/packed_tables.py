@@ -19,7 +19,7 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_ints,
 )
 
-# The row of each number: the last that does not begin after it.
+# The row of each number: the last row beginning at the number or before.
 _ROW_OF: Final = (
     "SELECT n AS number, (SELECT first FROM {table} WHERE first <= n ORDER BY first DESC LIMIT 1) "
     "AS first FROM unnest($1::int8[]) AS n"

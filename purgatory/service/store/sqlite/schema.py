@@ -175,7 +175,7 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
-    """Return the version of a database's schema; 0 of a new one, or one of another program."""
+    """Return the version of a database's schema; 0 if new, or another program's."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 

@@ -10,20 +10,20 @@ import msgspec
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import DAMAGE
 
-# After these errors it is not known what is on the disk.
+# After these errors the content of the disk is unknown.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FATAL: Final = (sqlite3.SQLITE_IOERR, *_DAMAGED)
 # Of a text that is not UTF-8, which has no code, and of statements that do not fit the schema: they
 # are always the same, so the schema is damaged.
 _UNREADABLE: Final = (0, sqlite3.SQLITE_ERROR)
 
-# What SQLite raises, and what values raise that cannot be what was written.
+# Errors of SQLite, and of values that no server has written.
 _ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.MsgspecError)
 
 
 @contextlib.contextmanager
 def store_errors(where: str, what: str) -> Iterator[None]:
-    """Raise StoreError for what fails in the block, which does `what` with the database `where`."""
+    """Raise StoreError for a failure of the block: it does `what` with the database `where`."""
     try:
         yield
     except _ERRORS as error:

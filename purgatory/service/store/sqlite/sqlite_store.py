@@ -1,7 +1,7 @@
 """SqliteStore: operations and their outcomes in an SQLite database, as `Store` promises.
 
-Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: the one that
-starts a server, then the store thread.
+Committed means on disk: WAL with `synchronous=FULL`. Used by a single thread at a time: the
+starting thread of a server, then the store thread.
 
 Rows are appended in order of their numbers, and deleted in bulk when they are not needed any more;
 so a commit touches few pages, however many operations wait. An operation has ended if there is an
@@ -95,9 +95,9 @@ _USED_UP: Final = (
 class SqliteStore(Store):
     """An open database: the file `path`, made if needed, or in memory if that is None.
 
-    Only its user may read the file, whatever the umask. `connect` opens the connection, `files` are
-    those of the system. Raises StoreError for a file that is another database, damaged, or cannot
-    be written. All methods raise StoreError when the disk fails.
+    Only the server's user may read the file, under any umask. `connect` opens the connection,
+    `files` are those of the system. Raises StoreError for a file that is another database, damaged,
+    or cannot be written. All methods raise StoreError when the disk fails.
     """
 
     def __init__(

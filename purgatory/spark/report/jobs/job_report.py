@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from purgatory.spark.report.jobs.concurrency import Interval
 
-#: A job that begins later than this after its due time counts as late.
+#: A job counts as late if the start is so much later than the due time.
 LATE_MS: Final = 1000
 #: Errors and workers of a kind that have rows of their own.
 MAX_ERRORS: Final = 5
