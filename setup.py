@@ -97,6 +97,7 @@ HOT = [
     "purgatory/service/server/records/clients.py",
     "purgatory/service/server/memory.py",
     "purgatory/service/server/network/connections.py",
+    "purgatory/service/server/network/flood_gates.py",
     "purgatory/service/server/network/lent_store.py",
     "purgatory/service/server/records/held_keys.py",
     "purgatory/service/server/records/job_record.py",

@@ -23,7 +23,7 @@ from purgatory.service.server.network.connections import (
     BACKLOG_BYTES,
     BACKLOG_FRAMES,
 )
-from purgatory.service.server.network.network import RECEIVED_FRAMES
+from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.reception import MAX_REFUSALS
 from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
 from purgatory.service.server.network.waiting_messages import MAX_WAITING
@@ -136,8 +136,8 @@ def test_the_table_of_codes():
 
 def most_unfinished():
     """Return how many bytes a peer may send without a complete message, with the defaults."""
-    limits = {"most": RECEIVED_FRAMES, "message_bytes": Config().max_message_bytes}
-    looks = UnfinishedMessages(0, {}, **limits, max_memory=0, is_crowded=bool)
+    limits = {"most": MOST_UNREAD, "message_bytes": Config().max_message_bytes}
+    looks = UnfinishedMessages(0, FloodGates(), **limits, max_memory=0, is_crowded=bool)
     return looks._most_bytes
 
 
@@ -156,6 +156,7 @@ def test_the_periods_in_words():
         f"answers to the last {REPLIES_PER_SESSION} of them",
         f"a client has at most {REPLIES_PER_SESSION} such requests unanswered",
         f"remembers {SESSIONS_PER_CLIENT:,} sessions of a client",
+        f"A connection has at most {MOST_UNREAD} messages under way",
         f"At most {READS_PER_CLIENT} of a client's queries wait",
         f"the answers go on for up to {READABLE_MS // 1000} s",
         f"`keep_ms` is at least {MIN_KEEP_MS}.",

@@ -157,9 +157,7 @@ class ServerConnection:
     def _connect(self) -> None:
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
-        # With several servers a scout finds the active one; a stopped server gets no pings there. A
-        # ping behind a full queue of the server would end the server in libzmq, see
-        # `MAX_UNANSWERED`.
+        # With several servers a scout finds the active one; a stopped server gets no pings there.
         self._options.configure(self._socket, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART

@@ -62,9 +62,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # From so many unanswered messages on, only full messages are sent.
 PIPELINE_DEPTH: Final = 2
-#: Unanswered messages, at most: fewer than the server queues for a connection (`RECEIVED_FRAMES` of
-#: its network). A full queue stops libzmq's reading. If the connection then breaks, and a heartbeat
-#: is among the bytes behind the queue, an assertion of libzmq ends the server's process.
+#: Unanswered messages, at most: fewer than MOST_UNREAD of the server's flood gates, which leave a
+#: connection unread that has more under way.
 MAX_UNANSWERED: Final = 12
 #: Errors that end the connection, not the calls: calls are sent again on the next connection.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)

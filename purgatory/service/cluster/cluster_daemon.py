@@ -146,6 +146,7 @@ class ClusterDaemon:
             active,
             secure=self._authenticator,
             most_descriptors=most_descriptors(config.max_clients, config.max_memory),
+            max_memory=config.max_memory,
         )
         self._bind = socket.address  # a port that the system chose is kept
         return socket

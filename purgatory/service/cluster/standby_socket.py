@@ -19,18 +19,22 @@ from purgatory.service.encoding import encode, seq_of
 from purgatory.service.errors import ServerError, Standby
 from purgatory.service.protocol import Failure
 from purgatory.service.server.network.accept_gate import AcceptGate
+from purgatory.service.server.network.flood_gates import CLOSED_S, FloodGates
 from purgatory.service.server.network.router_socket import bind, set_options
+from purgatory.service.server.network.unfinished_messages import looks_at_peers
+from purgatory.service.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from purgatory.service.auth.authenticator import SocketSecurity
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Frames that the socket queues for one connection, and bytes of a message that a client may send.
+# Answers that the socket queues for one connection, and bytes of a message that a client may send.
 _FRAMES: Final = 16
 _MESSAGE_BYTES: Final = 4 << 20
 # Milliseconds between two looks at the number of connections.
 _LOOK_MS: Final = 1000
+_CLOSED_MS: Final = int(1000 * CLOSED_S)
 
 
 class StandbySocket:
@@ -47,6 +51,7 @@ class StandbySocket:
         *,
         secure: "SocketSecurity | None" = None,
         most_descriptors: int = 0,
+        max_memory: int = 0,
     ) -> None:
         self._active = active
         self._secure = secure
@@ -55,15 +60,26 @@ class StandbySocket:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._gate: AcceptGate
+        self._flood_gates = FloodGates(is_encrypted=secure is not None)
         #: How many messages were answered; any thread.
         self.answered: int = 0
         #: The bound address, with its port.
         self.address: str = self._bind(address)
         self._thread = threading.Thread(target=self._run, name="service-standby", daemon=True)
+        self._watchdog = Watchdog(
+            looks_at_peers(
+                self.address,
+                self._flood_gates,
+                message_bytes=_MESSAGE_BYTES,
+                max_memory=max_memory,
+                is_crowded=lambda: not self._gate.is_open,
+            )
+        )
         self._thread.start()
+        self._watchdog.start()
 
     def _bind(self, address: str) -> str:
-        set_options(self._router, _FRAMES, _FRAMES, _MESSAGE_BYTES)
+        set_options(self._router, _FRAMES, _MESSAGE_BYTES)
         try:
             if self._secure is not None:
                 self._secure(self._context, self._router)
@@ -82,7 +98,7 @@ class StandbySocket:
             poller.register(self._router, zmq.POLLIN)
             poller.register(self._wake.fileno(), zmq.POLLIN)
             while not self._wake.peek():
-                poller.poll(_LOOK_MS)
+                poller.poll(_CLOSED_MS if self._flood_gates.is_any_closed else _LOOK_MS)
                 self._answer_all()
                 if self._most:
                     self._gate.check(self.answered, behind=False)
@@ -95,10 +111,11 @@ class StandbySocket:
             try:
                 route = self._router.recv(zmq.NOBLOCK)
             except zmq.Again:
+                self._flood_gates.on_drained()
                 return
             frame = self._router.recv(copy=False)
-            if frame.more:
-                self._router.recv_multipart()
+            others = self._router.recv_multipart() if frame.more else []
+            self._flood_gates.note(route, frame, others)
             if self._secure is not None and not self._secure.access_of(str(frame.get("User-Id"))):
                 continue
             failure = Failure(seq_of(frame.bytes), Standby.code, standby_message(self._active()))
@@ -112,6 +129,7 @@ class StandbySocket:
         if not self._wake.closed:
             self._wake.send(True)
             self._thread.join()
+            self._watchdog.close()
             self._release()
 
     def _release(self) -> None:

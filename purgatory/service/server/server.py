@@ -8,7 +8,6 @@ commands. One thread makes, starts and closes a server; any thread may call `sta
 
 import contextlib
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -31,8 +30,8 @@ from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import CloseServer, NetworkCommand, ReloadAllowList
 from purgatory.service.server.journal.journal_sink import JournalSink
 from purgatory.service.server.network.accept_gate import most_descriptors
-from purgatory.service.server.network.network import RECEIVED_FRAMES, Network
-from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
+from purgatory.service.server.network.network import Network
+from purgatory.service.server.network.unfinished_messages import looks_at_peers
 from purgatory.service.server.records.remembered_ids import MAX_REMEMBERED, REMEMBER_MS
 from purgatory.service.server.recovery import load_state, start_clock
 from purgatory.service.server.request_handler import RequestHandler
@@ -157,20 +156,15 @@ class Server:
             self._cleanup = roll_back.pop_all()
 
     def _watch(self, store: Store, network: Network) -> Watchdog:
-        looks: list[Callable[[], bool | None]] = []
         store.trouble()  # inspects the store
+        looks = looks_at_peers(
+            self.address,
+            network.reception.gates,
+            message_bytes=self.config.max_message_bytes,
+            max_memory=self.config.max_memory,
+            is_crowded=lambda: not network.gate.is_open,
+        )
         looks.append(partial(self._look_at_store, store, network))
-        _, _, port = self.address.rpartition(":")
-        if sys.platform == "linux" and self.address.startswith("tcp:"):
-            unfinished = UnfinishedMessages(
-                int(port),
-                network.reception.received,
-                most=RECEIVED_FRAMES,
-                message_bytes=self.config.max_message_bytes,
-                max_memory=self.config.max_memory,
-                is_crowded=lambda: not network.gate.is_open,
-            )
-            looks.append(unfinished.look)
         watchdog = Watchdog(looks)
         watchdog.start()
         return watchdog

@@ -39,6 +39,7 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.network.accept_gate import IDLE_CHECK_S, AcceptGate
 from purgatory.service.server.network.connections import Connections
+from purgatory.service.server.network.flood_gates import CLOSED_S
 from purgatory.service.server.network.lent_store import LentStore
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.server.network.router_socket import bind, set_options
@@ -66,10 +67,9 @@ LARGE_IN_FLIGHT_BYTES = 64 << 10
 PATIENCE_S = 0.05
 # Bytes of messages that wait; with more, nothing is read.
 WAITING_BYTES = 32 << 20
-# Frames that the socket queues for a connection: received frames, and frames to send. A received
-# frame may have megabytes, unknown to the estimates: only the number is bounded. Our
-# clients never fill this queue: see `MAX_UNANSWERED` of their sessions.
-RECEIVED_FRAMES = 24
+# Seconds between two reads while a connection has too many messages under way: other threads work.
+FLOOD_PAUSE_S = 0.001
+# Frames to send that the socket queues for one connection.
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read, at most.
 RETRY_S = 0.1
@@ -142,9 +142,7 @@ class Network:
             security=security,
             max_clients=self._max_clients,
         )
-        set_options(
-            router, RECEIVED_FRAMES, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes
-        )
+        set_options(router, SOCKET_FRAMES, 4 * self._validator.limits.message_bytes)
         listener = -1
         try:
             if security is not None:
@@ -201,6 +199,8 @@ class Network:
             waiting.begin(is_shared=self._requests.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
+        if not self._unread:
+            self.reception.gates.on_drained(waiting.leaves_unread)
         if self._may_take_waiting():
             self._take_waiting()
         self._store.dispatch(self._now, is_closing=self.reception.closing)
@@ -241,10 +241,12 @@ class Network:
         if self._store.commands or self._may_take_waiting():
             return 0.0
         if self._has_unread() and self._may_read():
-            return 0.0
+            return FLOOD_PAUSE_S if self.reception.gates.is_any_closed else 0.0
         timeout = RETRY_S if self.connections.blocked else IDLE_CHECK_S
         if self.connections.workers:
             timeout = min(timeout, WORKER_PING_S)
+        if self.reception.gates.is_any_closed:
+            timeout = min(timeout, CLOSED_S)
         if not self.gate.is_open:  # opens when connections end, silently
             timeout = min(timeout, RETRY_S)
         due = self._store.sleep_seconds(self._monotonic(), is_closing=self.reception.closing)

@@ -19,6 +19,7 @@ from purgatory.service.errors import (
 from purgatory.service.protocol import OLDEST_VERSION, VERSION, Bye, Failure, Hello, Request, Work
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
+from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.router_socket import descriptor_of, end_connection
 from purgatory.service.server.network.waiting_messages import WaitingMessages
 from purgatory.service.server.validation import RequestValidator
@@ -33,8 +34,6 @@ _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
 # Least cost of a request, so that small requests cannot be too many.
 MIN_REQUEST_BYTES = 256
-# What ZeroMQ and CURVE add to a frame on its way, at most.
-FRAMING_BYTES = 64
 # So many requests without a hello are answered; then the connection is ended.
 MAX_REFUSALS = 2000
 
@@ -66,25 +65,21 @@ class Reception:
         self.closing: bool = False
         #: How many connections have said hello so far, or tried to.
         self.hellos: int = 0
-        #: Bytes of the messages that came by each descriptor, of all its connections together.
-        self.received: dict[int, int] = {}
+        #: Leaves connections unread that have too much under way.
+        self.gates: FloodGates = FloodGates(is_encrypted=security is not None)
         # Counted here, read by any thread.
         self.messages: int = 0
         self.refused: int = 0
 
     def on_frame(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]", now: float) -> None:
         """Take a message that came at `now`: a frame and, if the peer is wrong, others."""
+        self.gates.note(route, frame, others)
         user = "" if self._security is None else str(frame.get("User-Id"))
         access = self._access_of(user)
         if access is None:
             return  # removed from the list since connecting: no answer
         self.messages += 1
         content = frame.bytes
-        size = len(content) + FRAMING_BYTES
-        for other in others:
-            size += len(other) + FRAMING_BYTES
-        descriptor = descriptor_of(frame)
-        self.received[descriptor] = self.received.get(descriptor, 0) + size
         connection = self._connections.by_route.get(route)
         if connection is not None and connection.user != user:
             # A client may choose its route (ZMQ_ROUTING_ID), also that of a connection of another
@@ -134,7 +129,9 @@ class Reception:
         if refusals <= MAX_REFUSALS:
             self._refuse_unread(route, frame.bytes)
         elif refusals == MAX_REFUSALS + 1:
-            end_connection(descriptor_of(frame))
+            self._refuse_unread(route, frame.bytes)
+            if not self._connections.has_gone(route):  # else another one may have the descriptor
+                end_connection(descriptor_of(frame))
         if len(self._strangers) > GONE_ROUTES:
             del self._strangers[next(iter(self._strangers))]
 

@@ -36,23 +36,28 @@ _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
 # A struct sock_filter: BPF_RET | BPF_K, keep 0 bytes of the packet.
 _DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
+# Where a struct tcp_info of linux/tcp.h has tcpi_bytes_received, and the value of tcpi_state.
+_INFO_BYTES: Final = 256
+_BYTES_RECEIVED: Final = struct.Struct("=128xQ")
+_ESTABLISHED: Final = 1
 _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
-def set_options(
-    socket: "Router", received_frames: int, sent_frames: int, message_bytes: int
-) -> None:
+def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
     """Set the options of a ROUTER that is not bound yet.
 
-    It queues so many frames for each connection, and ends one that sends a message of more than
-    `message_bytes`.
+    It queues so many frames to send for each connection, and ends a connection that sends a message
+    of more than `message_bytes`.
     """
     for option, value in (
         (zmq.LINGER, 0),
         # A send to a connection that is full or gone is an error, not a silent drop.
         (zmq.ROUTER_MANDATORY, 1),
         (zmq.SNDHWM, sent_frames),
-        (zmq.RCVHWM, received_frames),
+        # No bound: with a full queue libzmq stops in the middle of what it has read. If the
+        # connection breaks then, and a heartbeat is among the bytes behind, an assertion ends the
+        # process (libzmq 4.3.5). `FloodGates` and `UnfinishedMessages` bound what is queued.
+        (zmq.RCVHWM, 0),
         # Above our own limit: a message a little too large gets an error, and no disconnect.
         (zmq.MAXMSGSIZE, message_bytes),
         # Not ZeroMQ's own heartbeat: when a connection ends while its frames are not all read, the
@@ -98,6 +103,25 @@ def descriptor_of(frame: "zmq.Frame") -> int:
     except zmq.ZMQError:
         return -1
     return found if isinstance(found, int) else -1
+
+
+def received_bytes(descriptor: int, port: int = 0) -> int:
+    """Return how many bytes a TCP connection has brought.
+
+    -1 if no established connection has the descriptor, or its local port is not `port` (0: any).
+    """
+    if descriptor < 0:
+        return -1
+    with contextlib.suppress(OSError):
+        borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
+        try:
+            info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+            is_there = len(info) >= _BYTES_RECEIVED.size and info[0] == _ESTABLISHED
+            if is_there and port in (0, borrowed.getsockname()[1]):
+                return int(_BYTES_RECEIVED.unpack_from(info)[0])
+        finally:
+            borrowed.detach()  # libzmq closes it
+    return -1
 
 
 def drop_arrivals(descriptor: int) -> None:

@@ -13,20 +13,17 @@ Used by the watchdog's thread.
 import contextlib
 import ctypes
 import os
-import socket
-import struct
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from purgatory.service.machine_memory import resident_bytes
+from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.rare_log import RareLog
-from purgatory.service.server.network.router_socket import end_connection
+from purgatory.service.server.network.router_socket import end_connection, received_bytes
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
-# Where a struct tcp_info of linux/tcp.h has tcpi_bytes_received, and how long it is up to there.
-_ESTABLISHED: Final = 1  # tcpi_state
-_BYTES_RECEIVED: Final = struct.Struct("=128xQ")
 # The connections are looked at each time the process has grown by so many bytes; and while it takes
 # too many.
 _STEP_BYTES: Final = 8 << 20
@@ -43,16 +40,16 @@ _LEAST_BYTES: Final = 4096
 class UnfinishedMessages:
     """Cuts off peers of the server at `port` by what they have sent since their last message.
 
-    Always if the excess is more than `most` messages of `message_bytes` in ZeroMQ's queue, and,
-    while the process takes more than `max_memory` bytes (0: any number), the largest senders.
-    `handed` has the bytes of complete messages by descriptor, since the beginning. `is_crowded`:
-    whether no connection is let in.
+    Always if the excess is more than `most` messages of `message_bytes` in ZeroMQ's queue; and,
+    while the process takes more than `max_memory` bytes (0: any number), the largest senders. Of
+    others that send then, nothing more is read until the network thread has read all that is there.
+    `gates` knows the bytes of complete messages. `is_crowded`: whether no connection is let in.
     """
 
     def __init__(
         self,
         port: int,
-        handed: Mapping[int, int],
+        gates: FloodGates,
         *,
         most: int,
         message_bytes: int,
@@ -62,7 +59,8 @@ class UnfinishedMessages:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._port = port
-        self._handed = handed
+        self._gates = gates
+        self._drains = 0  # of the gates, at the last look at the connections
         self._most_bytes = most * message_bytes + _KERNEL_BYTES
         self._max_memory = max_memory
         self._resident = resident
@@ -109,7 +107,7 @@ class UnfinishedMessages:
 
     def _look_at_connections(self, *, is_full: bool) -> None:
         before, self._before = self._before, {}
-        handed = dict(self._handed)
+        handed = dict(self._gates.taken)
         silent: dict[int, int] = {}
         for descriptor, received in _received_bytes(self._port):
             was_received, unfinished = before.get(descriptor, (0, 0))
@@ -123,7 +121,9 @@ class UnfinishedMessages:
                 self._cut_off(descriptor, unfinished)
             elif is_full and not told and unfinished > _LEAST_BYTES:
                 silent[descriptor] = unfinished
-        self._handed_before = handed
+            elif is_full and came > 0 and self._drains == self._gates.drains:
+                self._gates.close(descriptor)
+        self._handed_before, self._drains = handed, self._gates.drains
         self._cut_off_largest(silent)
 
     def _cut_off_largest(self, silent: dict[int, int]) -> None:
@@ -142,19 +142,35 @@ class UnfinishedMessages:
         end_connection(descriptor)
 
 
+def looks_at_peers(
+    address: str,
+    gates: FloodGates,
+    *,
+    message_bytes: int,
+    max_memory: int,
+    is_crowded: Callable[[], bool],
+) -> list[Callable[[], bool | None]]:
+    """Return what a watchdog calls for a server at `address`: nothing where it cannot look."""
+    if sys.platform != "linux" or not address.startswith("tcp:"):
+        return []
+    unfinished = UnfinishedMessages(
+        int(address.rpartition(":")[2]),
+        gates,
+        most=MOST_UNREAD,
+        message_bytes=message_bytes,
+        max_memory=max_memory,
+        is_crowded=is_crowded,
+    )
+    return [unfinished.look]
+
+
 def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
     """Yield the descriptor of each TCP connection at a local port, and how much it has brought."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # without an object for each
         descriptor = int(name)
-        with contextlib.suppress(OSError, struct.error):
-            borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
-            try:
-                info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-                received = _BYTES_RECEIVED.unpack_from(info)[0]
-                if info[0] == _ESTABLISHED and borrowed.getsockname()[1] == port:
-                    yield descriptor, received
-            finally:
-                borrowed.detach()  # libzmq closes it
+        received = received_bytes(descriptor, port)
+        if received >= 0:
+            yield descriptor, received
 
 
 def _give_back_memory() -> None:

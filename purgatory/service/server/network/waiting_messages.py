@@ -42,6 +42,11 @@ class WaitingMessages:
         #: Whether several clients ask for something.
         self.is_shared: bool = False
 
+    def leaves_unread(self, descriptor: int) -> bool:
+        """Tell whether a connection is left unread, as much of it waits."""
+        gates = self._gates.values()
+        return any(not gate.is_open and gate.descriptor == descriptor for gate in gates)
+
     def begin(self, *, is_shared: bool) -> None:
         """Let the messages go ahead that come now, a little of each client and connection."""
         self.is_shared = is_shared
@@ -94,7 +99,7 @@ class ReadGate:
     """
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor: int = descriptor
         self.bytes: int = 0  # that wait
         self.is_open: bool = True
 
@@ -112,7 +117,7 @@ class ReadGate:
 
     def _turn(self, *, is_open: bool) -> None:
         self.is_open = is_open
-        if self._descriptor >= 0:
+        if self.descriptor >= 0:
             # An error: the connection has ended, or there are no filters.
             with contextlib.suppress(OSError):
-                (take_arrivals if is_open else drop_arrivals)(self._descriptor)
+                (take_arrivals if is_open else drop_arrivals)(self.descriptor)

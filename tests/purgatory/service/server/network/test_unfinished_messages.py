@@ -12,6 +12,7 @@ import zmq
 from purgatory.service.encoding import encode
 from purgatory.service.machine_memory import MIN_BYTES
 from purgatory.service.protocol import VERSION, Bye, Hello, Submit, Submitted
+from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.unfinished_messages import (
     UnfinishedMessages,
     _received_bytes,
@@ -26,7 +27,6 @@ from tests.testing.step_server import operation
 MIB = 1 << 20
 MESSAGE = 1000
 MOST = 4 * MESSAGE + 16 * MIB  # that one may have sent and not finished
-FRAMING = 64
 
 
 def frame(size, more=True):
@@ -52,9 +52,12 @@ def dealer(port):
 
 def read(peer, size):
     """Return so many bytes; ConnectionError if the other side has ended the connection."""
-    found = peer.recv(size, socket.MSG_WAITALL)
-    if len(found) < size:
-        raise ConnectionResetError("the other side has ended the connection")
+    found = b""
+    while len(found) < size:
+        part = peer.recv(size - len(found))
+        if not part:
+            raise ConnectionResetError("the other side has ended the connection")
+        found += part
     return found
 
 
@@ -79,13 +82,13 @@ class Router:
         self.socket = self.context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.RCVTIMEO, int(HANG * 1000))
         self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
-        self.received = {}
+        self.gates = FloodGates()
         self.resident = 100 * MIB
         self.is_crowded = False
         self.now = 0.0
         self.unfinished = UnfinishedMessages(
             self.port,
-            self.received,
+            self.gates,
             most=4,
             message_bytes=MESSAGE,
             max_memory=max_memory,
@@ -96,11 +99,7 @@ class Router:
 
     def read(self):
         """Read a message, and count it as the network thread does."""
-        self.socket.recv()
-        part = self.socket.recv(copy=False)
-        descriptor = part.get(int(zmq.SRCFD))
-        size = len(part.bytes) + FRAMING
-        self.received[descriptor] = self.received.get(descriptor, 0) + size
+        self.gates.note(self.socket.recv(), self.socket.recv(copy=False), [])
 
     def look(self):
         """Look, after the memory has grown."""

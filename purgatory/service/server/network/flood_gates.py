@@ -1,0 +1,138 @@
+"""FloodGates: leave a connection unread that has more messages under way than a client may.
+
+libzmq queues all frames of each connection, without a bound (see `router_socket`). The kernel tells
+how many bytes a connection received (TCP_INFO), and the network thread counts the bytes of the
+messages it takes. After MOST_UNREAD further messages, the thread must have taken all bytes of an
+earlier moment; otherwise more messages were under way. Then the kernel drops what arrives, until
+the queues of all connections are empty; the peer sends it again. Linux and TCP only.
+
+Any thread may call `close`; everything else is for the network thread.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from purgatory.service.server.network.router_socket import (
+    descriptor_of,
+    drop_arrivals,
+    received_bytes,
+    take_arrivals,
+)
+
+if TYPE_CHECKING:
+    import zmq
+
+#: How many messages a connection may have under way. Clients of this package have fewer, see
+#: `MAX_UNANSWERED` of their sessions.
+MOST_UNREAD: Final = 32
+# Bytes that may be left: heartbeats and the handshake are received, and never taken.
+_SLACK_BYTES: Final = 64 << 10
+# What ZMTP adds to a short frame, to a long one, and what CURVE adds to any.
+_SHORT_HEADER: Final = 2
+_LONG_HEADER: Final = 9
+_LONG_BYTES: Final = 256
+_CURVE_BYTES: Final = 33
+# A gate is closed for so many seconds at least. By then libzmq has read what the kernel had.
+CLOSED_S: Final = 0.02
+# How many connections are remembered, the latest.
+_CONNECTIONS: Final = 10_000
+
+
+class _Peer:
+    """What is known of a connection: bytes taken, and what must be taken `left` messages later."""
+
+    def __init__(self) -> None:
+        self.taken: int = 0
+        self.left: int = 1
+        self.due: int = 0
+        self.untold: int = 0  # bytes received that are no messages
+
+
+class FloodGates:
+    """Compares what connections received and what the network thread took of them.
+
+    `is_encrypted`: whether CURVE wraps each frame. `received` tells the bytes of a descriptor.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_encrypted: bool = False,
+        received: Callable[[int], int] = received_bytes,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._added = _CURVE_BYTES if is_encrypted else 0
+        self._received = received
+        self._now = now
+        self._peers: dict[bytes, _Peer] = {}  # by route
+        #: Bytes taken by descriptor, of all its connections together; any thread reads it.
+        self.taken: dict[int, int] = {}
+        # By descriptor the connections that are left unread, since when, and what is known of them.
+        self._closed: dict[int, tuple[float, _Peer | None]] = {}
+        #: How often the network thread found all queues empty; any thread reads it.
+        self.drains: int = 0
+
+    def note(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]") -> None:
+        """Note that the thread took a message: a frame, and others that belong to it."""
+        size = self._wire_bytes(len(frame))
+        for other in others:
+            size += self._wire_bytes(len(other))
+        descriptor = descriptor_of(frame)
+        self.taken[descriptor] = self.taken.get(descriptor, 0) + size
+        peer = self._peers.get(route)
+        if peer is None:
+            peer = self._add(route)
+        peer.taken += size
+        peer.left -= 1
+        if peer.left == 0:
+            self._check(peer, descriptor)
+
+    def _wire_bytes(self, size: int) -> int:
+        """Return how many bytes of the connection a frame of `size` bytes is."""
+        size += self._added
+        return size + (_SHORT_HEADER if size < _LONG_BYTES else _LONG_HEADER)
+
+    def _add(self, route: bytes) -> _Peer:
+        if len(self._peers) >= _CONNECTIONS:
+            del self._peers[next(iter(self._peers))]
+        peer = self._peers[route] = _Peer()
+        return peer
+
+    def _check(self, peer: _Peer, descriptor: int) -> None:
+        """Close the gate if the thread has not taken what is due; note what is due next."""
+        peer.left = MOST_UNREAD
+        received = self._received(descriptor)
+        if received < peer.due:  # another connection has the route, or the descriptor
+            peer.taken, peer.untold = max(received, 0), 0
+        elif peer.due - peer.taken - peer.untold > _SLACK_BYTES:
+            self.close(descriptor, peer)
+        peer.due = max(received, 0)
+        peer.untold = min(peer.untold, peer.due - peer.taken)
+
+    @property
+    def is_any_closed(self) -> bool:
+        """Whether any connection is left unread."""
+        return bool(self._closed)
+
+    def close(self, descriptor: int, peer: _Peer | None = None) -> None:
+        """Leave a connection unread, if the system has filters and the connection is there."""
+        with contextlib.suppress(OSError, ValueError):
+            drop_arrivals(descriptor)
+            self._closed[descriptor] = self._now(), peer
+
+    def on_drained(self, is_left: Callable[[int], bool] = lambda _: False) -> None:
+        """Note that all queues are empty, and open the gates; not those that `is_left` names."""
+        self.drains += 1
+        if not self._closed:
+            return
+        latest = self._now() - CLOSED_S
+        for descriptor, (since, peer) in list(self._closed.items()):
+            if since <= latest:
+                del self._closed[descriptor]
+                if peer is not None:
+                    peer.untold = max(0, self._received(descriptor) - peer.taken)
+                if not is_left(descriptor):
+                    with contextlib.suppress(OSError):
+                        take_arrivals(descriptor)

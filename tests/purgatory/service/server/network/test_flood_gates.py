@@ -1,0 +1,236 @@
+"""FloodGates: a connection with too many messages under way is left unread; others are read."""
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import pytest
+import zmq
+
+from purgatory.service.encoding import encode
+from purgatory.service.machine_memory import MIN_BYTES
+from purgatory.service.protocol import VERSION, Hello, Submit, Submitted
+from purgatory.service.server.network.flood_gates import (
+    _CONNECTIONS,
+    _SLACK_BYTES,
+    CLOSED_S,
+    MOST_UNREAD,
+    FloodGates,
+)
+from purgatory.service.server.network.router_socket import received_bytes
+from tests.purgatory.service.server.network.test_unfinished_messages import dealer, frame, read
+from tests.purgatory.service.test_memory import resident_bytes
+from tests.testing.purgatory_harness import HANG
+from tests.testing.server_processes import ServerProcess
+from tests.testing.servers import RawPeer
+from tests.testing.step_server import operation
+
+ROUNDS = 200
+SECONDS = 2.0
+PING = bytes([4, 7]) + b"\x04PING\0\0"
+MESSAGE_BYTES = 10_000
+
+
+class Gates:
+    """Gates over a ROUTER; `connect` returns peers, `take` takes messages as the thread does."""
+
+    def __init__(self, context):
+        self.router = context.socket(zmq.ROUTER)
+        self.router.setsockopt(zmq.RCVHWM, 0)
+        self.router.setsockopt(zmq.RCVTIMEO, int(1000 * HANG))
+        self.port = self.router.bind_to_random_port("tcp://127.0.0.1")
+        self.now = 0.0
+        self.gates = FloodGates(now=lambda: self.now)
+
+    def take(self, count=1):
+        """Take so many messages; returns the last one's bytes."""
+        for _ in range(count):
+            route = self.router.recv()
+            part = self.router.recv(copy=False)
+            self.gates.note(route, part, self.router.recv_multipart() if part.more else [])
+        return part.bytes
+
+
+@pytest.fixture
+def gates():
+    context = zmq.Context()
+    yield Gates(context)
+    context.destroy(0)
+
+
+@pytest.fixture
+def connect(gates):
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(dealer(gates.port))
+
+
+def test_too_many_messages_under_way(gates, connect):
+    """What comes meanwhile comes again when the queues have been empty for a while."""
+    flooding, other = connect(), connect()
+    flooding.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
+    gates.take(1 + MOST_UNREAD)
+    assert gates.gates.is_any_closed
+    flooding.sendall(frame(5, more=False))
+    other.sendall(frame(7, more=False))
+    gates.take(2 * MOST_UNREAD)
+    assert not gates.router.poll(50)
+    gates.gates.on_drained()
+    assert gates.gates.is_any_closed
+    gates.now += CLOSED_S
+    gates.gates.on_drained()
+    assert not gates.gates.is_any_closed
+    assert gates.take() == b"a" * 5
+
+
+@pytest.mark.parametrize("size", [0, 200, 255, 256, MESSAGE_BYTES])
+def test_as_many_as_a_client_may_have(gates, connect, size):
+    """However large they are, and with heartbeats and frames between: the connection is read."""
+    peer = connect()
+    for _ in range(5):
+        peer.sendall(frame(size, more=False) * (MOST_UNREAD - 2) + PING)
+        peer.sendall(frame(size) + frame(size, more=False))
+        gates.take(MOST_UNREAD - 1)
+    assert not gates.gates.is_any_closed
+
+
+def test_bytes_that_are_no_messages(gates, connect):
+    """Many heartbeats close a gate once; their bytes are known from then on."""
+    peer = connect()
+    peer.sendall(PING * (_SLACK_BYTES // len(PING) + 100) + frame(1, more=False))
+    gates.take()
+    for closed in (True, False, False):
+        peer.sendall(frame(1, more=False) * MOST_UNREAD)
+        gates.take(MOST_UNREAD)
+        assert gates.gates.is_any_closed is closed
+        gates.now += CLOSED_S
+        gates.gates.on_drained()
+
+
+def test_a_gate_that_another_one_keeps(gates, connect):
+    """The connection stays unread for whoever says so."""
+    peer = connect()
+    peer.sendall(frame(1, more=False))
+    gates.take()
+    (descriptor,) = gates.gates.taken
+    gates.gates.close(descriptor)
+    peer.sendall(frame(2, more=False))
+    gates.now += CLOSED_S
+    gates.gates.on_drained(lambda other: other == descriptor)
+    assert not gates.router.poll(50)
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_bytes_on_the_wire(is_encrypted):
+    """All bytes of a message are counted, as the kernel counts them."""
+    context = zmq.Context()
+    router, dealer = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+    if is_encrypted:
+        dealer.curve_serverkey, router.curve_secretkey = zmq.curve_keypair()
+        router.curve_server = True
+        dealer.curve_publickey, dealer.curve_secretkey = zmq.curve_keypair()
+    made, untold = FloodGates(is_encrypted=is_encrypted), set()
+    port = router.bind_to_random_port("tcp://127.0.0.1")
+    dealer.connect(f"tcp://127.0.0.1:{port}")
+    for size in (0, 1, 200, 222, 223, 255, 256, 1000, 100_000):
+        dealer.send_multipart([bytes(size), b"x"])
+        assert router.poll(int(1000 * HANG))
+        made.note(router.recv(), router.recv(copy=False), router.recv_multipart())
+        ((descriptor, taken),) = made.taken.items()
+        untold.add(received_bytes(descriptor) - taken)
+    assert len(untold) == 1  # those of the handshake
+    context.destroy(0)
+
+
+@pytest.mark.parametrize("descriptor", [-1, 0, 10**6])
+def test_what_is_no_connection(descriptor):
+    """Nothing happens."""
+    made = FloodGates()
+    made.close(descriptor)
+    made.on_drained()
+    assert not made.is_any_closed
+
+
+def test_connections_are_forgotten():
+    """However many routes there were, the latest are known."""
+    made = FloodGates()
+    part = zmq.Frame(b"x")
+    for n in range(_CONNECTIONS + 10):
+        made.note(b"%d" % n, part, [])
+    assert len(made._peers) == _CONNECTIONS
+
+
+def reset(peer):
+    """End a connection so that the other side sees a reset."""
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+
+
+def test_connections_that_break_behind_floods(tmp_path):
+    """With a heartbeat among what is unread: libzmq would end a server whose queue has a bound."""
+    with ServerProcess(tmp_path / "data") as serve:
+        port = int(serve.address.rpartition(":")[2])
+        for size in range(ROUNDS):
+            peer = _connected(port)
+            with contextlib.suppress(OSError):
+                peer.sendall((frame(size, more=False) * 40 + PING) * 100)
+            reset(peer)
+        peer = _connected(port)
+        hello = encode(Hello(1, VERSION, "late"))
+        peer.sendall(bytes([0, len(hello)]) + hello)
+        assert read(peer, 2)
+        peer.close()
+        assert serve.end() == (0, "")
+
+
+def _connected(port):
+    """Return a connection; the server may be busy with earlier ones at first."""
+    end = time.monotonic() + HANG
+    while True:
+        with contextlib.suppress(OSError):
+            return dealer(port)
+        assert time.monotonic() < end
+
+
+@pytest.mark.parametrize(("size", "peers"), [(0, 4), (100, 4), (100_000, 2)])
+def test_a_server_beside_floods(tmp_path, size, peers):
+    """Complete messages without a pause take bounded memory; another client's requests go on."""
+    context = zmq.Context()
+    with contextlib.ExitStack() as stack:
+        stack.callback(context.destroy, 0)
+        flags = ("--max-memory", str(MIN_BYTES))
+        serve = stack.enter_context(ServerProcess(tmp_path / "data", *flags))
+        honest = RawPeer(context, serve.address)
+        honest.hello("honest")
+        stop = threading.Event()
+        port = int(serve.address.rpartition(":")[2])
+        threads = [threading.Thread(target=_flood, args=(port, size, stop)) for _ in range(peers)]
+        for thread in threads:
+            thread.start()
+        peak, end, number = 0, time.monotonic() + SECONDS, 0
+        while time.monotonic() < end:
+            honest.send(Submit(number, [operation(f"op {number}", f"key {number}")]))
+            while not isinstance(honest.receive(), Submitted):
+                pass
+            peak = max(peak, resident_bytes(serve.process))
+            number += 1
+        stop.set()
+        code, errors = serve.end()
+        for thread in threads:
+            thread.join()
+        assert (code, "Traceback" in errors) == (0, False), errors
+        assert peak < MIN_BYTES
+        assert number > 10
+
+
+def _flood(port, size, stop):
+    """Send complete messages without a pause; connect again when the server ends the connection."""
+    hello = encode(Hello(1, VERSION, "flood"))
+    block = frame(size, more=False) * max(1, 100_000 // (size + 2))
+    while not stop.is_set():
+        with contextlib.suppress(OSError), dealer(port) as peer:
+            peer.settimeout(3)
+            peer.sendall(bytes([0, len(hello)]) + hello)
+            while not stop.is_set():
+                peer.sendall(block)
