@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import zmq
 
+from _purgatory_cpython.gevent import refuse_gevent
 from mq import Mailbox
 
 #: Whether descriptors can be lent on this system.
@@ -40,6 +41,7 @@ class Doorbell:
     can_lend: bool = CAN_LEND
 
     def __init__(self) -> None:
+        refuse_gevent(RuntimeError)  # which removes epoll
         self._descriptors = select.epoll() if sys.platform == "linux" else _Poll()
         self._bell = self._descriptors  # has the others, unless they are lent
         if sys.platform == "linux":
@@ -173,6 +175,7 @@ class Platform:
 
     def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
         """Make a daemon thread running a loop, not started."""
+        refuse_gevent(RuntimeError)
         return threading.Thread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:

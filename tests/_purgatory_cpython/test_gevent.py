@@ -1,5 +1,6 @@
 """A process in which gevent has patched threads is refused, by one clear error."""
 
+import importlib.util
 import subprocess
 import sys
 import types
@@ -8,6 +9,7 @@ import pytest
 
 from _purgatory_cpython.gevent import refuse_gevent
 from _purgatory_cpython.threads import InterruptibleThread
+from purgatory.service.platform import REAL_PLATFORM
 
 #: Stands for gevent.monkey after `patch_all`; the real one replaces the threads of the tests.
 PATCHED = """
@@ -62,3 +64,40 @@ def test_without_gevent(monkeypatch):
     """Nothing is asked where gevent is not loaded."""
     monkeypatch.delitem(sys.modules, "gevent.monkey", raising=False)
     refuse_gevent(ImportError)
+
+
+def test_client_patched_later(monkey):
+    """A client and a server say that gevent has patched threads, before they use what is gone."""
+    for make in (REAL_PLATFORM.doorbell, lambda: REAL_PLATFORM.thread(None, "a thread")):
+        with pytest.raises(RuntimeError, match="gevent has patched threading"):
+            make()
+
+
+#: Each call in a process of its own that gevent itself patches, before the import or after.
+WITH_GEVENT = """
+from gevent import monkey
+if {first}:
+    monkey.patch_all()
+import mq, purgatory, purgatory.aio, timingwheel
+monkey.patch_all()
+{call}
+"""
+CALLS = (
+    "timingwheel.Timer().start()",
+    "purgatory.Purgatory().start()",
+    "mq.Context().socket(mq.PUSH)",
+    'purgatory.Client("tcp://127.0.0.1:1")',
+)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gevent") is None, reason="needs gevent")
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("first", [True, False])
+def test_gevent_itself(first, call):
+    """With gevent itself, whatever is called first raises the error, and nothing hangs."""
+    code = WITH_GEVENT.format(first=first, call=call)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    error = "ImportError" if first else "RuntimeError"
+    assert done.stderr.splitlines()[-1].startswith(f"{error}: gevent has patched threading, ")
