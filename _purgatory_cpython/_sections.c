@@ -140,6 +140,14 @@ lock_is_owned(PyObject *self, PyObject *Py_UNUSED(arguments))
 }
 
 static PyObject *
+lock_reinit(PyObject *self, PyObject *Py_UNUSED(arguments))
+{
+    ((SectionLock *)self)->owner = 0;
+    ((SectionLock *)self)->again = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 lock_exit(PyObject *self, PyObject *const *Py_UNUSED(arguments), Py_ssize_t Py_UNUSED(count))
 {
     return lock_release(self, NULL);
@@ -149,6 +157,7 @@ static PyMethodDef lock_methods[] = {
     {"acquire", lock_acquire, METH_NOARGS, PyDoc_STR("Wait for the lock and take it.")},
     {"release", lock_release, METH_NOARGS, PyDoc_STR("Leave it as often as it was taken.")},
     {"_is_owned", lock_is_owned, METH_NOARGS, PyDoc_STR("Whether this thread has it.")},
+    {"_at_fork_reinit", lock_reinit, METH_NOARGS, PyDoc_STR("Free it, whoever has it.")},
     {"__enter__", lock_acquire, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))lock_exit, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},

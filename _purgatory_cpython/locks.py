@@ -56,7 +56,7 @@ def freed_at_exit(lock: Any) -> Any:
     Daemon threads run no more then, and keep their locks: a `__del__` would wait for ever. Guarded
     state must survive a call ended half-way, as after an interrupt.
     """
-    if sys.is_finalizing() and lock.locked():
+    if sys.is_finalizing() and not (hasattr(lock, "_is_owned") and lock._is_owned()):
         lock._at_fork_reinit()
     return lock
 
@@ -90,6 +90,8 @@ class _Waiting:
         """See `threading.Condition`."""
         if not self._is_owned():
             raise RuntimeError("cannot wait on un-acquired lock")
+        if timeout is None and sys.is_finalizing():  # no thread is left that could notify
+            return False
         waiter = threading.Lock()
         waiter.acquire()
         self._waiters[waiter] = None  # no call from here until the `try`

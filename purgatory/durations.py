@@ -20,18 +20,22 @@ EXAMPLES: Final = "seconds, or as 500ms, 30m, 1h30m, PT30M, P1DT2H"
 def parse_duration(text: str) -> float:
     """Return a duration in seconds; a plain number is one in seconds, of any sign.
 
-    Raises ValueError for what is no duration, also for ISO 8601's years and months, which have no
-    fixed length.
+    Raises ValueError for what is no duration: NaN, infinity, ISO 8601's years and months, which
+    have no fixed length.
     """
     try:
-        number = float(text)
-        if not math.isnan(number):
-            return number
+        seconds = float(text)
     except ValueError:
-        pass
-    compact = text.strip()
-    match = _ISO.fullmatch(compact.upper()) or _SHORT.fullmatch(compact.lower())
-    if match is None or not any(match.groups()):
+        seconds = _sum_of_units(text.strip())
+    if not math.isfinite(seconds):
         raise ValueError(f"{text!r} is no duration; expected {EXAMPLES}")
+    return seconds
+
+
+def _sum_of_units(text: str) -> float:
+    """Return the seconds of `1h30m` or `PT1H30M`; NaN for another text."""
+    match = _ISO.fullmatch(text.upper()) or _SHORT.fullmatch(text.lower())
+    if match is None or not any(match.groups()):
+        return math.nan
     parts = zip(match.groups(), _FACTORS, strict=False)  # ISO 8601 has no milliseconds
     return sum(float(number) * factor for number, factor in parts if number)

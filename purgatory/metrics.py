@@ -21,6 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from _purgatory_cpython.locks import freed_at_exit
 from purgatory.errors import PurgatoryError
 from purgatory.registry import ObservablePurgatory, live_purgatories
 from timingwheel.lowlevel import plain_int
@@ -209,7 +210,7 @@ def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
 
 def unregister(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> None:
     """Show a purgatory no longer; does nothing if absent."""
-    with _lock:
+    with freed_at_exit(_lock):
         members = _registered.get(registry)
         if members is not None and members.get(purgatory.name) is purgatory:
             del members[purgatory.name]

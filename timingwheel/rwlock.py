@@ -114,6 +114,12 @@ class ReadWriteLock:
         self._poison = error
         self._writer = -1
 
+    def after_freeze(self) -> None:
+        """Forget a writer and readers that the interpreter's exit has frozen."""
+        self._queued = 0
+        if self._poison is None:
+            self._writer = 0
+
     def enter_reading(self) -> None:
         """Take the read side without `with`, where sections are locked: see `LaneLock`."""
         self.reading()

@@ -18,7 +18,7 @@ from contextvars import Context
 from datetime import datetime, timedelta
 from typing import ClassVar, Self, TypeVarTuple, Unpack
 
-from _purgatory_cpython import fork
+from _purgatory_cpython import at_exit, fork
 from _purgatory_cpython.real_time import real_seconds
 from timingwheel.arguments import check_count, check_name
 from timingwheel.bucket import TimerTaskList
@@ -340,6 +340,7 @@ class Timer(TimerCore):
         """
         if timeout is not None:
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout, "timeout")) / 1e9
+        at_exit.forget_frozen_threads(self)
         try:
             self._lock.call_reading(self._set_closed)
             for state in self._wheels.all():  # adding threads hold one of these locks meanwhile

@@ -8,7 +8,6 @@ commands alone.
 
 import contextlib
 import logging
-import sys
 import threading
 import weakref
 from collections import deque
@@ -106,6 +105,7 @@ class Bus:
         self._batch: deque[LoopCommand] = deque()
         self._reader = MailboxReader()
         self._stopped = False
+        self._is_frozen = False
         self._loop: Reaper | None = None  # its own loop; None if the timer's reaper is the loop
 
     def post(self, command: LoopCommand) -> None:
@@ -170,7 +170,7 @@ class Bus:
         Gives up after `timeout` seconds. In the loop's own thread, or if no loop runs, they are
         done here.
         """
-        if self.mailbox.closed or self._is_frozen():
+        if self.mailbox.closed or self._is_frozen:
             return
         reached = InterruptibleEvent()
         self.post(Barrier(reached))
@@ -182,14 +182,12 @@ class Bus:
         elif not self._reader.wait_unless_ended(reached, timeout):
             self.flush(lambda: False, timeout)
 
-    def _is_frozen(self) -> bool:
-        """Whether the interpreter exits, and a thread running no more was taking commands."""
-        if not sys.is_finalizing():
-            return False
+    def after_freeze(self) -> None:
+        """Note whether the interpreter's exit has frozen a thread that was taking commands."""
         if self._reading.acquire(blocking=False):
             self._reading.release()
-            return False
-        return True
+        else:
+            self._is_frozen = True
 
     def start_loop(self) -> None:
         """Start a loop for the commands alone; nothing happens if it runs."""

@@ -15,6 +15,7 @@ when it has finished them.
 """
 
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -154,7 +155,7 @@ class WorkerPool:
         After `close` the caller runs it, so that nothing due is lost.
         """
         with self._lock:
-            closed = self._closed or self._is_stopping
+            closed = self._closed or self._is_stopping or sys.is_finalizing()
             if not closed:
                 self._start()
                 for worker in self._least_loaded(1 + len(bucket) // TASKS_PER_WORKER):

@@ -10,6 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from _purgatory_cpython.at_exit import forget_frozen_threads
 from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import do_posted
@@ -120,6 +121,7 @@ class Purgatory(PurgatoryCore):
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        forget_frozen_threads(self)
         self._parts.lists.close()
         self._parts.held.close()  # no submission remains for which held events could count
         if self._registry is not None:

@@ -306,6 +306,10 @@ class WatchLists:
             self.closed = True
             self._note_drained()
 
+    def after_freeze(self) -> None:
+        """Forget a change in which the interpreter's exit has frozen a thread."""
+        self._changing = False
+
     def all(self) -> list[DelayedOperation]:
         """Return all pending operations, each once."""
         with self._lock:

@@ -12,8 +12,10 @@ from _purgatory_cpython import at_exit
 
 #: A module-level object that closes something in its finalizer, which comes after all threads.
 PROGRAM = """
-import faulthandler, sys, threading, time
+import atexit, faulthandler, sys, threading, time
 faulthandler.dump_traceback_later(20, exit=True)
+atexit.register(lambda: last())  # before the packages: their handlers come first
+last = int
 import purgatory.metrics
 from concurrent.futures import ThreadPoolExecutor
 from purgatory import Purgatory
@@ -98,6 +100,64 @@ def test_close_returns(what, close):
     made, does = OWNED[what]
     printed, errors = output([f"self.owned = {made}", does], close)
     assert printed == "closed in time\n", errors
+
+
+#: Last of all, a daemon thread of the program takes each lock, as in calls that freeze half-way.
+FREEZE = """
+from functools import partial
+from _purgatory_cpython import at_exit
+from purgatory.core.watch_lists import WatchLists
+from timingwheel.rwlock import ReadWriteLock
+
+apart.update(go=threading.Event(), held=threading.Event(), parts=[])
+exec('''def freeze():
+    go.wait()
+    for enter in parts:
+        enter()
+    held.set()
+    time.sleep(60)
+''', apart)
+threading.Thread(target=apart["freeze"], daemon=True).start()
+
+def last():
+    for part in at_exit._parts_of(owner.owned):
+        if isinstance(part, ReadWriteLock):
+            apart["parts"].insert(0, part.__enter__)
+        elif isinstance(part, at_exit._LOCKS):
+            again = hasattr(part, "_is_owned")
+            apart["parts"].append(part.acquire if again else partial(part.acquire, False))
+        elif isinstance(part, WatchLists):
+            part._changing = True
+    assert len(apart["parts"]) > 5
+    apart["go"].set()
+    apart["held"].wait()
+"""
+
+
+@pytest.mark.parametrize("what", OWNED)
+def test_frozen_calls_of_the_program(what):
+    """A daemon thread that froze within a call holds up no close: no lock, no change, no writer."""
+    made, does = OWNED[what]
+    printed, errors = output([f"self.owned = {made}", does], CLOSES[0], FREEZE)
+    assert printed == "closed in time\n", errors
+    assert "Traceback" not in errors
+
+
+def test_operations_that_nobody_will_end():
+    """Where a close would wait for other threads, those that wait are cancelled."""
+    made, does = OWNED["a shared timer"]
+    printed, errors = output([f"self.owned = {made}", does], "self.owned.close(cancel_pending=False)")
+    assert printed == "closed in time\n", errors
+
+
+def test_a_wait_for_ever():
+    """A wait without a timeout is over at once: no thread is left that could end it."""
+    made, does = OWNED["operations that wait"]
+    wait = "lambda: print(type(self.owned.defer('new').exception()).__name__)"
+    make = [f"self.owned = {made}", does, f"self.wait = {wait}"]
+    printed, errors = output(make, "self.wait()")
+    assert "TimeoutError" in errors
+    assert printed == ""
 
 
 @pytest.mark.parametrize("close", CLOSES)

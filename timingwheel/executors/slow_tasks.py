@@ -25,6 +25,7 @@ the timer's lock (`Timer.start`); the timer is never called under `_lock`.
 """
 
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -120,7 +121,8 @@ class WorkerExecutor:
         Raises RuntimeError if the system has no thread left.
         """
         with self._lock:
-            if self._leader is not None or not (self._closed or self._is_stopping):
+            over = self._closed or self._is_stopping or sys.is_finalizing()
+            if self._leader is not None or not over:
                 self._ensure_leader(self._name)
                 self._jobs.append((run, bucket))
                 return

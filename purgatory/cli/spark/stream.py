@@ -19,6 +19,7 @@ from purgatory.cli.options import (
     SubParsers,
     add_command,
     import_extra,
+    port,
     seconds,
 )
 from purgatory.cli.process import signals_handled
@@ -100,7 +101,7 @@ def add_run(subparsers: SubParsers) -> None:
     _add_time_options(parser)
     _add_source_options(parser)
     parser.add_argument(
-        "--metrics-port", type=int, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
+        "--metrics-port", type=port, metavar="PORT", help="serve Prometheus metrics on 127.0.0.1"
     )
     add_session_options(parser)
 

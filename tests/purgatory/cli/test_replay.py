@@ -197,7 +197,7 @@ def test_interrupt_prints_what_was_done(trace, tmp_path):
     assert int(cells[4]) == int(cells[1]) - int(cells[2]) - int(cells[3]) > 0
 
 
-@pytest.mark.parametrize("hold", ["nan", "NaN", "-1", "-inf", "-0.001"])
+@pytest.mark.parametrize("hold", ["nan", "NaN", "inf", "1e999", "-1", "-inf", "-0.001"])
 def test_a_hold_is_a_duration(trace, hold):
     """NaN and negative ones are refused, with one line, before anything is read."""
     done = run(*trace, f"--hold={hold}")
