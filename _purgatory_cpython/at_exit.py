@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from types import MethodType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
@@ -62,7 +62,7 @@ def forget_frozen_threads(thing: object) -> None:
         return
     parts = list(_parts_of(thing))
     for part in parts:
-        if hasattr(part, "after_freeze"):
+        if hasattr(type(part), "after_freeze"):
             part.after_freeze()
     for part in parts:
         if isinstance(part, _LOCKS):
@@ -77,21 +77,20 @@ def _parts_of(thing: object) -> Iterator[Any]:
         if not nested:
             yield holder
         for part in gc.get_referents(holder):
-            if id(part) not in seen and (depth := _depth(part, nested)) <= _MAX_NESTED:
+            if id(part) not in seen and (depth := _depth(type(part), nested)) <= _MAX_NESTED:
                 seen.add(id(part))
                 stack.append((part, depth))
 
 
-def _depth(part: object, nested: int) -> int:
+def _depth(kind: type, nested: int) -> int:
     """Return how many containers lie around a part; too many for what has no locks of ours."""
-    if isinstance(part, _LOCKS) or _is_ours(type(part)):
+    if issubclass(kind, _LOCKS) or _is_ours(kind):
         return 0
-    return nested + 1 if isinstance(part, _CONTAINERS) else _MAX_NESTED + 1
+    return nested + 1 if issubclass(kind, _CONTAINERS) else _MAX_NESTED + 1
 
 
-@cache
 def _is_ours(kind: type) -> bool:
-    bases = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    bases = {str(base.__module__).partition(".")[0] for base in kind.__mro__}
     return not (bases.isdisjoint(_PACKAGES) or issubclass(kind, threading.Thread | type))
 
 

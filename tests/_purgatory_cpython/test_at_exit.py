@@ -146,7 +146,9 @@ def test_frozen_calls_of_the_program(what):
 def test_operations_that_nobody_will_end():
     """Where a close would wait for other threads, those that wait are cancelled."""
     made, does = OWNED["a shared timer"]
-    printed, errors = output([f"self.owned = {made}", does], "self.owned.close(cancel_pending=False)")
+    printed, errors = output(
+        [f"self.owned = {made}", does], "self.owned.close(cancel_pending=False)"
+    )
     assert printed == "closed in time\n", errors
 
 
