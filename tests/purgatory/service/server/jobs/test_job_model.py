@@ -88,6 +88,11 @@ class JobMachine(RuleBasedStateMachine):
         """The time of the server."""
         return self.server.time.ms
 
+    @property
+    def stamp_ms(self):
+        """What delays count from: after an event of one of a job's keys, the next millisecond."""
+        return max(self.now_ms, self.server.state.stamp.now_ms)
+
     def alive(self, states=WAITS):
         """Return the jobs of the model in some states."""
         return [one for one in self.jobs.values() if one.state in states]
@@ -107,8 +112,7 @@ class JobMachine(RuleBasedStateMachine):
         assert (reply.known == []) == (name not in self.jobs)
         if name not in self.jobs:
             self.number += 1
-            # Its stamp: after an event of a key of it in this millisecond, the next one.
-            due_ms = max(self.now_ms, self.server.state.stamp.now_ms) + delay_ms
+            due_ms = self.stamp_ms + delay_ms
             self.jobs[name] = ModelJob(self.number, kind, set(tags), set(keys) or {name}, due_ms)
 
     @rule(ms=st.sampled_from([10, 50, 200]))
@@ -217,7 +221,7 @@ class JobMachine(RuleBasedStateMachine):
         expected = one is not None and one.state in WAITS
         if expected:
             one.error = "" if one.state != "scheduled" else one.error
-            one.wait(self.now_ms, self.now_ms + delay_ms)
+            one.wait(self.now_ms, self.stamp_ms + delay_ms)
         move = Reschedule(name, delay_ms)
         assert self.server.ask(RescheduleJobs, [move]).done == [expected]
 
