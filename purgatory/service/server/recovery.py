@@ -314,7 +314,7 @@ def _outcome_record(
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
     """Yield the unfinished events, in order.
 
-    Each event captures its operations when yielded: the former event must have finished. Raises
+    Each event looks for its operations when yielded: the former event must have finished. Raises
     StoreError.
     """
     rows = store.spreads()
@@ -330,16 +330,16 @@ def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
         if row.last_seq:
             request.counts[row.place] = row.ended
         else:
-            found.append(_spread(row, request, state))
+            found.append(_spread(row, request))
     for spread in found:
         watchers = state.watchers_of(spread.key)
-        spread.capture([one for one in watchers if one.number <= spread.last])
+        spread.reach([one for one in watchers if one.number <= spread.last], spread.last)
         yield spread
 
 
-def _spread(row: StoredSpread, request: SpreadRequest, state: ServerState) -> Spread:
+def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
     value, failed = bytes(row.value), bool(row.failed)
-    spread = Spread(row.number, row.key, value, row.at_ms, row.first_seq, state.settle, failed)
+    spread = Spread(row.number, row.key, value, row.at_ms, row.first_seq, failed)
     spread.last, spread.count, spread.place = row.last, row.ended, row.place
     spread.request = request
     request.left += 1

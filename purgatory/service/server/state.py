@@ -33,13 +33,14 @@ from purgatory.service.server.records.operation import PendingOperation, expiry_
 from purgatory.service.server.records.remembered_ids import RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
+from purgatory.service.server.records.spreads import Spreads
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
 from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
 
 if TYPE_CHECKING:
-    from purgatory.service.server.records.spreads import Spread, SpreadRequest
+    from purgatory.service.server.records.spreads import SpreadRequest
 
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
@@ -61,7 +62,7 @@ class OutcomeReceiver:
         raise NotImplementedError
 
     def settle(self, operation: PendingOperation) -> None:
-        """Count a capturing event for its operation."""
+        """Let the unfinished events count for an operation."""
         raise NotImplementedError
 
 
@@ -146,7 +147,7 @@ class ServerState:
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
         #: Events that are for many operations and have not ended all of them, in order.
-        self.spreads: list[Spread] = []
+        self.spreads: Spreads = Spreads(self.settle)
         #: Their requests, by session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
@@ -210,6 +211,7 @@ class ServerState:
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
         """Let an operation wait for the keys and the deadline."""
         self._note_deadline(operation.op_deadline_ns)
+        operation.unfinished = self.spreads
         operation.keys = distinct_keys(keys)  # type: ignore[assignment]  # the texts it was given
         submit(self.parts, operation, operation.keys, is_internal=True)
         self.known[operation.op_id] = operation
@@ -244,7 +246,7 @@ class ServerState:
         return count > self.portion or (count > 1 and count * len(value) > COPIED_BYTES)
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the event that has captured an operation count for it, in the open transaction."""
+        """Let the unfinished events count for an operation, in the open transaction."""
         assert self.receiver is not None
         self.receiver.settle(operation)
 

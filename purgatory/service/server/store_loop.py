@@ -149,7 +149,7 @@ class StoreLoop:
             )
             self._confirm_journaled(position)
         for spread in unfinished_spreads(self.state, self._store):
-            self.state.spreads.append(spread)
+            self.state.spreads.add(spread)
             self.state.pending_bytes += spread.bytes
             while self.state.spreads:
                 transaction = Transaction(self.state, self.clock.now_ns())
@@ -338,7 +338,7 @@ class StoreLoop:
             self.handler.repeat_runs.run_due(transaction)
 
     def _spread(self, transaction: Transaction) -> None:
-        """End some of the operations that events have captured."""
+        """End some of the operations for which there are unfinished events."""
         transaction.events.spread()
         if transaction.events.finished:
             self.handler.finish_spreads(transaction)

@@ -17,7 +17,7 @@ from tests.testing.server_processes import ServerProcess
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "2"))
 # Waiting operations, and bytes of the value: the server ends them in portions of 500.
 WAITING = int(os.environ.get("PURGATORY_WAITING", "3000"))
-VALUE_BYTES = 20_000
+VALUE_BYTES = int(os.environ.get("PURGATORY_VALUE_BYTES", "20000"))
 # Seconds in which the event ends them, about.
 SPREAD_S = 0.5
 
@@ -49,7 +49,7 @@ def test_sigkill_while_an_event_ends_many(tmp_path, sent):
         Client(serve.address, name="other", timeout=HANG) as other,
     ):
         for number in range(ROUNDS):
-            key, value = f"key {number}", f"{number}" * VALUE_BYTES
+            key, value = f"key {number}", f"{number}".ljust(VALUE_BYTES, "x")
             ids = [f"{key} {n}" for n in range(WAITING)]
             futures = [owner.defer(key, timeout=3600, op_id=op_id) for op_id in ids]
             owner.flush(HANG)

@@ -61,8 +61,17 @@ class EventContext:
         if self.units > 0:
             self.units -= 1
 
+
+class UnfinishedEvents:
+    """The events that have not ended all operations they are for, by key, in order."""
+
+    __slots__ = ("by_key",)
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, list[EventContext]] = {}
+
     def settle(self, operation: "PendingOperation") -> None:
-        """Count for a captured operation, before any other change of it."""
+        """Let the events count that are for an operation, before any other change of it."""
         raise NotImplementedError
 
 
@@ -77,7 +86,6 @@ class PendingOperation(DelayedOperation):
     __slots__ = (
         "by_key",
         "bytes",
-        "captured",
         "client",
         "ended_ms",
         "has_payload",
@@ -93,6 +101,7 @@ class PendingOperation(DelayedOperation):
         "shared",
         "submitted_ms",
         "timeout_ms",
+        "unfinished",
         "value",
         "values",
     )
@@ -128,7 +137,7 @@ class PendingOperation(DelayedOperation):
         self.by_key: str | None = None
         self.value: bytes | None = None  # of `by_key`; the error if it failed
         self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
-        self.captured: EventContext | None = None  # is to count for it before anything else
+        self.unfinished: UnfinishedEvents | None = None  # of the server, once it waits
         self.ended_ms: i64 = 0  # when the deciding event came
         self.shared: i64 = 0  # number of the spread with its result
         self.job: JobRecord | None = None
@@ -154,9 +163,9 @@ class PendingOperation(DelayedOperation):
         return copy
 
     def run(self) -> object:
-        """Expire, unless a capturing event ends the operation; called by the timer."""
-        if self.captured is not None:
-            self.captured.settle(self)
+        """Expire, unless an unfinished event ends the operation; called by the timer."""
+        if self.unfinished is not None and self.unfinished.by_key:
+            self.unfinished.settle(self)
         return super().run()
 
     def all_bytes(self) -> int:

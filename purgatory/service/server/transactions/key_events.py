@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 # How many held events one transaction releases at most: it should not keep requests waiting.
 MAX_RELEASED_PER_TRANSACTION = 5000
+# To look at so many operations that have ended already takes as long as to end one.
+_LOOKS: Final = 16
+# Whether an event is for any operation: so many are looked at, and so many changed for that.
+_MOST_LOOKS: Final = 10_000
+_MOST_SETTLED: Final = 500
 # To write so many bytes takes as long as to end an operation.
 _BYTES_LIKE_ONE: Final = 1 << 11
 
@@ -148,9 +153,12 @@ class KeyEvents:
         """Complete a key for waiting operations; return how many ended, and if any was skipped."""
         if context.units == UNLIMITED:
             return self._reach(key, context), False
-        chosen: list[DelayedOperation] = []
+        chosen: list[PendingOperation] = []
         is_any_left = False
+        last = self._state.spreads.last_of(key)
         for operation in self._state.watchers_of(key):
+            if operation.number <= last:
+                continue  # the key counts for it already, or it is late
             self.settle(operation)
             if not operation.done() and operation.is_waiting_for(key, context.at_ms):
                 is_any_left = len(chosen) == context.units
@@ -159,7 +167,7 @@ class KeyEvents:
                 chosen.append(operation)
         if self._state.is_for_many(len(chosen), context.value):
             context.units -= len(chosen)
-            self._begin_spread(key, context, chosen)
+            self._begin_spread(key, context, list(chosen), last=chosen[-1].number)
             return 0, is_any_left
         count = 0
         for watcher in chosen:
@@ -174,7 +182,7 @@ class KeyEvents:
             return tell_key(only, key, context)
         watchers = lists.watchers_of(key)
         if state.is_for_many(len(watchers), context.value):
-            self._begin_spread(key, context, watchers)
+            self._begin_spread(key, context, watchers, last=state.last_number)
             return 0
         count = 0
         for operation in watchers:
@@ -185,28 +193,50 @@ class KeyEvents:
         return count
 
     def _begin_spread(
-        self, key: str, context: EventContext, watchers: list[DelayedOperation]
+        self, key: str, context: EventContext, watchers: list[DelayedOperation], last: int
     ) -> None:
         """Have an event end operations in portions, in this transaction and in later ones."""
         state = self._state
         state.last_spread += 1
         number, value, at_ms = state.last_spread, context.value, context.at_ms
-        spread = Spread(number, key, value, at_ms, state.last_seq + 1, state.settle, context.failed)
+        spread = Spread(number, key, value, at_ms, state.last_seq + 1, context.failed)
         spread.place = self._place
-        spread.capture(watchers)
-        context.reached = bool(spread.waiting)
-        state.spreads.append(spread)
+        spread.reach(watchers, last)
+        context.reached = self._is_for_any(spread)
+        state.spreads.add(spread)
         state.pending_bytes += spread.bytes
         self.begun.append(spread)
         self.spreads_before[number] = (spread, 0)
 
+    def _is_for_any(self, spread: Spread) -> bool:
+        """Whether a spread is for any operation, the latest first; of very many, it is said to be.
+
+        Call it before the spread is among the unfinished.
+        """
+        last = self._state.spreads.last_of(spread.key)
+        settled = 0
+        for operation in spread.waiting[:_MOST_LOOKS]:
+            assert isinstance(operation, PendingOperation)
+            if operation.number <= last or not spread.is_for(operation):
+                continue
+            settled += 1
+            if settled > _MOST_SETTLED:
+                return True
+            self.settle(operation)
+            if spread.is_for(operation):
+                return True
+        return len(spread.waiting) > _MOST_LOOKS
+
     def spread(self) -> None:
-        """End a portion of the operations that events have captured."""
+        """End a portion of the operations for which there are events."""
         left: int = self._state.portion
+        looks = _LOOKS * left
         for spread in self._state.spreads:
-            while spread.waiting and left > 0:
-                operation = spread.waiting.popleft()
-                if operation.captured is spread:
+            while spread.waiting and left > 0 and looks > 0:
+                operation = spread.waiting.pop()
+                assert isinstance(operation, PendingOperation)
+                looks -= 1
+                if spread.is_for(operation):
                     self.settle(operation)
                     left -= 1
                     if operation.need > 1:  # with its own value
@@ -217,19 +247,14 @@ class KeyEvents:
             self.finished.append(spread)
 
     def settle(self, operation: PendingOperation) -> None:
-        """Count a capturing event for its operation, before any later change."""
-        spread = operation.captured
-        if spread is None:
-            return
-        assert isinstance(spread, Spread)
-        operation.captured = None
-        if operation.done():
-            return
-        self.spreads_before.setdefault(spread.number, (spread, spread.count))
-        self.settled.append((operation, spread))
-        spread.progressed = self.progressed
-        if tell_key(operation, spread.key, spread):
-            spread.count += 1
+        """Let the unfinished events count for an operation, before any later change."""
+        for spread in self._state.spreads.watched_by(operation):
+            if spread.is_for(operation):
+                self.spreads_before.setdefault(spread.number, (spread, spread.count))
+                self.settled.append((operation, spread))
+                spread.progressed = self.progressed
+                if tell_key(operation, spread.key, spread):
+                    spread.count += 1
 
     def separate_submission(self, keys: Iterable[str]) -> None:
         """Let a submission come later than the events before it, as in a trace it would not.
@@ -326,18 +351,14 @@ class KeyEvents:
         for spread, count in self.spreads_before.values():
             spread.count = count
 
-    def capture_again(self) -> None:
-        """Let events wait again for the operations they ended, which wait again too."""
+    def reach_again(self) -> None:
+        """Let events be for the operations again that they ended, and that wait again."""
         state = self._state
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)
             if isinstance(entry, PendingOperation):
-                entry.captured = spread
                 spread.waiting.append(entry)
         for spread in self.begun:
             state.spreads.remove(spread)
             state.pending_bytes -= spread.bytes
             state.spread_requests.pop((spread.request.session, spread.request.seq), None)
-            for operation in spread.waiting:
-                if operation.captured is spread:
-                    operation.captured = None

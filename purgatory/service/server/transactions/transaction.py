@@ -264,7 +264,7 @@ class Transaction(OutcomeReceiver):
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
         """Return an operation's entry for a change; `owner`: see `find`."""
         operation = self._state.find(op_id, owner)
-        if isinstance(operation, PendingOperation) and operation.captured is not None:
+        if isinstance(operation, PendingOperation) and self._state.spreads.by_key:
             self.events.settle(operation)
             return self._state.find(op_id, owner)
         return operation
@@ -333,7 +333,7 @@ class Transaction(OutcomeReceiver):
         )
 
     def settle(self, operation: PendingOperation) -> None:
-        """Count a capturing event for its operation."""
+        """Let the unfinished events count for an operation."""
         self.events.settle(operation)
 
     def prepare(self) -> None:
@@ -433,7 +433,7 @@ class Transaction(OutcomeReceiver):
             lists.uncount(_OUTCOMES[record.outcome])
             if operation.number not in new:
                 state.watch(operation.copy_pending(state.clock.now_ns()), operation.keys)
-        self.events.capture_again()
+        self.events.reach_again()
         self._forget_submitted()
 
     def _forget_submitted(self) -> None:

@@ -23,6 +23,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
 )
 from purgatory.service.server.memory import PROCESS_BYTES
+from purgatory.service.server.records import spreads
 from purgatory.service.server.records.operation import PendingOperation
 from tests.testing.step_server import RecordingSink, StepServer, operation, result
 
@@ -80,7 +81,7 @@ def test_an_event_for_many_ends_all_of_them(server):
     assert reply == Completed(1, [COUNT])
     assert {(one.op_id, result(one), one.by_key) for one in ended} == {(i, 7, "k") for i in IDS}
     assert len({one.at_ms for one in ended}) == 1
-    assert server.state.spreads == []
+    assert not server.state.spreads
     assert server.state.purgatory.delayed == 0
     assert len(server.sink.events) == 1
     assert {row.at_ms for row in server.sink.outcomes} == {server.sink.events[0].at_ms}
@@ -160,7 +161,7 @@ def test_a_crash_between_two_portions(server, steps, value):
     server.hello()
     if steps:
         assert len(outcomes_in_store(server)) == COUNT
-        assert server.state.spreads == []
+        assert not server.state.spreads
     server.submit(operation("later", "k"))
     before = len(server.sink.events)
     post_complete(server, value=value)
@@ -321,3 +322,44 @@ def play(seed, portion):
 def test_in_portions_as_at_once(seed):
     """Whatever comes between two portions, the outcomes are the same, and their times."""
     assert play(seed, 1) == play(seed, 10**6)
+
+
+def test_no_transaction_is_for_all_waiting_operations(server):
+    """However often the key is completed meanwhile, also by a limit: each transaction ends few."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server, value=1)
+    server.post(Complete, [Completion("k", limit=1)], session="s", seq=2)
+    post_complete(server, value=2, seq=3)
+    server.step(once=True)
+    assert len(outcomes_in_store(server)) == PORTION
+    server.post(Submit, [operation("later", "k")])
+    replies, _ = server.step()
+    counts = {one.seq: one.counts for one in replies if isinstance(one, Completed)}
+    assert counts == {1: [COUNT], 3: [0]}
+    found = outcomes_in_store(server)
+    assert {found[op_id][2] for op_id in IDS} == {1}
+    assert len(found) == COUNT
+    assert server.query("later").state == "pending"
+    assert len(server.sink.events) == 1
+
+
+def test_an_event_looks_at_few_of_those_that_wait(server, monkeypatch):
+    """Others do not wait until it has looked at all."""
+    looked = []
+    is_for = spreads.Spread.is_for
+
+    def spy(spread, one):
+        looked.append(one)
+        return is_for(spread, one)
+
+    try:
+        monkeypatch.setattr(spreads.Spread, "is_for", spy)
+    except TypeError:
+        pytest.skip("compiled classes cannot be changed")
+    many = 100 * PORTION
+    server.submit(*(operation(f"many {n}", "k") for n in range(many)))
+    post_complete(server)
+    server.step(once=True)
+    assert PORTION <= len(set(looked)) < 3 * PORTION
+    server.step()
+    assert len(outcomes_in_store(server)) == many
