@@ -57,7 +57,17 @@ test-quick: $(VENV)/.test      ## a part of the tests, in less than two minutes
 SUITE = tests/_purgatory_cpython tests/timingwheel tests/purgatory tests/mq tests/test_exports.py tests/test_docstrings.py \
 	tests/test_examples.py tests/test_interpreters.py
 NOT_COMPILED = tests/purgatory/spark tests/purgatory/trace tests/purgatory/cli tests/purgatory/journal \
-	tests/purgatory/service/auth tests/purgatory/service/gateway tests/purgatory/service/http tests/mq/queues/test_model.py
+	tests/purgatory/cron tests/purgatory/service/auth tests/purgatory/service/gateway tests/purgatory/service/http \
+	tests/purgatory/service/store/postgres tests/mq/queues/test_model.py \
+	$(addprefix tests/purgatory/test_,durable_files.py foreign_packages.py oracle.py printable.py version.py) \
+	$(addprefix tests/purgatory/testing/world/test_,connection.py descriptors.py disk.py machine.py network.py process.py \
+		queues.py sockets.py vfs.py world.py) \
+	$(addprefix tests/purgatory/service/test_,config.py encoding.py errors.py exports.py job_messages.py \
+		machine_memory.py platform.py portions.py process_metrics.py protocol.py) \
+	$(addprefix tests/purgatory/service/client/route/test_,addresses.py scout.py) \
+	$(addprefix tests/purgatory/service/cluster/test_,cluster_metrics.py cluster_status.py heartbeat.py lease_watch.py \
+		member.py standby_page.py store_lease.py store_report.py takeover.py) \
+	$(addprefix tests/purgatory/service/store/sqlite/test_,migrations.py sqlite_errors.py)
 test-compiled: $(COMPILED)/.test
 	rm -rf build/suite && mkdir -p build/suite
 	cp -a tests benchmarks docs examples README.md pyproject.toml build/suite

@@ -1,7 +1,6 @@
 """A PostgreSQL with or without a streaming standby, in a directory of its own."""
 
 import shutil
-import time
 from pathlib import Path
 from typing import Self
 
@@ -9,6 +8,7 @@ import psycopg
 
 from tests.postgres.node import HANG, PostgresNode, copy_directory, initialise
 from tests.postgres.programs import new_directory, own, run
+from tests.testing.eventually import eventually
 
 _template: Path | None = None
 
@@ -126,10 +126,11 @@ class PostgresCluster:
 
     def wait_for_standby(self, state: str = "") -> None:
         """Return once the standby streams, and is in a state (`sync`), if one is given."""
-        deadline = time.monotonic() + HANG
-        while not self._follows(state):
-            assert time.monotonic() < deadline, f"no standby follows:\n{self.primary.log()}"
-            time.sleep(0.01)
+        eventually(
+            lambda: self._follows(state),
+            lambda: f"no standby follows:\n{self.primary.log()}",
+            HANG,
+        )
 
     def _follows(self, state: str) -> bool:
         try:

@@ -4,13 +4,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 
 from tests.postgres.programs import command, identity, own, run
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import free_port
 
 #: Seconds after which a server that does not start, stop or follow hangs.
@@ -84,16 +84,15 @@ class PostgresNode:
 
     def wait_until_it_answers(self) -> None:
         """Return once a session can be opened."""
-        deadline = time.monotonic() + HANG
-        while True:
-            try:
-                self.execute("SELECT 1")
-            except psycopg.OperationalError:
-                assert self.is_running, f"the server ended:\n{self.log()}"
-                assert time.monotonic() < deadline, f"the server does not answer:\n{self.log()}"
-                time.sleep(0.01)
-            else:
-                return
+        eventually(self._answers, lambda: f"the server does not answer:\n{self.log()}", HANG)
+
+    def _answers(self) -> bool:
+        try:
+            self.execute("SELECT 1")
+        except psycopg.OperationalError:
+            assert self.is_running, f"the server ended:\n{self.log()}"
+            return False
+        return True
 
     @property
     def is_running(self) -> bool:
@@ -117,10 +116,9 @@ class PostgresNode:
         process.wait(HANG)
         for child in children:
             _signal(child, signal.SIGKILL)
-        deadline = time.monotonic() + HANG
-        while any(map(_is_alive, children)):
-            assert time.monotonic() < deadline, "a process survives SIGKILL"
-            time.sleep(0.001)
+        eventually(
+            lambda: not any(map(_is_alive, children)), lambda: "a process survives SIGKILL", HANG
+        )
         self._process = None
 
     def pause(self) -> None:

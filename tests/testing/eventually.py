@@ -6,9 +6,9 @@ import time
 from tests.testing.purgatory_harness import HANG
 
 
-def eventually(condition):
-    """Ask `condition` until it is true; fails if that takes so long that something hangs."""
-    deadline = time.monotonic() + HANG
+def eventually(condition, explain=lambda: "the condition never became true", hang=HANG):
+    """Ask `condition` until it is true; fails with `explain()` if that takes `hang` seconds."""
+    deadline = time.monotonic() + hang
     while not condition():
-        assert time.monotonic() < deadline, "the condition never became true"
+        assert time.monotonic() < deadline, explain()
         threading.Event().wait(0.001)  # another thread may need the interpreter

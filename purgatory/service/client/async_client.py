@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.arguments import Duration, JobName, checked_number
-from purgatory.service.client.calls import in_messages
+from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
@@ -31,6 +31,7 @@ from purgatory.service.client.outcomes import OnOutcome
 from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.job_messages import JobStatus, RepeatCursor
+from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 from timingwheel.lowlevel import to_ms
 
@@ -75,7 +76,7 @@ def summed(
     """
 
     async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
-        calls = (call(client._client, some) for some in in_messages(numbers))
+        calls = (call(client._client, some) for some in in_portions(numbers, CALLS_PER_MESSAGE))
         return sum([await client.result_of(each) for each in calls])
 
     return described_by(call, wait)

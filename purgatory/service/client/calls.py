@@ -9,10 +9,9 @@ the thread with its `Turn`.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
@@ -89,15 +88,6 @@ _CONVERSIONS: "Final[dict[RequestType, Callable[[Any], object]]]" = {
 }
 #: An item of a batch, or the fields of a request that makes one call; and its reply.
 Call = tuple[Any, ReplyFuture[Any]]
-
-_I = TypeVar("_I")
-
-
-def in_messages(items: Iterable[_I], count: int = CALLS_PER_MESSAGE) -> Iterator[list[_I]]:
-    """Yield items in portions, each of as many as a message may name."""
-    rest = iter(items)
-    while portion := list(islice(rest, count)):
-        yield portion
 
 
 class CallBatcher:

@@ -22,7 +22,7 @@ from purgatory.service.client.arguments import (
     checked_number,
     seconds_within,
 )
-from purgatory.service.client.calls import in_messages
+from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, curve_keys
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
@@ -41,6 +41,7 @@ from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import BadAddress, RequestTimeout, Unavailable
 from purgatory.service.job_messages import JobStatus, RepeatCursor, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
+from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, Submit
 from timingwheel.lowlevel import to_ms
 
@@ -78,7 +79,8 @@ def summed(
 
     def wait(client: "Client", numbers: Iterable[int]) -> int:
         client._refuse_in_callback()
-        return sum(client._wait(call(client, some)) for some in in_messages(numbers))
+        portions = in_portions(numbers, CALLS_PER_MESSAGE)
+        return sum(client._wait(call(client, some)) for some in portions)
 
     return described_by(call, wait)
 

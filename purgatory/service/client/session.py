@@ -21,7 +21,6 @@ from purgatory.service.client.calls import (
     RequestType,
     decode_values,
     fail_calls,
-    in_messages,
     reject,
     resolve,
 )
@@ -48,6 +47,7 @@ from purgatory.service.errors import (
 )
 from purgatory.service.job_messages import CancelLeases, JobEnds, LeaseReady, ReadJobs, WatchJobs
 from purgatory.service.platform import REAL_PLATFORM, Platform
+from purgatory.service.portions import in_portions
 from purgatory.service.protocol import (
     OLDEST_VERSION,
     VERSION,
@@ -417,7 +417,7 @@ class Session:
         done = self.received.take_handled()
         if self.welcome is None:
             return []
-        portions = in_messages(done, self._max_items)
+        portions = in_portions(done, self._max_items)
         return [encode(protocol.Acknowledge(next(self._seqs), some)) for some in portions]
 
     def _take_unwatched(self) -> list[bytes]:
@@ -425,5 +425,5 @@ class Session:
         left = self.job_waits.take_left()
         if self.welcome is None:
             return []
-        portions = in_messages(left, self._max_items)
+        portions = in_portions(left, self._max_items)
         return [encode(WatchJobs(next(self._seqs), some, stop=True)) for some in portions]

@@ -11,6 +11,9 @@ from msgspec import Struct, msgpack
 
 #: The units of an event that counts for any number of operations.
 UNLIMITED: Final = -1
+#: Values of a queued event and of a queued extension: a number, then the columns of a trace.
+QUEUED_EVENT: Final = 5
+QUEUED_EXTENSION: Final = 4
 
 
 class Options(Struct, array_like=True, gc=False, frozen=True):
@@ -56,6 +59,16 @@ class StoredOperation(NamedTuple):
     keys: tuple[str, ...]
     payload: bytes | None
     options: Options | None = None
+
+
+def with_deadlines(
+    operations: list[StoredOperation], extended: dict[int, int]
+) -> list[StoredOperation]:
+    """Return operations with the deadlines in force: `extended` has the moved ones by number."""
+    return [
+        one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
+        for one in operations
+    ]
 
 
 class StoredOutcome(NamedTuple):

@@ -3,16 +3,18 @@
 Used by the store thread, and before it by the thread that starts the server.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from purgatory.service.server.journal.journal_sink import JournalRow
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.store.rows import QueuedJob, StoredOperation, StoredOutcome
-from purgatory.trace.tables import Extension, JobRow, KeyEvent, Operation, OutcomeRow
-
-# Values of these rows, with their numbers.
-_EVENT: Final = 1 + len(KeyEvent._fields)
-_EXTENSION: Final = 1 + len(Extension._fields)
+from purgatory.service.store.rows import (
+    QUEUED_EVENT,
+    QUEUED_EXTENSION,
+    QueuedJob,
+    StoredOperation,
+    StoredOutcome,
+)
+from purgatory.trace.tables import JobRow, Operation, OutcomeRow
 
 
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
@@ -58,7 +60,7 @@ def outcome_rows(transaction: Transaction) -> list[JournalRow]:
 
 def event_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of the events that had an effect."""
-    return [event_row(row) for row in _in_rows(transaction.changes.queued_events, _EVENT)]
+    return [event_row(row) for row in _in_rows(transaction.changes.queued_events, QUEUED_EVENT)]
 
 
 def event_row(row: tuple[Any, ...]) -> JournalRow:
@@ -69,7 +71,7 @@ def event_row(row: tuple[Any, ...]) -> JournalRow:
 
 def extension_rows(transaction: Transaction) -> list[JournalRow]:
     """Make the rows of extensions."""
-    return _in_rows(transaction.changes.queued_extensions, _EXTENSION)
+    return _in_rows(transaction.changes.queued_extensions, QUEUED_EXTENSION)
 
 
 def job_rows(transaction: Transaction) -> list[JournalRow]:

@@ -32,6 +32,8 @@ from purgatory.service.store.postgres.sessions.postgres_errors import damage_ref
 from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
 from purgatory.service.store.postgres.small_tables import SmallTables
 from purgatory.service.store.rows import (
+    QUEUED_EVENT,
+    QUEUED_EXTENSION,
     JournalPosition,
     QueuedJob,
     QueueNumbers,
@@ -45,6 +47,7 @@ from purgatory.service.store.rows import (
     StoredSpread,
     attempts_by_seq,
     spread_of,
+    with_deadlines,
 )
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -196,9 +199,9 @@ class PostgresStore(Store):
         if changes.outcomes:
             outcome = max(changes.outcomes[:: len(StoredOutcome._fields)])
         if changes.queued_events:
-            event = changes.queued_events[-5]
+            event = changes.queued_events[-QUEUED_EVENT]
         if changes.queued_extensions:
-            extension = changes.queued_extensions[-4]
+            extension = changes.queued_extensions[-QUEUED_EXTENSION]
         if changes.queued_jobs:
             job = changes.queued_jobs[-1].number
         return JournalPosition(operation, outcome, event, extension, job)
@@ -259,10 +262,7 @@ class PostgresStore(Store):
             return operations
         numbers = [operation.number for operation in operations]
         extended: dict[int, int] = dict(self._database.rows(table.select_keys(numbers)))
-        return [
-            one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
-            for one in operations
-        ]
+        return with_deadlines(operations, extended)
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes numbered above `after`, in order, without keys and results."""

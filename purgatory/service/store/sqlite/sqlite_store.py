@@ -37,6 +37,7 @@ from purgatory.service.store.rows import (
     StoredSpread,
     attempts_by_seq,
     spread_of,
+    with_deadlines,
 )
 from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles
 from purgatory.service.store.sqlite.file_watch import FileWatch
@@ -368,10 +369,7 @@ class SqliteStore(Store):
         """Return operations with the deadlines that are in force."""
         numbers = [operation.number for operation in operations]
         extended = dict(self._deadlines.select_keys(numbers))
-        return [
-            one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
-            for one in operations
-        ]
+        return with_deadlines(operations, extended)
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes numbered above `after`, in order.

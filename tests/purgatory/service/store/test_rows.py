@@ -1,11 +1,19 @@
-"""The references of results to the value that many outcomes share."""
+"""The references of results to the value that many outcomes share, and rows of the queue."""
 
 import pytest
 from msgspec import Raw
 
 from purgatory.service.encoding import encode, unpack
 from purgatory.service.errors import Malformed
-from purgatory.service.store.rows import reference_to, spread_of
+from purgatory.service.store.rows import (
+    QUEUED_EVENT,
+    QUEUED_EXTENSION,
+    StoredOperation,
+    reference_to,
+    spread_of,
+    with_deadlines,
+)
+from purgatory.trace.tables import Extension, KeyEvent
 
 
 @pytest.mark.parametrize("number", [1, 255, 256, (1 << 63) - 1])
@@ -20,3 +28,19 @@ def test_a_value_is_no_reference(value):
     assert spread_of(encode(value)) == spread_of(None) == spread_of(b"") == 0
     with pytest.raises(Malformed):
         unpack(Raw(bytes(reference_to(1))))
+
+
+def test_what_is_queued_is_a_row_of_a_trace():
+    """A number, then the columns of the table."""
+    assert 1 + len(KeyEvent._fields) == QUEUED_EVENT
+    assert 1 + len(Extension._fields) == QUEUED_EXTENSION
+
+
+def test_deadlines_that_were_moved():
+    """An extended operation has its last deadline, any other its first."""
+    first, second = (
+        StoredOperation(number, "c", f"op-{number}", "", 0, 1000, 1, ("k",), None)
+        for number in (1, 2)
+    )
+    found = with_deadlines([first, second], {2: 5000})
+    assert found == [first, second._replace(deadline_ms=5000)]

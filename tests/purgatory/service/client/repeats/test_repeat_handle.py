@@ -1,7 +1,6 @@
 """Handles of repeats, at a real server."""
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -50,7 +49,7 @@ def test_jobs_come_at_intervals(client, server):
         repeat = client.repeat("r", every="100ms", kind="tick", payload=[1], overlap="allow")
         assert repeat.next - begun >= timedelta(milliseconds=100)
         assert enough.wait(HANG)
-        time.sleep(repeat_handle._FRESH_S)
+        repeat._read_s -= repeat_handle._FRESH_S  # as if it had been read before
         assert repeat.last >= begun + timedelta(milliseconds=300)
     assert all(payload == [1] for _, payload in found)
     assert all(job_id.startswith("r@") for job_id, _ in found)

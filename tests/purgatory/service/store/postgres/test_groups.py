@@ -12,6 +12,7 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import OperationBatch
 from tests.postgres.proxy import Link, Proxy
 from tests.testing.changes import changes_of
+from tests.testing.eventually import eventually
 from tests.testing.held_lease import open_store, take_over
 from tests.testing.purgatory_harness import HANG
 
@@ -174,14 +175,6 @@ class TestRefusals:
         store.commit(submit(2))
         assert store.is_replicated is False
         store.close()
-
-
-def eventually(condition):
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + HANG
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def commit_error(store, changes):

@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 
 import psycopg
 import pytest
@@ -16,6 +15,7 @@ from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from purgatory.service.store.rows import OperationBatch
 from tests.postgres.programs import identity, new_directory, own
 from tests.testing.changes import changes_of
+from tests.testing.eventually import eventually
 from tests.testing.held_lease import open_store, take_over
 from tests.testing.purgatory_harness import HANG, free_port
 
@@ -61,16 +61,16 @@ def url(postgres):
 
 def wait_for(process, port):
     """Wait until a port is listened at."""
-    deadline = time.monotonic() + HANG
-    while True:
+
+    def listens():
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
             assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        else:
-            return
+            return False
+        return True
+
+    eventually(listens)
 
 
 def submit(number):
