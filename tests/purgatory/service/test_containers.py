@@ -39,6 +39,13 @@ def image_environment():
     return dict(entry.split("=", 1) for entry in instructions("ENV"))
 
 
+def test_our_processes_are_not_the_first_of_a_container():
+    """Python takes a while to load, and until then the kernel drops SIGTERM for the first one."""
+    ours = [one for one in (*SERVICES.values(), *OVER_POSTGRES.values()) if "build" in one]
+    assert len(ours) >= 2
+    assert all(one["init"] for one in ours)
+
+
 class TestDockerfile:
     def test_it_is_made_of_instructions(self):
         """Each line is one that Docker knows, or a comment."""
