@@ -28,10 +28,13 @@ from purgatory.service.protocol import (
     Submit,
 )
 from tests.testing.purgatory_harness import HANG
+from tests.testing.raw_connections import PING, dealer, frame, reset
 from tests.testing.servers import RawPeer
 from tests.testing.step_server import operation
 
 CONNECTIONS = 200
+#: Operations that wait for one event.
+CROWD = 2000
 
 
 class Attack:
@@ -41,11 +44,21 @@ class Attack:
         self.address = address
         self.context = zmq.Context()
         self.stop = threading.Event()
-        self.sent = dict.fromkeys(("queries", "lists", "again", "unread", "connections", "raw"), 0)
-        works = (self.queries, self.lists, self.again, self.unread, self.connections, self.raw)
+        works = (
+            self.queries,
+            self.lists,
+            self.again,
+            self.unread,
+            self.connections,
+            self.raw,
+            self.crowds,
+            self.endless,
+            self.floods,
+            self.integers,
+        )
+        self.sent = {work.__name__: 0 for work in works}
         self.threads = [
-            threading.Thread(target=self.run, args=(name, work))
-            for name, work in zip(self.sent, works, strict=True)
+            threading.Thread(target=self.run, args=(work.__name__, work)) for work in works
         ]
 
     def run(self, name, work):
@@ -141,6 +154,58 @@ class Attack:
             with socket.create_connection((host, int(port)), timeout=HANG) as half:
                 half.sendall(dice.choice((b"\xff\0\0", b"GET / HT", dice.randbytes(300), b"")))
             yield
+
+    def crowds(self):
+        """Complete a key for many operations with a large value, and read no outcome."""
+        peer = self.peer("crowd")
+        value = Raw(encode("v" * 64_000))
+        for n in count():
+            for k in range(4):
+                ids = range(CROWD // 4 * k, CROWD // 4 * (k + 1))
+                crowd = [operation(f"crowd {n} {each}", "crowd") for each in ids]
+                self.send(peer, Submit(k, crowd))
+            self.send(peer, Complete(n, [Completion("crowd", value)]))
+            self.stop.wait(0.1)
+            yield
+
+    def endless(self):
+        """Send messages without an end, of small frames and of large ones, before a hello."""
+        for size in cycle((0, 1000, 1 << 20)):
+            block = frame(size) * max(1, 100_000 // (size + 2))
+            with contextlib.suppress(OSError), self.dealer() as peer:
+                for _ in range(2000):
+                    if self.stop.is_set():
+                        break
+                    peer.sendall(block)
+            yield
+
+    def floods(self):
+        """Send whole messages without a pause, and heartbeats, and reset the connection."""
+        while True:
+            with contextlib.suppress(OSError):
+                peer = self.dealer()
+                with contextlib.suppress(OSError):
+                    peer.sendall((frame(5, more=False) * 40 + PING) * 1000)
+                reset(peer)
+            yield
+
+    def integers(self):
+        """Send numbers that a database, or a C program, has no room for."""
+        peer = self.peer()
+        for n in cycle((2**63 - 1, 2**63, 2**64 - 1)):
+            self.send(peer, Stats(n))
+            self.send(peer, Submit(1, [operation("integer", "k", timeout_ms=n)]))
+            self.send(peer, Complete(n, [Completion("k", limit=n, hold_ms=n)]))
+            self.send(peer, Acknowledge(1, [n]))
+            self.drain(peer)
+            self.stop.wait(0.01)
+            yield
+
+    def dealer(self):
+        """Return a plain connection; none is waited for long."""
+        peer = dealer(self.address.rpartition(":")[2])
+        peer.settimeout(1)
+        return peer
 
     def __enter__(self):
         for thread in self.threads:

@@ -1,8 +1,6 @@
 """FloodGates: a connection with too many messages under way is left unread; others are read."""
 
 import contextlib
-import socket
-import struct
 import threading
 import time
 
@@ -20,16 +18,15 @@ from purgatory.service.server.network.flood_gates import (
     FloodGates,
 )
 from purgatory.service.server.network.router_socket import received_bytes
-from tests.purgatory.service.server.network.test_unfinished_messages import dealer, frame, read
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.purgatory_harness import HANG
+from tests.testing.raw_connections import PING, dealer, frame, read, reset
 from tests.testing.server_processes import ServerProcess
 from tests.testing.servers import RawPeer
 from tests.testing.step_server import operation
 
 ROUNDS = 200
 SECONDS = 2.0
-PING = bytes([4, 7]) + b"\x04PING\0\0"
 MESSAGE_BYTES = 10_000
 
 
@@ -159,12 +156,6 @@ def test_connections_are_forgotten():
     for n in range(_CONNECTIONS + 10):
         made.note(b"%d" % n, part, [])
     assert len(made._peers) == _CONNECTIONS
-
-
-def reset(peer):
-    """End a connection so that the other side sees a reset."""
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.close()
 
 
 def test_connections_that_break_behind_floods(tmp_path):

@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import struct
 import threading
 import time
 
@@ -20,6 +19,7 @@ from purgatory.service.server.network.unfinished_messages import (
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
+from tests.testing.raw_connections import dealer, frame
 from tests.testing.server_processes import ServerProcess
 from tests.testing.servers import HANG_MS, RawPeer
 from tests.testing.step_server import operation
@@ -27,38 +27,6 @@ from tests.testing.step_server import operation
 MIB = 1 << 20
 MESSAGE = 1000
 MOST = 4 * MESSAGE + 16 * MIB  # that one may have sent and not finished
-
-
-def frame(size, more=True):
-    """Return a frame of ZMTP 3."""
-    if size < 256:
-        return bytes([more, size]) + b"a" * size
-    return bytes([2 + more]) + struct.pack(">Q", size) + b"a" * size
-
-
-def dealer(port):
-    """Return a TCP connection after the handshake of ZMTP with the mechanism NULL."""
-    with contextlib.ExitStack() as stack:
-        made = stack.enter_context(socket.create_connection(("127.0.0.1", int(port)), HANG))
-        made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-        read(made, 64)
-        ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
-        made.sendall(bytes([4, len(ready)]) + ready)
-        _, length = read(made, 2)
-        read(made, length)
-        stack.pop_all()  # it stays open
-    return made
-
-
-def read(peer, size):
-    """Return so many bytes; ConnectionError if the other side has ended the connection."""
-    found = b""
-    while len(found) < size:
-        part = peer.recv(size - len(found))
-        if not part:
-            raise ConnectionResetError("the other side has ended the connection")
-        found += part
-    return found
 
 
 def is_cut_off(peer):
