@@ -101,6 +101,7 @@ HOT = [
     "purgatory/service/server/network/lent_store.py",
     "purgatory/service/server/records/held_keys.py",
     "purgatory/service/server/records/job_record.py",
+    "purgatory/service/server/records/operation_counts.py",
     "purgatory/service/server/records/remembered_replies.py",
     "purgatory/service/server/journal/journal_rows.py",
     "purgatory/service/server/transactions/key_events.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.box import SIMPLE
 from rich.columns import Columns
@@ -13,6 +13,14 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+
+from purgatory.cli.top_tables import HEAD as JOB_HEAD
+from purgatory.cli.top_tables import HELP, KINDS, SORT, SORTS, STATES, TABLES, sorted_kinds
+from purgatory.printable import printable
+from purgatory.service.troubles import cluster_troubles, job_troubles, readiness_trouble
+
+if TYPE_CHECKING:
+    from purgatory.service.job_messages import KindOverview
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 # Samples in a row of blocks.
@@ -31,9 +39,8 @@ _RATES: Final = (
     ("cancelled", "cancelled/s", "magenta"),
     ("commits", "commits/s", "green"),
 )
-# Kinds of jobs on the screen, at most, and the columns of their table.
+# Kinds of jobs on the screen, at most.
 _KINDS: Final = 8
-_JOB_STATES: Final = ("ready", "running", "retrying", "dead", "scheduled", "done", "cancelled")
 # name of the figure, its title
 _WRONG: Final = (
     ("failed", "failed"),
@@ -91,18 +98,27 @@ class Top:
     def __init__(self, address: str) -> None:
         self._address = address
         self._figures: Mapping[str, float] = {}
-        self._jobs: Mapping[tuple[str, str], int] = {}
+        self._kinds: Sequence[KindOverview] = ()
+        self._sort = SORTS[0]
+        #: The key of the table below the answers: of TABLES, or that of the kinds.
+        self.table: str = KINDS
+        self._rows: Sequence[Sequence[str]] = ()
+        #: Whether keys change the tables.
+        self.has_keys: bool = False
         self._grown: set[str] = set()  # figures of `_WRONG` that the last sample raised
         self._rates: dict[str, deque[float]] = {
             name: deque([0.0] * WIDTH, maxlen=WIDTH) for name, _, _ in _RATES
         }
 
     def add(
-        self, figures: Mapping[str, float], jobs: Mapping[tuple[str, str], int] | None = None
+        self,
+        figures: Mapping[str, float],
+        kinds: Sequence[KindOverview] = (),
+        rows: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Add a sample of the figures, by name; see `ServerStats`, and `Client.job_counts`."""
+        """Add a sample: figures by name, see `ServerStats`; kinds; the rows of a table of jobs."""
         before, self._figures = self._figures, figures
-        self._jobs = jobs or {}
+        self._kinds, self._rows = kinds, rows
         self._grown = {
             name for name, _ in _WRONG if before and figures.get(name, 0) > before.get(name, 0)
         }
@@ -114,30 +130,36 @@ class Top:
 
     def __rich__(self) -> RenderableType:
         """Render the screen."""
-        answers = [self._head(), self._due(), self._wrong()]
-        jobs = [self._kinds()] if self._jobs else []
+        answers = [self._head(), *self._troubles(), self._due(), self._wrong()]
         tiles = Columns(self._tiles(), equal=True, expand=True)
-        return Group(*answers, *jobs, tiles, self._chart())
+        keys = [Text(f"keys: {HELP}", style="dim")] if self.has_keys else []
+        return Group(*answers, *self._jobs(), tiles, self._chart(), *keys)
+
+    def press(self, key: str) -> bool:
+        """Show another table, or kinds in another order; False: the key has no meaning."""
+        if key == SORT:
+            self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
+            self.table = KINDS
+        elif key == KINDS or key in TABLES:
+            self.table = key
+        else:
+            return False
+        return True
 
     def _head(self) -> Text:
         """Return the address and the health."""
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
         line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")
-        trouble = self._trouble()
+        trouble = readiness_trouble(self._figures)
         if trouble:
             return line.append(f"NOT READY: {trouble}", "bold red")
         return line.append("ready", "green")
 
-    def _trouble(self) -> str:
-        """Return why the server is not ready; empty if it is, or does not say."""
-        figures = self._figures
-        if figures.get("ready", 1):
-            return ""
-        failing, late = figures.get("failing_seconds", 0), figures.get("oldest_due_age_seconds", 0)
-        if failing:
-            return f"commits have failed for {failing:,.0f} s"
-        return f"the oldest due outcome is {late:,.0f} s late" if late else "its disk hangs"
+    def _troubles(self) -> list[Text]:
+        """Return a line for each trouble besides the server's own readiness."""
+        found = [*job_troubles(self._kinds), *cluster_troubles(self._figures)]
+        return [Text(f"! {printable(text)}", style="bold red") for text in found]
 
     def _due(self) -> Text:
         figures = self._figures
@@ -158,22 +180,34 @@ class Top:
             line.append(f"{figures.get(name, 0):,.0f} {title}", style).append(", ")
         return line.append(f"{figures['unacknowledged']:,.0f} unread outcomes")
 
-    def _kinds(self) -> RenderableType:
-        """Return jobs by kind and state; kinds with dead and ready jobs first."""
-        counts: dict[str, dict[str, int]] = {}
-        for (kind, state), count in self._jobs.items():
-            counts.setdefault(kind, {})[state] = count
+    def _jobs(self) -> list[RenderableType]:
+        """Return the table that a key has chosen; none while there are no jobs."""
+        if self.table in TABLES:
+            return [self._chosen(TABLES[self.table].title)]
+        return [self._all_kinds()] if self._kinds else []
+
+    def _chosen(self, title: str) -> RenderableType:
+        table = Table(box=None, padding=(0, 1), expand=True)
+        for name in JOB_HEAD:
+            ratio = 1 if name == JOB_HEAD[-1] else None
+            table.add_column(name, no_wrap=True, overflow="ellipsis", ratio=ratio)
+        for row in self._rows:
+            table.add_row(*[Text(printable(text)) for text in row])
+        return Panel(table if self._rows else Text("none"), title=title, title_align="left")
+
+    def _all_kinds(self) -> RenderableType:
+        """Return jobs by kind and state, in the chosen order."""
         table = Table(box=None, padding=(0, 1), expand=True)
         table.add_column("jobs", ratio=1, no_wrap=True, overflow="ellipsis")
-        for state in _JOB_STATES:
+        for state in STATES:
             table.add_column(state, justify="right", no_wrap=True)
-        worst = sorted(counts.items(), key=_trouble_of, reverse=True)
-        for kind, states in worst[:_KINDS]:
-            cells = [_job_cell(state, states.get(state, 0)) for state in _JOB_STATES]
-            table.add_row(Text(kind or "(no kind)"), *cells)
-        if len(worst) > _KINDS:
-            table.add_row(Text(f"and {len(worst) - _KINDS} other kinds", style="dim"))
-        return Panel(table)
+        kinds = sorted_kinds(self._kinds, self._sort)
+        for kind in kinds[:_KINDS]:
+            cells = [_job_cell(state, kind.count(state)) for state in STATES]
+            table.add_row(Text(printable(kind.kind) or "(no kind)"), *cells)
+        if len(kinds) > _KINDS:
+            table.add_row(Text(f"and {len(kinds) - _KINDS} other kinds", style="dim"))
+        return Panel(table, title=f"by {self._sort}", title_align="left")
 
     def _tiles(self) -> list[RenderableType]:
         figures = self._figures
@@ -199,10 +233,6 @@ class Top:
             rates = self._rates[name]
             table.add_row(title, f"{rates[-1]:,.0f}", Text(blocks(rates), style=style))
         return Panel(table, title=f"the last {WIDTH} samples", title_align="left")
-
-
-def _trouble_of(kind: tuple[str, Mapping[str, int]]) -> tuple[int, int]:
-    return kind[1].get("dead", 0), kind[1].get("ready", 0)
 
 
 def _job_cell(state: str, count: int) -> Text:

@@ -1,6 +1,6 @@
 """`purgatory stats` and `purgatory top`: a server's figures, once or live in the terminal.
 
-Called from the main thread. Ctrl-C leaves `top` with exit code 0.
+Called from the main thread. Ctrl-C and q leave `top` with exit code 0.
 """
 
 from __future__ import annotations
@@ -9,17 +9,23 @@ import argparse
 import contextlib
 import itertools
 import math
-import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, connected
+from purgatory.cli.keyboard import Keyboard
 from purgatory.cli.options import COUNT, DURATION, SubParsers, add_command, import_extra
 from purgatory.cli.output import json_text, print_facts
+from purgatory.cli.top_tables import HELP, QUIT, TABLES
 from purgatory.service.errors import ConfigError, WrongVersion
 
 if TYPE_CHECKING:
     from purgatory.cli.screen import Top
     from purgatory.service.client.client import Client
+
+_TOP: Final = f"""\
+Watch a server in the terminal: what is wrong comes first. Keys change the table of jobs:
+{HELP}."""
 
 
 def add_parsers(subparsers: SubParsers) -> None:
@@ -29,7 +35,7 @@ def add_parsers(subparsers: SubParsers) -> None:
     add_connection_options(stats)
     stats.add_argument("--json", action="store_true", help="as a line of JSON")
     summary = "watch a server in the terminal"
-    top = add_command(subparsers, "top", _top, summary, f"{summary.capitalize()}.")
+    top = add_command(subparsers, "top", _top, summary, _TOP)
     top.add_argument("--interval", default=1.0, help="between two looks (1)", **DURATION)
     top.add_argument("--count", help="end after so many looks", **COUNT)
     add_connection_options(top)
@@ -61,21 +67,37 @@ def _top(arguments: argparse.Namespace) -> int:
         top = screen.Top(client.address)
         _look(top, client)
         samples = itertools.count(1) if arguments.count is None else range(1, arguments.count)
-        tick = threading.Event()  # never set; KeyboardInterrupt ends the wait
-        try:
-            with screen.live(top) as live:
-                for _ in samples:
-                    tick.wait(interval)
-                    _look(top, client)
-                    live.refresh()
-        except KeyboardInterrupt:
-            pass
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            Keyboard() as keyboard,
+            screen.live(top) as live,
+        ):
+            top.has_keys = keyboard.is_there
+            for _ in samples:
+                if not _pause(top, keyboard, interval):
+                    break
+                _look(top, client)
+                live.refresh()
     return 0
+
+
+def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:
+    """Wait for so long, or for a key that changes the screen; False: the key leaves it."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        key = keyboard.wait(left)
+        if key == QUIT:
+            return False
+        if top.press(key):
+            break
+    return True
 
 
 def _look(top: Top, client: Client) -> None:
     """Add a sample. A server of protocol 2 says nothing of jobs."""
-    jobs = {}
+    kinds, rows = [], []
     with contextlib.suppress(WrongVersion):
-        jobs = client.job_counts()
-    top.add(client.stats(), jobs)
+        kinds = client.overview().kinds
+        if top.table in TABLES:
+            rows = TABLES[top.table].rows(client)
+    top.add(client.stats(), kinds, rows)

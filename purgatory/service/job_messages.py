@@ -150,6 +150,24 @@ class JobFilter(Item):
     client: str | None = None
 
 
+class KindOverview(Item):
+    """The jobs of a kind: `counts` by state, in the order of JOB_STATES.
+
+    `oldest_ready_ms`: for how long the oldest ready job has waited; 0 if none is ready. `workers`:
+    connections that take the kind.
+    """
+
+    kind: str
+    counts: tuple[int, ...]
+    oldest_ready_ms: int = 0
+    workers: int = 0
+    paused: bool = False
+
+    def count(self, state: str) -> int:
+        """Return how many jobs are in a state."""
+        return self.counts[JOB_STATES.index(state)]
+
+
 class KindLimit(Item):
     """The limits of a kind, for all workers; None: no limit."""
 
@@ -223,6 +241,12 @@ class CountJobs(Request, tag=83):
     """Ask how many jobs there are, by kind and state; `wanted`: only those that match."""
 
     wanted: JobFilter | None = None
+
+
+class ReadOverview(Request, tag=97):
+    """Ask what the server has, by kind and state; `client`: of that client alone."""
+
+    client: str | None = None
 
 
 class CancelJobs(Request, tag=84):
@@ -360,6 +384,16 @@ class CountedJobs(Answer, tag=114):
     """Answer to `CountJobs`: kind, state, and how many."""
 
     counts: list[tuple[str, str, int]]
+
+
+class Overview(Answer, tag=126):
+    """Answer to `ReadOverview`: the 100 busiest kinds, then "other"; operations by state.
+
+    Operations are no jobs. Those that have ended count until the server forgets them.
+    """
+
+    kinds: list[KindOverview]
+    operations: dict[str, int]
 
 
 class JobsCancelled(DoneAnswer, tag=115):

@@ -41,6 +41,10 @@ DEFAULT: Final = -1
 MADE_UP: Final = -2
 
 
+#: What becomes of an operation.
+OPERATION_STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
+
+
 class Request(Struct, array_like=True):
     """A message of a client; `seq` is its count of messages."""
 

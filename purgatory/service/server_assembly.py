@@ -49,8 +49,16 @@ class ServerAssembly:
             sink=self._sink,
             secure=authenticator,
             owns_process=True,
+            more_figures=self._cluster_figures,
             **parts,
         )
+
+    def _cluster_figures(self) -> dict[str, int]:
+        """Return what clients are told of other servers over the same database."""
+        if self._cluster is None:
+            return {}
+        status = self._cluster()
+        return {"standbys": len(status["standbys"]), "replicated": int(bool(status["replicated"]))}
 
     def start(self) -> None:
         """Start the server, with its figures. Raises what `Server.start` raises, JournalError."""

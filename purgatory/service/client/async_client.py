@@ -122,6 +122,7 @@ class AsyncClient:
     job = awaited(LaterCalls.job_later)
     jobs_page = awaited(LaterCalls.jobs_page_later)
     job_counts = awaited(LaterCalls.job_counts_later)
+    overview = awaited(LaterCalls.overview_later)
     cancel_job = awaited(LaterCalls.cancel_job_later)
     cancel_jobs = awaited(LaterCalls.cancel_jobs_later)
     reschedule_job = awaited(LaterCalls.reschedule_job_later)

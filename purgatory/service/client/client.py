@@ -227,6 +227,7 @@ class Client(LaterCalls):
     job = answered(LaterCalls.job_later)
     jobs_page = answered(LaterCalls.jobs_page_later)
     job_counts = answered(LaterCalls.job_counts_later)
+    overview = answered(LaterCalls.overview_later)
     cancel_job = answered(LaterCalls.cancel_job_later)
     cancel_jobs = answered(LaterCalls.cancel_jobs_later)
     reschedule_job = answered(LaterCalls.reschedule_job_later)

@@ -16,6 +16,8 @@ from typing import Final
 from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import RequestAbandoned, RequestTimeout, TooManyReads
 from purgatory.service.gateway.messages import JobCountReport, KindCount
+from purgatory.service.job_messages import JOB_STATES
+from purgatory.service.troubles import all_troubles
 
 #: Seconds between two readings, at least.
 PERIOD_S: Final = 1.0
@@ -76,7 +78,7 @@ class CountFeed:
         """Read the counts; None while no server answers. Raises Refused and Unavailable."""
         client = None if sees_all else self._name
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
-            return counts_of(await self._client.job_counts(client=client))
+            return await read_overview(self._client, client)
         return None
 
     def close(self) -> None:
@@ -104,6 +106,20 @@ class _Reading:
         """Return the counts, and the seconds until the next reading is due."""
         counts = await asyncio.shield(self._task)
         return counts, max(0.0, self._begun + self._pause_s - monotonic())
+
+
+async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport:
+    """Return what a client of that name has at the server; None: all clients."""
+    overview, figures = await asyncio.gather(client.overview(client=name), client.stats())
+    counts = {
+        (kind.kind, state): count
+        for kind in overview.kinds
+        for state, count in zip(JOB_STATES, kind.counts, strict=True)
+        if count
+    }
+    found = counts_of(counts)
+    found.operations, found.troubles = overview.operations, all_troubles(figures, overview.kinds)
+    return found
 
 
 def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:

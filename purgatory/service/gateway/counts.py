@@ -1,4 +1,4 @@
-"""`/v1/counts`: how many jobs there are, by state and kind; once, or as they change."""
+"""`/v1/counts`: how many jobs and operations there are, and what is wrong; also as a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from purgatory.service.errors import ServiceError
 from purgatory.service.gateway.callers import Caller
-from purgatory.service.gateway.count_feed import counts_of
+from purgatory.service.gateway.count_feed import counts_of, read_overview
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import JobCountReport, JobState
 from purgatory.service.gateway.problems import ApiError, problem_of
@@ -29,8 +29,11 @@ async def count(
     client: _Name = None,
 ) -> JobCountReport:
     """Return how many jobs match; a filter makes the server count singly."""
-    wanted = {"state": state, "kind": kind, "tag": tag, "client": caller.seen(client)}
-    return counts_of(await caller.client.job_counts(**wanted))
+    wanted = {"state": state, "kind": kind, "tag": tag}
+    client = caller.seen(client)
+    if not any(wanted.values()):
+        return await read_overview(caller.client, client)
+    return counts_of(await caller.client.job_counts(**wanted, client=client))
 
 
 @endpoint("GET", "/v1/counts/stream", CountJobs, "Follow the counts")

@@ -287,11 +287,17 @@ class KindCount(Struct):
 
 
 class JobCountReport(Struct):
-    """How many jobs are in each state, and by kind: the busiest, and `others`, all further ones."""
+    """How many jobs are in each state, and by kind: the busiest, and `others`, all further ones.
+
+    Without a filter also `operations` by state, where ended ones count until the server forgets
+    them; and `troubles`: what is wrong with the server and its jobs, in sentences, the worst first.
+    """
 
     states: dict[str, int]
     kinds: list[KindCount]
     others: dict[str, int]
+    operations: dict[str, int] = {}
+    troubles: list[str] = []
 
 
 class LimitReport(Struct):

@@ -186,6 +186,7 @@ def read_jobs(server: Server) -> list[dict[str, Any]]:
             **dict(zip(JOB_STATES, each.counts, strict=True)),
             "oldest_ready_s": each.oldest_ready_s,
             "workers": each.workers,
+            "paused": each.paused,
         }
         for each in kind_figures(server.state, server.now_ms())
     ]

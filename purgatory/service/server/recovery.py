@@ -183,6 +183,8 @@ def _load_operations(
                 operation.job = job = new_job(operation)
                 state.jobs.bytes += life_bytes(job)
                 state.jobs.add(job)
+            else:
+                state.operation_counts.add(client.name)
         else:
             record = _outcome_record(row, client, outcome, moved)
             if not is_dropped:
@@ -191,6 +193,8 @@ def _load_operations(
                 jobs.append(record)
             else:
                 state.retention.add(record)
+                state.operation_counts.add(client.name)
+                state.operation_counts.end(client.name, record.outcome)
     load_jobs(state, stored, jobs)
     memory.check(state.memory_bytes)
 
@@ -202,6 +206,8 @@ def _replace(state: ServerState, row: StoredOperation) -> None:
         return
     if not isinstance(before, OutcomeRecord) or before.unique_ms < 0:
         raise ValueError(f"operation {row.op_id!r} is there twice")
+    if before.job is None:
+        state.operation_counts.forget(before.client.name, before.outcome)
     # Its client has acknowledged the outcome: the id was free.
     state.retention.acknowledge(before.client, [before.seq], before.ended_ms)
 

@@ -67,7 +67,8 @@ class Server:
     `registry` gets its metrics, by default a new registry. `sink` is its journal. `secure` guards
     its socket, see `SocketSecurity`. `owns_process`: no other code of the process opens
     descriptors, so the server may count them to limit its connections. `open_store` opens the
-    database. `guard`: whether frames may leave, see `Connections`. After `start` it serves until
+    database. `guard`: whether frames may leave, see `Connections`. `more_figures`: what clients get
+    with the statistics. After `start` it serves until
     `close`, a failure of its store, or `fail`: then `failure` says why.
     """
 
@@ -81,8 +82,10 @@ class Server:
         owns_process: bool = False,
         open_store: Callable[[Path | None], Store] = open_file,
         guard: Callable[[], bool] | None = None,
+        more_figures: Callable[[], dict[str, int]] = dict,
     ) -> None:
         self.config = config
+        self._more_figures = more_figures
         self._guard = guard
         self.registry: CollectorRegistry = CollectorRegistry() if registry is None else registry
         self._sink = sink
@@ -191,7 +194,7 @@ class Server:
         return build_parts(
             store,
             limits_of(config),
-            stats=lambda: self.stats().as_dict(),
+            stats=lambda: self.stats().as_dict() | self._more_figures(),
             ended=self._end,
             registry=self.registry,
             sink=self._sink,

@@ -30,6 +30,7 @@ from purgatory.service.server.named_leases.named_leases import NamedLeases
 from purgatory.service.server.records.clients import ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.records.operation import PendingOperation, expiry_delay
+from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.server.records.remembered_ids import RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
@@ -139,7 +140,11 @@ class ServerState:
         self.clients: ClientRegistry = ClientRegistry()
         #: All jobs, as they are on disk.
         self.jobs: JobIndex = JobIndex()
-        self.retention: OutcomeRetention = OutcomeRetention(self.known, self.clients, self.jobs)
+        #: The operations in `known` that are no jobs, as they are on disk.
+        self.operation_counts: OperationCounts = OperationCounts()
+        self.retention: OutcomeRetention = OutcomeRetention(
+            self.known, self.clients, self.jobs, self.operation_counts
+        )
         #: The last numbers given, to an operation and to an outcome. A rolled back transaction
         #: keeps its numbers: they leave a gap.
         self.last_number = 0

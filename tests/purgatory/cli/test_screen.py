@@ -4,6 +4,7 @@ import pytest
 from rich.console import Console
 
 from purgatory.cli.screen import Top, blocks, bytes_shown, figure_shown
+from purgatory.service.job_messages import JOB_STATES, KindOverview
 
 FIGURES = dict.fromkeys(
     ("pending", "unacknowledged", "connections", "messages", "submitted", "completed",
@@ -103,15 +104,65 @@ def test_figures_for_people(name, figure, shown):
     assert figure_shown(name, figure) == shown
 
 
-def test_jobs_by_kind():
-    """Kinds with dead jobs are first, then those with ready ones; a few kinds are shown."""
+def kind(name, workers=1, **counts):
+    """Return the jobs of a kind."""
+    return KindOverview(name, tuple(counts.get(state, 0) for state in JOB_STATES), 0, workers)
+
+
+STUCK = [kind("mail", dead=110, done=5), kind("mial", workers=0, ready=2501)]
+
+
+def test_troubles_come_first():
+    """Right after the head, before figures; also what other servers would give."""
     top = Top("tcp://x")
-    jobs = {("mail", "dead"): 110, ("mail", "done"): 5, ("mial", "ready"): 2501}
-    top.add(FIGURES, jobs | {(f"kind {n}", "done"): n for n in range(9)})
+    top.add(FIGURES | {"ready": 0, "failing_seconds": 130.0, "standbys": 0, "replicated": 0}, STUCK)
     console = Console(width=100)
     with console.capture() as capture:
         console.print(top)
-    lines = [line.strip(" │") for line in capture.get().splitlines()[3:]]
+    lines = [line.strip() for line in capture.get().splitlines()]
+    assert lines[0].endswith("NOT READY: commits have failed for 2 min")
+    assert lines[1:5] == [
+        "! 2,501 jobs of kind “mial” wait, and no worker takes this kind",
+        "! 110 jobs of kind “mail” are dead",
+        "! No standby: if this server ends, nothing answers",
+        "! Not replicated: a loss of the database loses what was acknowledged",
+    ]
+
+
+def test_keys_change_the_table():
+    """Kinds in several orders, and tables of jobs; other keys do nothing."""
+    top = Top("tcp://x")
+    top.has_keys = True
+
+    def text(rows=()):
+        top.add(FIGURES, STUCK, rows)
+        console = Console(width=100)
+        with console.capture() as capture:
+            console.print(top)
+        return capture.get()
+
+    assert "by trouble" in text()
+    assert top.press("s")
+    assert "by ready" in text()
+    assert not top.press("y")
+    assert top.press("d")
+    found = text([("invoice-17", "mail", "2 min ago", "3", "ValueError: no")])
+    assert "dead jobs, the newest first" in found
+    assert "invoice-17" in found
+    assert "running" not in found.partition("keys:")[0]
+    assert "none" in text()
+    assert top.press("k")
+    assert "by ready" in text()
+
+
+def test_jobs_by_kind():
+    """Kinds that wait in vain are first, then those with dead jobs; a few kinds are shown."""
+    top = Top("tcp://x")
+    top.add(FIGURES, [kind(f"kind {n}", done=n) for n in range(9)] + STUCK)
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(top)
+    lines = [line.strip(" │") for line in capture.get().splitlines()[5:]]
     assert lines[1].split() == [
         "jobs",
         "ready",
@@ -122,6 +173,6 @@ def test_jobs_by_kind():
         "done",
         "cancelled",
     ]
-    assert lines[2].split() == ["mail", "0", "0", "0", "110", "0", "5", "0"]
-    assert lines[3].split()[:2] == ["mial", "2,501"]
+    assert lines[2].split()[:2] == ["mial", "2,501"]
+    assert lines[3].split() == ["mail", "0", "0", "0", "110", "0", "5", "0"]
     assert lines[10] == "and 3 other kinds"

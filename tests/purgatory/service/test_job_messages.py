@@ -16,6 +16,7 @@ from purgatory.service.job_messages import (
     CountedJobs,
     CountJobs,
     EndLease,
+    JobAttempt,
     JobEnds,
     JobFilter,
     JobPage,
@@ -26,6 +27,7 @@ from purgatory.service.job_messages import (
     JobStatus,
     KeepLease,
     KindLimit,
+    KindOverview,
     LeaseKept,
     LeaseReady,
     LeaseTaken,
@@ -33,8 +35,10 @@ from purgatory.service.job_messages import (
     LimitSet,
     ListJobs,
     MatchingCancelled,
+    Overview,
     ReadJobs,
     ReadLimits,
+    ReadOverview,
     ReadRepeats,
     Repeat,
     RepeatChanged,
@@ -53,7 +57,7 @@ from purgatory.service.protocol import Answer, Lease, Push, Request
 
 JOB = JobStatus(
     *("a", "done", 7, "mail", "shop", ("t",), ("k",), 3, 10, 20, 30, 40, 2, 5, "E: w", "w1"),
-    *("paused", Raw(b"\x08"), Raw(b"\x07"), 9),
+    *("paused", Raw(b"\x08"), Raw(b"\x07"), 9, (JobAttempt(2, 30, 40, "w1", "E: w"),)),
 )
 REPEAT = Repeat("r", "0 3 * * *", None, "Europe/Berlin", "mail", Raw(b"\x08"), "allow", "all", 500)
 
@@ -68,6 +72,8 @@ REQUESTS = [
     ),
     (CountJobs(1), "935301c0"),
     (CountJobs(1, JobFilter(tag="t")), "93530194c0c0a174c0"),
+    (ReadOverview(1), "936101c0"),
+    (ReadOverview(1, "shop"), "936101a473686f70"),
     (CancelJobs(1, ["a"]), "93540191a161"),
     (CancelMatching(1, JobFilter(tag="t")), "93550194c0c0a174c0"),
     (
@@ -95,14 +101,20 @@ REQUESTS = [
 ANSWERS = [
     (
         JobStates(1, [JOB]),
-        "93700191dc0014a161a4646f6e6507a46d61696ca473686f7091a17491a16b030a141e280205a4453a2077a27731a6706175736564080709",
+        "93700191dc0015a161a4646f6e6507a46d61696ca473686f7091a17491a16b030a141e280205a4453a2077a27731a67061757365640807099195021e28a27731a4453a2077",
     ),
     (
         JobStates(1, [JobStatus("b", "unknown")]),
-        "93700191dc0014a162a7756e6b6e6f776e00a0a09090000000c0c000c0a0a0a0c0c000",
+        "93700191dc0015a162a7756e6b6e6f776e00a0a09090000000c0c000c0a0a0a0c0c00090",
     ),
     (JobPage(1, [], (20, 7)), "94710190921407"),
     (CountedJobs(1, [("mail", "dead", 3)]), "9372019193a46d61696ca46465616403"),
+    (
+        Overview(
+            1, [KindOverview("mail", (1, 0, 0, 0, 0, 3, 0), 5, 2, paused=True)], {"failed": 7}
+        ),
+        "947e019195a46d61696c97010000000003000502c381a66661696c656407",
+    ),
     (JobsCancelled(1, [True, False]), "93730192c3c2"),
     (MatchingCancelled(1, 5), "93740105"),
     (JobsRescheduled(1, [True]), "93750191c3"),
@@ -123,7 +135,7 @@ ANSWERS = [
     (LeaseKept(1, True), "937d01c3"),
     (
         JobEnds([JOB]),
-        "924391dc0014a161a4646f6e6507a46d61696ca473686f7091a17491a16b030a141e280205a4453a2077a27731a6706175736564080709",
+        "924391dc0015a161a4646f6e6507a46d61696ca473686f7091a17491a16b030a141e280205a4453a2077a27731a67061757365640807099195021e28a27731a4453a2077",
     ),
     (CancelLeases([Lease(7, 300)], recall=True), "9344919207cd012cc3"),
     (LeaseReady("l", "h"), "9345a16ca168"),

@@ -36,8 +36,10 @@ from purgatory.service.job_messages import (
     JobStatus,
     KindLimit,
     ListJobs,
+    Overview,
     ReadJobs,
     ReadLimits,
+    ReadOverview,
     Reschedule,
     RescheduleJobs,
     RetryJobs,
@@ -140,6 +142,14 @@ class LaterJobCalls(CallSender):
         """
         wanted = check_filters(kind=kind, tag=tag, state=state, client=client)
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
+
+    def overview_later(self, *, client: str | None = None) -> ReplyFuture[Overview]:
+        """Read what the server has: jobs by kind, with what keeps them waiting, and operations.
+
+        `client`: of that client alone, which costs the server a look at each job.
+        """
+        wanted = None if client is None else checked_text(client, "client")
+        return self._call(ReadOverview, (wanted,))
 
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
         """Cancel a job, by id; False if it has ended or is not known.

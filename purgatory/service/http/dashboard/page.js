@@ -14,6 +14,8 @@ const HOUR = 3600;
 const COARSE_SECONDS = 30;
 // Seconds over which rates and durations of jobs are taken.
 const JOB_SECONDS = 60;
+// For so long a ready job may wait for a worker that takes its kind.
+const LONG_SECONDS = 300;
 const get = (id) => document.getElementById(id);
 
 // A line of a card: a name, a figure, and a note. It is there from the first `show` on.
@@ -55,8 +57,9 @@ const figures = {
   punctual: new Figure("ended", "punctual", "Lateness"),
   clients: new Figure("load", "clients", "Clients"),
   disk: new Figure("load", "disk", "On disk"),
-  mailbox: new Figure("load", "mailbox", "Mailbox backlog"),
-  executor: new Figure("load", "executor", "Executor backlog"),
+  // Folded: they tell something to who knows the server's threads.
+  mailbox: new Figure("inside", "mailbox", "Requests not yet taken"),
+  executor: new Figure("inside", "executor", "Due, not started"),
 };
 
 const rings = new Rings(get("rings"), get("wheel-table").tBodies[0]);
@@ -141,7 +144,7 @@ function show(state) {
     figures[name].show(rate(perSecond[n]), state.outcomes[name], `${whole(state.outcomes[name])} in all`);
   });
   figures.mailbox.count(state.mailbox.depth, `${whole(state.mailbox.commands)} commands`);
-  figures.executor.count(state.executor_backlog, "due, not started");
+  figures.executor.count(state.executor_backlog, "by the pool that runs callbacks");
   if (state.service) showService(state.service, state.health);
   rings.show(state.levels, state.now_ms);
   get("idle").hidden = state.pending > 0;
@@ -180,6 +183,7 @@ function troublesOf(row) {
   const found = [];
   if (row.ready && row.paused) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}: the kind is paused`);
   else if (row.ready && !row.workers) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}, and no worker takes this kind`);
+  else if (row.ready && row.oldest_ready_s > LONG_SECONDS) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}, the oldest for ${duration(Math.floor(row.oldest_ready_s) * 1000)}`);
   if (row.dead) found.push(`${jobs(row.dead)} ${row.dead === 1 ? "is" : "are"} dead`);
   return found;
 }
@@ -189,7 +193,7 @@ function jobsRow(row) {
   const old = row.ready ? duration(Math.floor(row.oldest_ready_s) * 1000) : "–";
   const cell = (text, alarm = false) => element("td", { "data-alarm": alarm }, text);
   return element("tr", {}, element("th", { scope: "row" }, row.kind || "(no kind)"),
-    cell(whole(row.ready), row.ready > 0 && !row.workers), cell(old, row.ready > 0 && row.oldest_ready_s > 300),
+    cell(whole(row.ready), row.ready > 0 && !row.workers), cell(old, row.ready > 0 && row.oldest_ready_s > LONG_SECONDS),
     cell(whole(row.running)), cell(whole(row.retrying)), cell(whole(row.dead), row.dead > 0),
     cell(whole(row.scheduled)), cell(rate(pace.done)), cell(rate(pace.failed), pace.failed > 0),
     cell(pace.half), cell(pace.most),
@@ -242,10 +246,12 @@ function showCluster(cluster) {
   if (!cluster) return;
   const count = cluster.standbys.length;
   const parts = [
+    !count && "No standby: if this server ends, nothing answers",
+    !cluster.replicated && "Not replicated: a loss of the database loses what was acknowledged",
     cluster.role === "active" ? `Active, epoch ${cluster.epoch}` : `${cluster.role[0].toUpperCase()}${cluster.role.slice(1)}; active: ${cluster.active || "none"}`,
     cluster.partition && `partition ${cluster.partition}`,
-    count ? `${count} ${count === 1 ? "standby" : "standbys"}: ${cluster.standbys.join(", ")}` : "no standby",
-    cluster.replicated ? "the database has a synchronous standby" : "the database has no synchronous standby: its loss loses what was acknowledged",
+    count && `${count} ${count === 1 ? "standby" : "standbys"}: ${cluster.standbys.join(", ")}`,
+    cluster.replicated && "the database has a synchronous standby",
   ];
   node.dataset.state = count && cluster.replicated ? "good" : "warning";
   tell(node, parts.filter(Boolean).join(" · "));
@@ -341,11 +347,24 @@ function showLateness({ bounds_ms: bounds, counts }) {
   lateness.show(bars);
   get("lateness-summary").textContent = summary(bounds, counts);
   const total = counts.reduce((a, b) => a + b, 0);
-  figures.punctual.show(total ? within(bounds, counts, 0.99).replace("within", "≤") : "–", total, "99 % of the expired");
+  const [recently, some] = lately(counts);
+  figures.punctual.show(some ? within(bounds, recently, 0.99).replace("within", "≤") : "–", some, "99 % of the last minute");
   const rows = bars.map(({ count }, n) => element("tr", {},
     element("th", { scope: "row" }, n < bounds.length ? duration(bounds[n]) : "more"),
     element("td", {}, whole(count))));
   get("lateness-table").tBodies[0].replaceChildren(...rows);
+}
+
+let latenessSeen = []; // of the last minute: [seconds, counts], oldest first
+
+// How many expired by lateness within the last minute, and their sum.
+function lately(counts) {
+  const now = performance.now() / 1000;
+  if (latenessSeen.length && latenessSeen.at(-1)[1].some((count, n) => count > counts[n])) latenessSeen = []; // a restart
+  latenessSeen.push([now, counts]);
+  while (latenessSeen.length > 2 && latenessSeen[1][0] <= now - JOB_SECONDS) latenessSeen.shift();
+  const recently = counts.map((count, n) => count - latenessSeen[0][1][n]);
+  return [recently, recently.reduce((a, b) => a + b, 0)];
 }
 
 function summary(bounds, counts) {

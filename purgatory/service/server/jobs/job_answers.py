@@ -17,15 +17,18 @@ from purgatory.service.job_messages import (
     JobPage,
     JobStates,
     JobStatus,
+    KindOverview,
     ListJobs,
+    Overview,
     ReadJobs,
+    ReadOverview,
     WatchJobs,
 )
 from purgatory.service.protocol import Failure
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches
 from purgatory.service.server.jobs.job_statuses import job_statuses
-from purgatory.service.server.jobs.kind_figures import in_few_kinds
+from purgatory.service.server.jobs.kind_figures import in_few_kinds, kind_figures
 from purgatory.service.server.reads.remembered_answers import RememberedReader
 from purgatory.service.server.reads.status_answers import (
     MAX_LISTED,
@@ -179,11 +182,8 @@ class JobAnswers:
             return
         counts = self._state.jobs.counts
         if owner is not None or wanted != _ANY:
-            counts, after = {}, NEWEST_START[0]
-            is_end = False
-            while not is_end:
-                after, is_end = self._count_some(wanted, owner, after, counts)
-                yield None
+            counts = {}
+            yield from self._count_one_by_one(wanted, owner, counts)
         rows = [
             (kind, JOB_STATES[state], count)
             for kind, by_state in in_few_kinds(counts).items()
@@ -191,6 +191,35 @@ class JobAnswers:
             if count
         ]
         yield encode(CountedJobs(request.seq, rows))
+
+    def overview(self, command: ClientRequest) -> Iterator[bytes | None]:
+        """Answer `ReadOverview`; for one client, jobs are counted one by one."""
+        request, state = command.request, self._state
+        assert isinstance(request, ReadOverview)
+        client = command.owner or request.client
+        if client != request.client and request.client is not None:  # another client's
+            yield encode(Overview(request.seq, [], {}))
+            return
+        counts = state.jobs.counts
+        if client is not None:
+            counts = {}
+            yield from self._count_one_by_one(_ANY, client, counts)
+        kinds = [
+            KindOverview(kind, by_state, round(1000 * oldest_s), workers, paused)
+            for kind, by_state, oldest_s, workers, paused in kind_figures(
+                state, state.stamp.now_ms, counts, client
+            )
+        ]
+        yield encode(Overview(request.seq, kinds, state.operation_counts.of(client)))
+
+    def _count_one_by_one(
+        self, wanted: JobFilter, owner: str | None, counts: dict[str, list[int]]
+    ) -> Iterator[None]:
+        """Count matching jobs into `counts`, a portion at a time."""
+        after, is_end = NEWEST_START[0], False
+        while not is_end:
+            after, is_end = self._count_some(wanted, owner, after, counts)
+            yield None
 
     def _count_some(
         self,

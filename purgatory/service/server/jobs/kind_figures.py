@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from heapq import nlargest
 from typing import Final, NamedTuple
 
-from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
 
 #: Kinds with their own figures: the kinds with most jobs. The rest are OTHER.
@@ -19,25 +19,38 @@ class KindFigures(NamedTuple):
     """The jobs of a kind: `counts` by state, in the order of JOB_STATES.
 
     `oldest_ready_s`: for how many seconds the oldest ready job has waited; 0 if none is ready.
-    `workers`: connections that take the kind.
+    `workers`: connections that take the kind. `paused`: no worker begins a job of the kind.
     """
 
     kind: str
     counts: tuple[int, ...]
     oldest_ready_s: float
     workers: int
+    paused: bool = False
 
 
-def kind_figures(state: ServerState, now_ms: int) -> list[KindFigures]:
-    """Return the figures of the busiest kinds, and of all others together."""
-    counts = {kind: tuple(some) for kind, some in list(state.jobs.counts.items())}
-    since_ms, workers = _oldest_ready(state.leases), _workers(state.leases)
+def kind_figures(
+    state: ServerState,
+    now_ms: int,
+    counted: dict[str, list[int]] | None = None,
+    client: str | None = None,
+) -> list[KindFigures]:
+    """Return the figures of the busiest kinds, and of all others together.
+
+    `counted`: jobs by kind and state; None: all jobs. `client`: ages and workers of that client.
+    """
+    counted = state.jobs.counts if counted is None else counted
+    counts = {kind: tuple(some) for kind, some in list(counted.items())}
+    groups = state.leases.groups(client)
+    limits = state.leases.limits
+    since_ms, workers = _oldest_ready(groups), _workers(groups)
     found = [
         KindFigures(
             kind,
             some,
             max(0, now_ms - since_ms.get(kind, now_ms)) / 1000,
             workers.get(kind, 0),
+            bool(limits.find(kind).paused),
         )
         for kind, some in counts.items()
     ]
@@ -68,10 +81,10 @@ def _together(kinds: Iterable[KindFigures]) -> KindFigures:
     return KindFigures(OTHER, tuple(map(sum, zip(*all_counts, strict=True))), oldest_s, workers)
 
 
-def _oldest_ready(leases: JobLeases) -> dict[str, int]:
+def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
     """Return, by kind, since when the job has been ready that has waited longest."""
     found: dict[str, int] = {}
-    for group in leases.groups():
+    for group in groups:
         for kind, ready in list(group.ready.items()):
             oldest_ms = ready.oldest_ms()
             if oldest_ms is not None:
@@ -79,10 +92,10 @@ def _oldest_ready(leases: JobLeases) -> dict[str, int]:
     return found
 
 
-def _workers(leases: JobLeases) -> dict[str, int]:
+def _workers(groups: list[JobGroup]) -> dict[str, int]:
     """Return, by kind, how many connections take it."""
     found: dict[str, int] = {}
-    for group in leases.groups():
+    for group in groups:
         for worker in list(group.workers.values()):
             for kind in list(worker.kinds):
                 found[kind] = found.get(kind, 0) + 1

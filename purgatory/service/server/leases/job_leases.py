@@ -86,9 +86,12 @@ class JobLeases:
         leased, dead = self._leased, self._dead
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
-    def groups(self) -> list[JobGroup]:
-        """Return the present groups; any thread."""
-        return list(self._groups.values())
+    def groups(self, client: str | None = None) -> list[JobGroup]:
+        """Return the present groups, or that of a client; any thread."""
+        if client is None:
+            return list(self._groups.values())
+        group = self._groups.get(client)
+        return [] if group is None else [group]
 
     def _group(self, name: str) -> JobGroup:
         group = self._groups.get(name)

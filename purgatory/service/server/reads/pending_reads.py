@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManyReads, refusal_of
-from purgatory.service.job_messages import CountJobs, ListJobs, ReadJobs, WatchJobs
+from purgatory.service.job_messages import CountJobs, ListJobs, ReadJobs, ReadOverview, WatchJobs
 from purgatory.service.protocol import (
     Failure,
     OutcomeMessage,
@@ -108,6 +108,7 @@ class PendingReads:
             WatchJobs: jobs.watch,
             ListJobs: jobs.page,
             CountJobs: jobs.count,
+            ReadOverview: jobs.overview,
         }
 
     def add(self, request: ClientRequest) -> None:

@@ -20,6 +20,7 @@ from purgatory.service.server.jobs.job_index import JobIndex
 from purgatory.service.server.memory import outcome_bytes
 from purgatory.service.server.records.clients import ClientRecord, ClientRegistry, OutcomeRecord
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.store.rows import JournalPosition
 
 # So many rows of a table are deleted in a transaction, to keep requests from waiting. Or this share
@@ -59,17 +60,19 @@ DELETION_DELAY_MS = 60_000
 
 
 class OutcomeRetention:
-    """Keeps the outcomes of one server. Shares `known`, `clients` and `jobs` with its state."""
+    """Keeps the outcomes of one server. Shares the other arguments with its state."""
 
     def __init__(
         self,
         known: dict[str, PendingOperation | OutcomeRecord],
         clients: ClientRegistry,
         jobs: JobIndex,
+        operation_counts: OperationCounts,
     ) -> None:
         self._known = known
         self._clients = clients
         self._jobs = jobs
+        self._operation_counts = operation_counts
         self.unacknowledged: int = 0
         self.bytes: int = 0  # of the outcomes, until deleted
         # With the time of the acknowledgement, oldest first.
@@ -113,6 +116,8 @@ class OutcomeRetention:
             del self._known[record.op_id]
             if record.job is not None:
                 self._jobs.remove(record.job)
+            else:
+                self._operation_counts.forget(record.client.name, record.outcome)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
         """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.

@@ -378,20 +378,25 @@ class Transaction(OutcomeReceiver):
                 self._publish_job(record, record.job)
             else:
                 self._state.retention.add(record)
+                self._state.operation_counts.end(record.client.name, record.outcome)
             if record.outcome == "failed":
                 self._note_failure(operation, record)
             size = operation.bytes if operation.values is None else operation.all_bytes()
             self._state.pending_bytes -= size
 
     def _publish_scheduled(self) -> None:
-        """Show new or moved jobs, before ended jobs."""
-        jobs = self._state.jobs
+        """Show new operations, and new or moved jobs, before ended ones."""
+        jobs, counts = self._state.jobs, self._state.operation_counts
         for before in self.replaced:
             if before.job is not None:
                 jobs.remove(before.job)
+            elif isinstance(before, OutcomeRecord):
+                counts.forget(before.client.name, before.outcome)
         for operation in self.submitted:
             if operation.job is not None:
                 jobs.add(operation.job)
+            else:
+                counts.add(operation.client.name)
         for operation, _ in self.extended:
             if operation.job is not None:
                 jobs.move(operation.job, SCHEDULED, operation.op_deadline_ms)

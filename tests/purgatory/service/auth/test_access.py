@@ -18,6 +18,7 @@ from purgatory.service.job_messages import (
     ListJobs,
     ReadJobs,
     ReadLimits,
+    ReadOverview,
     ReadRepeats,
     RescheduleJobs,
     RetryJobs,
@@ -59,7 +60,8 @@ TABLE = {
     "complete": {Complete, Fail},
     "read": {
         *(Query, Stats, Unread, ReadDead, ReadOperations),
-        *(ReadJobs, WatchJobs, ListJobs, CountJobs, ReadLimits, ReadRepeats),
+        *(ReadJobs, WatchJobs, ListJobs, CountJobs, ReadOverview, ReadLimits),
+        ReadRepeats,
     },
     "work": {Work, Begin, Keep, Finish, EndDead, RetryJobs, SetLimit},
 }

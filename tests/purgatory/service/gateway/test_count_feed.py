@@ -8,6 +8,7 @@ from purgatory.service.errors import RequestTimeout, TooManyReads
 from purgatory.service.gateway import count_feed
 from purgatory.service.gateway.count_feed import CountFeed, counts_of
 from purgatory.service.gateway.messages import JobCountReport, KindCount
+from purgatory.service.job_messages import KindOverview, Overview
 
 
 class Counter:
@@ -17,13 +18,22 @@ class Counter:
         self.answers = list(answers)
         self.asked = []
 
-    async def job_counts(self, *, client):
+    async def stats(self):
+        """See `AsyncClient`."""
+        return {"ready": 1}
+
+    async def overview(self, *, client):
         """See `AsyncClient`; the last answer goes on."""
         self.asked.append(client)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+def told(count):
+    """Return what is told of so many ready jobs."""
+    return counts_of({("a", "ready"): count})
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +47,12 @@ def test_what_is_told():
     """The first counts, and those that differ from the last; None for others."""
 
     async def main():
-        one, two = {("a", "ready"): 1}, {("a", "ready"): 2}
+        one, two = (Overview(1, [KindOverview("a", (0, n, *[0] * 5), 0, 1)], {}) for n in (1, 2))
         feed = CountFeed(Counter(one, one, RequestTimeout("late"), one, two), "shop")
         stream = feed.read(sees_all=True)
         found = [await anext(stream) for _ in range(5)]
         await stream.aclose()
-        assert found == [counts_of(one), None, None, None, counts_of(two)]
+        assert found == [told(1), None, None, None, told(2)]
 
     asyncio.run(main())
 
@@ -52,7 +62,7 @@ def test_streams_share_a_reading(monkeypatch):
     monkeypatch.setattr(count_feed, "PERIOD_S", 3600.0)
 
     async def main():
-        counter = Counter({})
+        counter = Counter(Overview(1, [], {}))
         feed = CountFeed(counter, "shop")
         streams = [feed.read(sees_all=sees_all) for sees_all in (True, False) * 5]
         await asyncio.gather(*[anext(stream) for stream in streams])
@@ -85,7 +95,7 @@ def test_bounds(monkeypatch):
     monkeypatch.setattr(count_feed, "MOST_STREAMS", 1)
 
     async def main():
-        feed = CountFeed(Counter({}), "shop")
+        feed = CountFeed(Counter(Overview(1, [], {})), "shop")
         first, second = feed.read(sees_all=True), feed.read(sees_all=True)
         await anext(first)
         with pytest.raises(TooManyReads, match="1 streams"):

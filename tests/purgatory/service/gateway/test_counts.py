@@ -28,11 +28,29 @@ def test_counts(shop, client):
             {"kind": "print", "states": {"scheduled": 1}},
         ],
         "others": {},
+        "operations": {},
+        "troubles": [],
     }
     assert shop.get("/v1/counts?tag=t-1").json()["states"] == {"scheduled": 1}
     assert shop.get("/v1/counts?kind=mail&state=cancelled").json()["states"] == {"cancelled": 1}
     assert shop.get("/v1/counts?kind=none").json()["states"] == {}
     assert shop.get("/v1/counts?state=late").status_code == 400
+
+
+def test_operations_and_troubles(gateway, shop, client, server):
+    """Operations are counted by state; what is wrong is said. With a filter, neither."""
+    client.submit("k", timeout=3600, op_id="a")
+    client.submit("l", timeout=3600, op_id="b")
+    client.complete("k")
+    client.schedule(0, kind="mial")
+    found = shop.get("/v1/counts").json()
+    assert found["operations"] == {"pending": 1, "completed": 1}
+    assert found["troubles"] == ["1 job of kind “mial” waits, and no worker takes this kind"]
+    filtered = shop.get("/v1/counts?kind=mial").json()
+    assert (filtered["operations"], filtered["troubles"]) == ({}, [])
+    with gateway.program("boss", ["administer"]) as boss:
+        assert boss.get("/v1/counts").json() == found
+        assert boss.get("/v1/counts?client=other").json()["operations"] == {}
 
 
 def test_own_jobs_only(gateway, shop, server):
@@ -44,6 +62,9 @@ def test_own_jobs_only(gateway, shop, server):
     with gateway.program("boss", ["administer"]) as boss:
         assert boss.get("/v1/counts").json()["states"] == {"scheduled": 1}
         assert boss.get("/v1/counts?client=shop").json()["states"] == {}
+
+
+NOTHING = {"states": {}, "kinds": [], "others": {}, "operations": {}, "troubles": []}
 
 
 def events(answer):
@@ -61,7 +82,7 @@ def test_stream(shop, client):
     with shop.stream("GET", "/v1/counts/stream") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         found = events(answer)
-        assert next(found) == ("counts", {"states": {}, "kinds": [], "others": {}})
+        assert next(found) == ("counts", NOTHING)
         client.schedule(3600, kind="mail")
         assert next(found)[1]["states"] == {"scheduled": 1}
 

@@ -23,6 +23,7 @@ const main = document.getElementById("main");
 const status = document.getElementById("status");
 const views = document.getElementById("views");
 const leave = document.getElementById("leave");
+const troubles = document.getElementById("troubles");
 const who = document.getElementById("who");
 
 let shown = null; // the view
@@ -42,7 +43,7 @@ function signIn(message = "") {
   shown?.close?.();
   shown = counts = null;
   session.end();
-  for (const node of [views, leave, status]) node.hidden = true;
+  for (const node of [views, leave, status, troubles]) node.hidden = true;
   who.textContent = "";
   const input = field("Token", "token", { type: "password", required: "", autocomplete: "off" });
   const entry = form({ class: "sign-in" }, async ({ token }) => { session.begin(token); await begin(); },
@@ -95,11 +96,19 @@ function live() {
       tell("live", "live");
       if (name !== "counts") return;
       counts = data;
+      showTroubles(counts.troubles);
       refresh();
     },
     lost: () => { if (status.dataset.state !== "lost") tell("lost", `no answer since ${moment(Date.now()).slice(11)}`); },
     refused: () => signIn("The gateway does not know this token any more."),
   }, stream.signal);
+}
+
+// What is wrong stands above each view; a screen reader is told when it changes.
+function showTroubles(texts) {
+  troubles.hidden = !texts.length;
+  if (texts.join() === [...troubles.children].map((each) => each.textContent).join()) return;
+  troubles.replaceChildren(...texts.map((text) => element("li", {}, text)));
 }
 
 // Read again what is shown, once at a time; the last wish is granted.

@@ -1,6 +1,6 @@
 // The list of operations, in order of submission: by state, kind, key and client.
 import { get } from "./api.js";
-import { counted, distance, moment } from "./format.js";
+import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
 import { badge, button, element, field, form, redrawn, table } from "./widgets.js";
@@ -10,6 +10,7 @@ const HEAD = ["Operation", "State", "Kind", "Client", "Waits for", "Deadline, or
 const PAGE = 50;
 
 export function operationsView(filter) {
+  const states = element("nav", { class: "chips", "aria-label": "States" });
   const list = element("div", {});
   let pages = 1;
 
@@ -20,7 +21,9 @@ export function operationsView(filter) {
     redrawn(list, operationTable(found.operations), element("p", { class: "lead" }, text), ...more);
   }
 
-  return { title: "Operations", nodes: [find(), chips(filter), filters(filter), list], refresh, counted: refresh };
+  redrawn(states, ...chips(filter, {}));
+  return { title: "Operations", nodes: [find(), states, filters(filter), list], refresh,
+    async counted(all) { redrawn(states, ...chips(filter, all.operations)); } };
 }
 
 // Read so many pages; a page may be empty though there are more.
@@ -53,9 +56,13 @@ function find() {
     field("Find an operation by its id", "id", { type: "search", required: "" }), element("button", {}, "Find"));
 }
 
-function chips({ state: now = "", ...rest }) {
-  return element("nav", { class: "chips", "aria-label": "States" }, ...STATES.map((state) =>
-    element("a", { href: hash("operations", { ...rest, state }), ...(state === now ? { "aria-current": "true" } : {}) }, state || "all")));
+// The states, with the counts of all operations; what a filter leaves is not counted.
+function chips({ state: now = "", ...rest }, counts) {
+  const isCounted = !Object.values(rest).some(Boolean);
+  const count = (state) => (state ? counts[state] ?? 0 : total(counts, ...STATES));
+  return STATES.map((state) => element("a", {
+    href: hash("operations", { ...rest, state }), "data-key": `state ${state}`, ...(state === now ? { "aria-current": "true" } : {}),
+  }, state || "all", ...(isCounted && Object.keys(counts).length ? [" ", element("b", {}, whole(count(state)))] : [])));
 }
 
 function filters(filter) {

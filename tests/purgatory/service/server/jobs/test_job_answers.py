@@ -7,7 +7,10 @@ from purgatory.service.job_messages import (
     JobFilter,
     JobPage,
     ListJobs,
+    Overview,
     ReadJobs,
+    ReadOverview,
+    SetLimit,
 )
 from purgatory.service.protocol import Failure
 from purgatory.service.server.commands import ClientRequest
@@ -136,6 +139,36 @@ def test_counts_of_many_kinds(step_server):
     counts = {kind: n for kind, _, n in step_server.ask(CountJobs).counts}
     assert counts.pop("other") == 5 + 4
     assert counts == {f"kind {n}": 2 for n in range(99)}
+
+
+def test_the_overview(step_server):
+    """Jobs by kind, with what keeps them waiting, and operations by state; of one client, too."""
+    step_server.submit(job("a", kind="mial"), job("b", kind="mail"), job("c", kind="sms"))
+    step_server.submit(operation("x", "k"), operation("y", "l", timeout_ms=60_000))
+    step_server.submit(job("d", kind="mial"), operation("z", "k"), client="d")
+    step_server.ask(SetLimit, "sms", True)
+    step_server.complete("k")
+    step_server.work("mail", "sms")
+    step_server.pass_time(1000)
+    step_server.let_pass(4000)
+    found = step_server.ask(ReadOverview)
+    kinds = {each.kind: each for each in found.kinds}
+    assert kinds.keys() == {"mial", "mail", "sms"}
+    assert (kinds["mial"].count("ready"), kinds["mial"].workers) == (2, 0)
+    assert 3900 <= kinds["mial"].oldest_ready_ms <= 4100
+    assert (kinds["mail"].count("running"), kinds["mail"].workers) == (1, 1)
+    assert (kinds["sms"].count("ready"), kinds["sms"].paused) == (1, True)
+    assert found.operations == {"pending": 1, "completed": 2}
+    own = step_server.ask(ReadOverview, "d")
+    assert [(each.kind, each.count("ready")) for each in own.kinds] == [("mial", 1)]
+    assert own.operations == {"completed": 1}
+    assert ask_own(step_server, "d", ReadOverview) == Overview(own.seq + 1, *_fields(own))
+    other = ask_own(step_server, "d", ReadOverview, "c")
+    assert (other.kinds, other.operations) == ([], {})
+
+
+def _fields(overview):
+    return overview.kinds, overview.operations
 
 
 def test_own_jobs_only(step_server):

@@ -1,0 +1,81 @@
+"""What an operator has to know first, as sentences: the same in `top` and in the console.
+
+Pure; any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from purgatory.service.job_messages import KindOverview
+
+#: For so long a ready job may wait for a worker that takes its kind.
+LONG_MS: Final = 300_000
+_LONG_S: Final = 120
+
+
+def readiness_trouble(figures: Mapping[str, float]) -> str:
+    """Return why a server is not ready, from its `stats`; empty if it is, or does not say."""
+    if figures.get("ready", 1):
+        return ""
+    failing, late = figures.get("failing_seconds", 0), figures.get("oldest_due_age_seconds", 0)
+    if failing:
+        return f"commits have failed for {_span(failing)}"
+    return f"the oldest due outcome is {_span(late)} late" if late else "its disk hangs"
+
+
+def _span(seconds: float) -> str:
+    """Return a duration; a long one changes once a minute, as all consoles are told of changes."""
+    return f"{seconds:.0f} s" if seconds < _LONG_S else f"{seconds // 60:,.0f} min"
+
+
+def cluster_troubles(figures: Mapping[str, float]) -> list[str]:
+    """Say what the server lacks that others over the same database would give."""
+    found = []
+    if not figures.get("standbys", 1):
+        found.append("No standby: if this server ends, nothing answers")
+    if not figures.get("replicated", 1):
+        found.append("Not replicated: a loss of the database loses what was acknowledged")
+    return found
+
+
+def all_troubles(figures: Mapping[str, float], kinds: Iterable[KindOverview]) -> list[str]:
+    """Say all that is wrong, the worst first."""
+    trouble = readiness_trouble(figures)
+    own = [f"Not ready: {trouble}"] if trouble else []
+    return [*own, *job_troubles(kinds), *cluster_troubles(figures)]
+
+
+def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:
+    """Say which jobs are stuck or dead, the most jobs first."""
+    found = [(count, text) for kind in kinds for count, text in _of_kind(kind)]
+    return [text for _, text in sorted(found, key=lambda each: -each[0])]
+
+
+def _of_kind(kind: KindOverview) -> Sequence[tuple[int, str]]:
+    ready, dead = kind.count("ready"), kind.count("dead")
+    why = _why(kind) if ready else ""
+    found = []
+    if why:
+        found.append((ready, f"{_jobs(ready, kind)} {'waits' if ready == 1 else 'wait'}{why}"))
+    if dead:
+        found.append((dead, f"{_jobs(dead, kind)} {'is' if dead == 1 else 'are'} dead"))
+    return found
+
+
+def _why(kind: KindOverview) -> str:
+    """Return why ready jobs wait; empty if workers take them soon."""
+    if kind.paused:
+        return ": the kind is paused"
+    if not kind.workers:
+        return ", and no worker takes this kind"
+    if kind.oldest_ready_ms > LONG_MS:
+        return f", the oldest for {_span(kind.oldest_ready_ms / 1000)}"
+    return ""
+
+
+def _jobs(count: int, kind: KindOverview) -> str:
+    name = f"kind “{kind.kind}”" if kind.kind else "no kind"
+    return f"{count:,} {'job' if count == 1 else 'jobs'} of {name}"
