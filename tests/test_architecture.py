@@ -69,6 +69,7 @@ FLOORS = {
                 "purgatory.service.process_metrics "
                 "purgatory.service.forked_child "
                 "purgatory.service.protocol purgatory.service.job_messages purgatory.service.verbs "
+                "purgatory.service.troubles "
                 "purgatory.service.encoding "
                 "purgatory.service.errors"
             )

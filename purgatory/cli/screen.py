@@ -130,7 +130,7 @@ class Top:
 
     def __rich__(self) -> RenderableType:
         """Render the screen."""
-        answers = [self._head(), *self._troubles(), self._due(), self._wrong()]
+        answers = [*self._head(), *self._troubles(), self._due(), self._wrong()]
         tiles = Columns(self._tiles(), equal=True, expand=True)
         keys = [Text(f"keys: {HELP}", style="dim")] if self.has_keys else []
         return Group(*answers, *self._jobs(), tiles, self._chart(), *keys)
@@ -146,15 +146,15 @@ class Top:
             return False
         return True
 
-    def _head(self) -> Text:
-        """Return the address and the health."""
+    def _head(self) -> list[Text]:
+        """Return the address and the health; a server that is not ready says so first."""
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
         line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")
         trouble = readiness_trouble(self._figures)
         if trouble:
-            return line.append(f"NOT READY: {trouble}", "bold red")
-        return line.append("ready", "green")
+            return [Text(f"NOT READY: {trouble}", "bold red"), line.append("not ready", "bold red")]
+        return [line.append("ready", "green")]
 
     def _troubles(self) -> list[Text]:
         """Return a line for each trouble besides the server's own readiness."""

@@ -1,5 +1,6 @@
 """A lease in memory: the row that several servers share, and a clock that the test sets."""
 
+import sqlite3
 import threading
 
 from purgatory.errors import StoreError, StoreFenced
@@ -162,8 +163,8 @@ class FakeLeaseRow:
 class FencedStore(SqliteStore):
     """A store in a file whose commits go on only while the lease has their epoch."""
 
-    def __init__(self, path, table, lease):
-        super().__init__(path)
+    def __init__(self, path, table, lease, connect=sqlite3.connect):
+        super().__init__(path, connect=connect)
         self._table = table
         self._lease = lease
         self.clock_offset_ns = lease.clock_offset_ns
@@ -177,13 +178,17 @@ class FencedStore(SqliteStore):
 
 
 class FakeDatabase:
-    """What servers in this process share, see `SharedDatabase`: a lease in memory, and a file."""
+    """What servers in this process share, see `SharedDatabase`: a lease in memory, and a file.
 
-    def __init__(self, path, table):
+    `connect` opens the file, as `sqlite3.connect` does.
+    """
+
+    def __init__(self, path, table, connect=sqlite3.connect):
         self.path = path
+        self._connect = connect
         self.open_row = table.open_row
         self._table = table
 
     def open_store(self, lease):
         """Open the file; the server before has closed it, or writes to it no more."""
-        return FencedStore(self.path, self._table, lease)
+        return FencedStore(self.path, self._table, lease, self._connect)

@@ -162,10 +162,11 @@ function show(state) {
 // Jobs by kind, those in trouble first. Returns whether any is; the troubles are said above them.
 function showJobs(kinds) {
   get("jobs").hidden = !kinds?.length;
-  const troubles = (kinds ?? []).flatMap(troublesOf);
+  const troubles = (kinds ?? []).flatMap(troublesOf).sort(([one], [other]) => other - one).map(([, text]) => text);
   get("troubles").hidden = !troubles.length;
-  if (troubles.join() !== [...get("troubles").children].map((node) => node.textContent).join()) {
-    get("troubles").replaceChildren(...troubles.map((text) => element("li", {}, text)));
+  const list = get("troubles").firstElementChild;
+  if (troubles.join() !== [...list.children].map((node) => node.textContent).join()) {
+    list.replaceChildren(...troubles.map((text) => element("li", {}, text)));
   }
   if (!kinds?.length) return false;
   const rank = (row) => [row.ready && !row.workers, row.dead > 0, row.oldest_ready_s].map(Number);
@@ -178,14 +179,21 @@ function showJobs(kinds) {
   return troubles.length > 0;
 }
 
+// What is wrong with a kind: how many jobs, and the sentence about them.
 function troublesOf(row) {
-  const jobs = (count) => `${whole(count)} ${count === 1 ? "job" : "jobs"} of kind “${row.kind}”`;
+  const jobs = (count, verbs) => `${whole(count)} ${count === 1 ? "job" : "jobs"} of ${row.kind ? `kind “${row.kind}”` : "no kind"} ${verbs[Number(count > 1)]}`;
+  const why = row.ready ? waitsFor(row) : "";
   const found = [];
-  if (row.ready && row.paused) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}: the kind is paused`);
-  else if (row.ready && !row.workers) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}, and no worker takes this kind`);
-  else if (row.ready && row.oldest_ready_s > LONG_SECONDS) found.push(`${jobs(row.ready)} ${row.ready === 1 ? "waits" : "wait"}, the oldest for ${duration(Math.floor(row.oldest_ready_s) * 1000)}`);
-  if (row.dead) found.push(`${jobs(row.dead)} ${row.dead === 1 ? "is" : "are"} dead`);
+  if (why) found.push([row.ready, jobs(row.ready, ["waits", "wait"]) + why]);
+  if (row.dead) found.push([row.dead, jobs(row.dead, ["is dead", "are dead"])]);
   return found;
+}
+
+// Why ready jobs of a kind wait; empty if workers take them soon.
+function waitsFor(row) {
+  if (row.paused) return ": the kind is paused";
+  if (!row.workers) return ", and no worker takes this kind";
+  return row.oldest_ready_s > LONG_SECONDS ? `, the oldest for ${duration(Math.floor(row.oldest_ready_s) * 1000)}` : "";
 }
 
 function jobsRow(row) {
@@ -194,7 +202,7 @@ function jobsRow(row) {
   const cell = (text, alarm = false) => element("td", { "data-alarm": alarm }, text);
   return element("tr", {}, element("th", { scope: "row" }, row.kind || "(no kind)"),
     cell(whole(row.ready), row.ready > 0 && !row.workers), cell(old, row.ready > 0 && row.oldest_ready_s > LONG_SECONDS),
-    cell(whole(row.running)), cell(whole(row.retrying)), cell(whole(row.dead), row.dead > 0),
+    cell(whole(row.dead), row.dead > 0), cell(whole(row.running)), cell(whole(row.retrying)),
     cell(whole(row.scheduled)), cell(rate(pace.done)), cell(rate(pace.failed), pace.failed > 0),
     cell(pace.half), cell(pace.most),
     cell(row.paused ? "paused" : whole(row.workers), row.ready > 0 && !row.workers));
@@ -328,7 +336,7 @@ function recall(rows, uptime) {
   const at = (row) => now - (uptime - row[0]);
   outcomes.start(rows.slice(1).map((row, n) => {
     const before = rows[n];
-    return [at(row), [1, 2, 7, 3].map((column) => (row[column] - before[column]) / (row[0] - before[0]))];
+    return [at(row), [1, 2, 7, 3].map((column) => Math.max(0, row[column] - before[column]) / (row[0] - before[0]))];
   }));
   pending.start(rows.map((row) => [at(row), [row[4]]]));
   backlog.start(rows.map((row) => [at(row), [row[5], row[6]]]));

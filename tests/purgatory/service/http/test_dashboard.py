@@ -345,8 +345,8 @@ class TestJobs:
         found += JOBS
         page = visit(web, viewport=viewport, color_scheme=color_scheme)
         assert page.eval_on_selector_all("#troubles li", "all => all.map(n => n.textContent)") == [
-            "110 jobs of kind “mail” are dead",
             "2,501 jobs of kind “mial” wait, and no worker takes this kind",
+            "110 jobs of kind “mail” are dead",
             "1 job of kind “sms” waits: the kind is paused",
         ]
         assert page.get_attribute("#health", "data-state") == "warning"

@@ -4,12 +4,12 @@ import { get } from "./api.js";
 import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, field, form, redrawn, table } from "./widgets.js";
+import { badge, button, element, field, form, pageSize, redrawn, table } from "./widgets.js";
 
 const STATES = ["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"];
 const DUE_FIRST = new Set(["scheduled", "ready", "retrying"]);
 const HEAD = ["Job", "State", "Kind", "Client", "Due, or ended", "Tries", "Error, or why"];
-const PAGE = 50;
+const PAGE = pageSize;
 
 export function jobsView({ order, ...filter }) {
   order ??= DUE_FIRST.has(filter.state) ? "due" : "newest";

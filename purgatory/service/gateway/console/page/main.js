@@ -107,8 +107,10 @@ function live() {
 // What is wrong stands above each view; a screen reader is told when it changes.
 function showTroubles(texts) {
   troubles.hidden = !texts.length;
-  if (texts.join() === [...troubles.children].map((each) => each.textContent).join()) return;
-  troubles.replaceChildren(...texts.map((text) => element("li", {}, text)));
+  troubles.dataset.state = texts[0]?.startsWith("Not ready") ? "bad" : "warning";
+  const list = troubles.firstElementChild;
+  if (texts.join() === [...list.children].map((each) => each.textContent).join()) return;
+  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
 }
 
 // Read again what is shown, once at a time; the last wish is granted.

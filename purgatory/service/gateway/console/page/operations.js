@@ -3,11 +3,11 @@ import { get } from "./api.js";
 import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, field, form, redrawn, table } from "./widgets.js";
+import { badge, button, element, field, form, pageSize, redrawn, table } from "./widgets.js";
 
 const STATES = ["", "pending", "completed", "failed", "expired", "cancelled"];
 const HEAD = ["Operation", "State", "Kind", "Client", "Waits for", "Deadline, or end"];
-const PAGE = 50;
+const PAGE = pageSize;
 
 export function operationsView(filter) {
   const states = element("nav", { class: "chips", "aria-label": "States" });

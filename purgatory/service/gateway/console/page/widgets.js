@@ -6,6 +6,8 @@ export { element };
 const notices = document.getElementById("notices");
 const dialog = document.getElementById("dialog");
 const NOTICE_MS = 8000;
+// Rows of a list's page: on a phone each row is a card.
+export const pageSize = matchMedia("(max-width: 40rem)").matches ? 15 : 50;
 
 export function notice(text, tone = "good") {
   const line = element("p", { "data-tone": tone }, text);

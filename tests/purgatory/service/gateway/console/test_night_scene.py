@@ -1,0 +1,205 @@
+"""A night: 2,501 stuck and 110 dead jobs, a mistyped kind, a full disk, a dead standby.
+
+The page, `purgatory top`, the console and the alert rules each say it first. With PICTURES set to a
+directory, the page and the console are photographed.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from purgatory.cli.entry_point import main
+from purgatory.service import Client, Config, ServiceError
+from purgatory.service.cluster.cluster_daemon import ClusterDaemon
+from purgatory.service.cluster.cluster_status import Role
+from purgatory.service.platform import boot_ns
+from tests.purgatory.service.gateway.conftest import RunningGateway
+from tests.purgatory.service.gateway.console.driver import (
+    CHROMIUM,
+    DESKTOP,
+    PHONE,
+    Console,
+    make_dead,
+    playwright,
+)
+from tests.purgatory.service.test_alerts import ALERTS, METRIC, RULES, program
+from tests.testing.eventually import eventually
+from tests.testing.failing_disk import DiskFaults
+from tests.testing.fake_lease import FakeDatabase, FakeLeaseTable
+from tests.testing.purgatory_harness import HANG
+
+sync_api = playwright()
+expect = sync_api.expect
+
+STUCK = "2,501 jobs of kind “mial” wait, and no worker takes this kind"
+DEAD = "110 jobs of kind “mail” are dead"
+ALONE = "No standby: if this server ends, nothing answers"
+UNSAFE = "Not replicated: a loss of the database loses what was acknowledged"
+SIZES = pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+SCHEMES = pytest.mark.parametrize("color_scheme", ["light", "dark"])
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    """A server over a database, in trouble; its `url` is the page's."""
+    directory = tmp_path_factory.mktemp("night")
+    table, faults = FakeLeaseTable(boot_ns, time.time_ns() // 1_000_000), DiskFaults()
+
+    def daemon(stack):
+        config = Config(
+            store="postgresql://nowhere/purgatory",
+            data_dir=directory / "none",
+            bind="tcp://127.0.0.1:*",
+            http_bind="127.0.0.1:0",
+            journal=False,
+        )
+        database = FakeDatabase(directory / "a.db", table, faults.connect)
+        return stack.enter_context(ClusterDaemon(config, database=database))
+
+    with contextlib.ExitStack() as stack:
+        active = daemon(stack)
+        eventually(lambda: active.status().role is Role.ACTIVE)
+        with contextlib.ExitStack() as short:
+            daemon(short)
+            eventually(lambda: active.status().standbys)
+        eventually(lambda: not active.status().standbys)  # the standby has died
+        break_down(active.member.address, faults)
+        for path in ("state.json", "history.json", "metrics"):  # the page's threads begin
+            urllib.request.urlopen(active.url + path, timeout=HANG).close()
+        yield active
+        faults.clear()
+
+
+def break_down(address, faults):
+    """Let jobs die and be stuck, then fill the disk."""
+    with Client(address, name="shop", timeout=HANG) as client:
+        make_dead(client, *[f"invoice-{n}" for n in range(110)])
+        for n in range(2501):
+            client.schedule_later(0, kind="mial", job_id=f"letter-{n}")
+        client.flush(HANG)
+        eventually(lambda: client.overview().kinds[-1].count("ready") == 2501)
+        faults.fail()
+        with pytest.raises(ServiceError):
+            client.submit("k")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def photograph(page, name, viewport, color_scheme):
+    """Keep a picture, if PICTURES says where."""
+    if folder := os.environ.get("PICTURES"):
+        path = Path(folder) / f"{name}-{viewport['width']}-{color_scheme}.png"
+        path.write_bytes(page.screenshot(full_page=True))
+
+
+def fits(page, locator, viewport):
+    """Check that a part is on the first screen, and nothing is wider than the screen."""
+    box = locator.bounding_box()
+    assert box["y"] + box["height"] <= viewport["height"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+
+
+@SIZES
+@SCHEMES
+def test_the_page(night, browser, viewport, color_scheme):
+    """The server's own trouble, the missing standby, then jobs; all on the first screen."""
+    with contextlib.closing(
+        browser.new_context(viewport=viewport, color_scheme=color_scheme)
+    ) as context:
+        page = context.new_page()
+        page.goto(night.url)
+        expect(page.locator("#health")).to_contain_text(
+            re.compile("^Not ready: commits have failed for .* database or disk is full"),
+            timeout=HANG * 1000,
+        )
+        assert page.get_attribute("#health", "data-state") == "bad"
+        expect(page.locator("#cluster")).to_contain_text(f"{ALONE} · {UNSAFE}")
+        expect(page.locator("#troubles li")).to_have_text([STUCK, DEAD])
+        expect(page.locator("#jobs-table tbody th")).to_have_text(["mial", "mail"])
+        assert page.title().startswith("not ready")
+        photograph(page, "night-page", viewport, color_scheme)
+        fits(page, page.locator("#troubles"), viewport)
+
+
+@SIZES
+@SCHEMES
+def test_the_console(night, browser, tmp_path, viewport, color_scheme):
+    """The same sentences above each view."""
+    with RunningGateway(night.member.address, tmp_path / "keys") as gateway:
+        console = Console(browser, gateway, viewport=viewport, color_scheme=color_scheme)
+        page = console.sign_in(rights=("administer",))
+        lines = page.locator("#troubles li")
+        expect(lines).to_have_count(5, timeout=HANG * 1000)
+        trouble = lines.first.inner_text()
+        assert re.match(r"Not ready: commits have failed for \d+ (s|min)$", trouble)
+        expect(lines).to_contain_text(["Not ready", STUCK, DEAD, ALONE, UNSAFE])
+        expect(page.get_by_role("link", name="ready 2,501")).to_be_visible()
+        photograph(page, "night-console", viewport, color_scheme)
+        fits(page, page.locator("#troubles"), viewport)
+        page.goto(f"{gateway.url}/console#job?id=invoice-7")
+        expect(page.get_by_role("region", name="Attempts")).to_contain_text("no such address")
+        expect(page.locator("#troubles")).to_contain_text(STUCK)
+        photograph(page, "night-job", viewport, color_scheme)
+        console.close()
+
+
+def test_top(night, monkeypatch, capsys):
+    """It begins with the troubles, in lines that fit 80 columns."""
+    monkeypatch.setenv("PURGATORY_ADDRESS", night.member.address)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["top", "--count", "1"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    said = "\n".join(lines[:6])
+    assert "NOT READY: commits have failed for" in said
+    for trouble in (STUCK, DEAD, ALONE, UNSAFE):
+        assert f"! {trouble}" in said
+    [kinds] = [at for at, line in enumerate(lines) if "dead" in line and "running" in line]
+    assert "mial" in lines[kinds + 1]
+    assert "mail" in lines[kinds + 2]
+
+
+def test_the_alerts(night, tmp_path):
+    """Each trouble fires its alert, by the metrics of this server as they are, and no other."""
+    with urllib.request.urlopen(f"{night.url}metrics", timeout=HANG) as answer:
+        text = answer.read().decode()
+    names = {name for rule in ALERTS for name, _ in METRIC.findall(rule["expr"])}
+    series = ["      - {series: 'up{instance=\"a\"}', values: '1x40'}"]
+    for name, labels, value in re.findall(r"^(\w+)(\{.*\})? ([-+.e\d]+)$", text, re.MULTILINE):
+        if name in names:
+            lasts = name.endswith(("failing_seconds", "oldest_ready_seconds")) and float(value)
+            grows = "+15" if lasts else ""
+            inside = ", ".join(filter(None, ['instance="a"', labels[1:-1]]))
+            series.append(f"      - {{series: '{name}{{{inside}}}', values: '{value}{grows}x40'}}")
+    assert {"purgatory_server_ready", "purgatory_jobs"} <= {
+        re.search(r"series: '(\w+)", line)[1] for line in series
+    }
+    expected = (
+        *("PurgatoryNotReady", "PurgatoryCommitsFail", "PurgatoryJobsDead", "PurgatoryJobsWait"),
+        *("PurgatoryKindWithoutWorker", "PurgatoryNoStandby", "PurgatoryNotReplicated"),
+    )
+    samples = [f"- {{labels: '{{alertname=\"{name}\"}}', value: 1}}" for name in expected]
+    shutil.copy(RULES, tmp_path / "alerts.yml")
+    (tmp_path / "night.yml").write_text(
+        "rule_files: [alerts.yml]\nevaluation_interval: 15s\ntests:\n  - interval: 15s\n"
+        "    input_series:\n" + "\n".join(series) + "\n    promql_expr_test:\n"
+        '      - expr: count by (alertname) (ALERTS{alertstate="firing"})\n'
+        "        eval_time: 8m\n        exp_samples:\n          "
+        + "\n          ".join(samples)
+        + "\n"
+    )
+    command = [program("promtool"), "test", "rules", tmp_path / "night.yml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
+    assert done.returncode == 0, done.stdout + done.stderr
