@@ -78,6 +78,7 @@ export class Lines extends Chart {
   start(samples) {
     this.samples = samples;
     if (samples.length) this.add(...samples.pop());
+    else this.draw(); // as far back as it goes now
   }
 
   add(seconds, values) {
