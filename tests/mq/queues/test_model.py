@@ -26,9 +26,12 @@ SLIPS = {
     8: "recv does not recheck",
 }
 
+# As the page writes them.
+NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
 
 def errors(directory, broken=0):
-    """How many errors pan finds, having seen all states if there are none."""
+    """How many errors pan finds, having seen all states if there are none, and how many states."""
 
     def run(*command):
         done = subprocess.run(
@@ -49,15 +52,21 @@ def errors(directory, broken=0):
     found = re.search(r"errors: (\d+)", report)
     assert found, report
     assert broken or report.count("(0 of ") == report.count("unreached in proctype") + 1, report
-    return int(found[1])
+    stored = re.search(r"(\d+) states, stored", report)
+    assert stored, report
+    return int(found[1]), int(stored[1])
 
 
 def test_model(tmp_path):
     """No message and no command is lost, no wake-up either, in any of the model's states."""
-    assert errors(tmp_path) == 0
+    found, states = errors(tmp_path)
+    assert found == 0
+    page = MODEL.with_name("README.md").read_text(encoding="utf-8")
+    assert f"about {NUMBERS[round(states / 1_000_000)]} million states" in page
+    assert f"in {NUMBERS[len(SLIPS)]} ways" in page
 
 
 @pytest.mark.parametrize("broken", SLIPS, ids=SLIPS.get)
 def test_slips_are_found(tmp_path, broken):
     """With one step of the model done wrongly, spin finds an order in which that matters."""
-    assert errors(tmp_path, broken) == 1
+    assert errors(tmp_path, broken)[0] == 1
