@@ -20,14 +20,19 @@ def dealer(port):
     """Return a TCP connection after the handshake of ZMTP with the mechanism NULL."""
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(socket.create_connection(("127.0.0.1", int(port)), HANG))
-        made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
-        read(made, 64)
-        ready = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
-        made.sendall(bytes([4, len(ready)]) + ready)
-        _, length = read(made, 2)
-        read(made, length)
+        greet(made, b"DEALER")
         stack.pop_all()  # it stays open
     return made
+
+
+def greet(peer, kind):
+    """Do the handshake as a socket of a kind."""
+    peer.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    read(peer, 64)
+    ready = b"\x05READY\x0bSocket-Type\0\0\0" + bytes([len(kind)]) + kind
+    peer.sendall(bytes([4, len(ready)]) + ready)
+    _, length = read(peer, 2)
+    read(peer, length)
 
 
 def read(peer, size):

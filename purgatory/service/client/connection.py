@@ -84,6 +84,9 @@ class SocketOptions:
         ask_s = max(1, int(self.lost_after_s / (1 + _QUESTIONS)))
         for option, value in (
             (zmq.LINGER, 0),
+            # No bound: if a connection breaks while the queue is full, libzmq's next heartbeat ends
+            # the process (an assertion, libzmq issue 4841). The I/O thread reads all the time.
+            (zmq.RCVHWM, 0),
             (zmq.RECONNECT_IVL, 50),
             (zmq.RECONNECT_IVL_MAX, 1000),
             (zmq.CONNECT_TIMEOUT, lost_ms),

@@ -1,5 +1,7 @@
 """ServerConnection: frames that are no messages; when a connection counts as lost."""
 
+import subprocess
+import sys
 from threading import Thread
 
 import pytest
@@ -27,11 +29,7 @@ def test_a_frame_that_is_no_message(fake, caplog):
 
 @pytest.mark.parametrize("seconds", [None, 0.1, 2, 60.0, 6000])
 def test_when_a_connection_is_lost(seconds):
-    """After 5 s, or as long as it is said: the kernel asks the host, and ZeroMQ does not.
-
-    A server ends in libzmq by the pings of ZeroMQ's heartbeat, if the connection ends before it has
-    read all frames.
-    """
+    """After 5 s, or as long as it is said: the kernel asks the host; ZeroMQ only if told to."""
     options = SocketOptions() if seconds is None else SocketOptions(None, seconds)
     lost = 5.0 if seconds is None else seconds
     context = zmq.Context()
@@ -59,3 +57,32 @@ def test_a_bad_time(value, error):
     """It is refused, and says what is expected."""
     with pytest.raises(error, match=r"lost_after is .*; expected"):
         Client("tcp://127.0.0.1:1", lost_after=value)
+
+
+_UNREAD = """
+import socket, sys, zmq
+from purgatory.service.client.connection import SocketOptions
+from tests.testing.raw_connections import frame, greet, reset
+
+listener = socket.create_server(("127.0.0.1", 0))
+client = zmq.Context().socket(zmq.DEALER)
+SocketOptions(lost_after_s=0.6).configure(client, pings=True)
+monitor = client.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+client.connect("tcp://127.0.0.1:%d" % listener.getsockname()[1])
+server, _ = listener.accept()
+greet(server, b"ROUTER")
+server.sendall(frame(5, more=False) * 3000)
+assert client.poll(10_000)
+reset(server)
+listener.close()
+monitor.poll(1500)  # heartbeats are due meanwhile
+print(len(client.recv()))
+"""
+
+
+def test_a_server_that_is_lost_while_much_is_unread():
+    """A program that reads nothing for a while goes on."""
+    done = subprocess.run(
+        [sys.executable, "-c", _UNREAD], capture_output=True, text=True, timeout=HANG, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "5\n"), done.stderr
