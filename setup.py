@@ -110,6 +110,7 @@ HOT = [
     "purgatory/service/server/network/waiting_messages.py",
     "purgatory/service/server/records/operation.py",
     "purgatory/service/server/fair_queue.py",
+    "purgatory/service/server/operation_loading.py",
     "purgatory/service/server/request_handler.py",
     "purgatory/service/server/records/retention.py",
     "purgatory/service/server/records/spreads.py",

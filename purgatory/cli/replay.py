@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
@@ -30,18 +31,16 @@ from purgatory.trace import (
     Reader,
     SkippedRows,
     TraceError,
-    read_events,
-    read_extensions,
-    read_operations,
     write_outcomes,
 )
 from purgatory.trace.path_conflicts import check_outputs
 from purgatory.trace.reader import batches_by_time, batches_in_order
-from purgatory.trace.tables import Columns
+from purgatory.trace.several_journals import journals_below, union
+from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Columns, Table, batched
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 INTERRUPTED = 130
 # Rows between two updates of the progress bar.
@@ -50,7 +49,8 @@ ROWS_PER_UPDATE = 2000
 _DESCRIPTION = """\
 Send a trace through a purgatory and print, for each kind of operation, how many completed and
 expired, and how long they waited. OPERATIONS and EVENTS are .parquet, .csv, .jsonl (also .gz), or
-directories of such files, in order of time."""
+directories of such files, in order of time. The directory of several servers over one database, as
+for both, stands for all of their journals."""
 
 _EXAMPLES = """\
 examples:
@@ -132,26 +132,27 @@ def _replay(
     def on_bad(path: str) -> SkippedRows | None:
         return skipped.setdefault(path, SkippedRows()) if arguments.skip_bad else None
 
-    sort = arguments.sort
-    given = arguments.operations, arguments.events, arguments.extensions
     with contextlib.ExitStack() as stack:
-        operations = stack.enter_context(read_operations(given[0], on_bad=on_bad(given[0])))
-        events = stack.enter_context(read_events(given[1], on_bad=on_bad(given[1])))
-        extensions = None
-        if given[2] is not None:
-            rows = stack.enter_context(read_extensions(given[2], on_bad=on_bad(given[2])))
-            extensions = _ordered(rows, sort=sort)
+
+        def read(path: str, table: Table[Any]) -> Iterator[Columns]:
+            paths: list[str | Path] = [*journals_below(path, table.name)] or [path]
+            readers = [stack.enter_context(Reader(one, table, on_bad(path))) for one in paths]
+            return _ordered(readers, sort=arguments.sort)
+
+        extensions = arguments.extensions
         replay.run_columns(
-            _ordered(operations, sort=sort),
-            _ordered(events, sort=sort),
+            read(arguments.operations, OPERATIONS),
+            read(arguments.events, EVENTS),
             stack.enter_context(_progress(replay, console)),
-            extensions=extensions,
+            extensions=None if extensions is None else read(extensions, EXTENSIONS),
         )
     return [(path, bad.count) for path, bad in skipped.items()]
 
 
-def _ordered(rows: "Reader[Any]", *, sort: bool) -> Iterator[Columns]:
-    return batches_by_time(rows) if sort else batches_in_order(rows)
+def _ordered(readers: "list[Reader[Any]]", *, sort: bool) -> Iterator[Columns]:
+    if len(readers) > 1:
+        return batched(union(readers, sort=sort))
+    return batches_by_time(readers[0]) if sort else batches_in_order(readers[0])
 
 
 class _Scraped(Collector):
@@ -217,7 +218,7 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
     )
 
 
-def _table(replay: Replay, total: ReplaySummary) -> "Table":
+def _table(replay: Replay, total: ReplaySummary) -> "RichTable":
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 

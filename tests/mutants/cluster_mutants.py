@@ -1,10 +1,8 @@
 """Faults in what keeps two servers over one database apart; worlds of two servers find them.
 
-Others are for tests with a real PostgreSQL. A missing fence: the sessions of the old holder are
-ended at a takeover as well, so it shows only if both are missing (`make drill-controls`, and the
-tests of `Groups`). A notice that is ignored: the tests of `Groups`. Loading before the lease: the
-tests of `Member`. A group that is sent again after a doubt does no harm, since the fence counts
-groups.
+Others are for tests with a real PostgreSQL. A notice that is ignored: the tests of `Groups`.
+Loading before the lease: the tests of `Member`. A group that is sent again after a doubt does no
+harm, since the fence counts groups.
 """
 
 from tests.mutants.mutants import SERVER, Mutant
@@ -12,7 +10,41 @@ from tests.mutants.mutants import SERVER, Mutant
 CLUSTER = "purgatory/service/cluster/"
 GROUPS = "purgatory/service/store/postgres/groups.py"
 
+FENCE = "WHERE epoch = $1::int8 AND commits = $2::int8"
+NO_FENCE = "WHERE $1::int8 + $2::int8 > 0"
+
 CLUSTER_MUTANTS = [
+    Mutant("a group is not fenced", GROUPS, FENCE, NO_FENCE),
+    Mutant("a fence lets older epochs through", GROUPS, FENCE, FENCE.replace("= $", ">= $")),
+    Mutant(
+        "the epoch's fence lets older ones through",
+        GROUPS,
+        FENCE,
+        FENCE.replace("epoch = $", "epoch >= $"),
+    ),
+    Mutant(
+        "a fence is a read before the group",
+        GROUPS,
+        "        fence = statement(\n            self._fence,\n",
+        "        row = one_row(self._database.rows(self._look()))\n"
+        "        if row != (self._lease.holder, self._lease.epoch, self._commits):\n"
+        "            raise self._lose(row)\n"
+        "        fence = statement(\n"
+        f"            self._fence.replace({FENCE!r}, {NO_FENCE!r}),\n",
+    ),
+    Mutant(
+        "what gives no new number is not fenced: extensions, held events, deletes",
+        GROUPS,
+        "            self._fence,\n",
+        "            self._fence if any(last) else "
+        f"self._fence.replace({FENCE!r}, {NO_FENCE!r}),\n",
+    ),
+    Mutant(
+        "a lease counts from the answer to its renewal",
+        CLUSTER + "heartbeat.py",
+        "            lease.renewed(sent_ns)\n",
+        "            lease.renewed(lease.boot_ns())\n",
+    ),
     Mutant(
         "frames leave without a valid lease",
         SERVER + "network/connections.py",

@@ -76,9 +76,9 @@ MUTANTS = [
     ),
     Mutant(
         "outcomes are forgotten at the start",
-        SERVER + "recovery.py",
-        "                state.retention.add(record)\n",
-        "                pass\n",
+        SERVER + "operation_loading.py",
+        "            self._state.retention.add(record)\n",
+        "            pass\n",
     ),
     Mutant(
         "acknowledged outcomes are deleted at a clean end",
@@ -94,14 +94,14 @@ MUTANTS = [
     ),
     Mutant(
         "operations that wait are forgotten at the start, if they wait for several keys",
-        SERVER + "recovery.py",
-        "            state.watch(operation, row.keys)\n",
-        "            if row.need == 1:\n                state.watch(operation, row.keys)\n",
+        SERVER + "operation_loading.py",
+        "        state.watch(operation, keys)\n",
+        "        if row.need == 1:\n            state.watch(operation, keys)\n",
     ),
     Mutant(
         "progress is forgotten at the start",
-        SERVER + "recovery.py",
-        "operation.values = progress.pop(row.number, None)",
+        SERVER + "operation_loading.py",
+        "operation.values = self._progress.pop(row.number, None)",
         "operation.values = None",
     ),
     Mutant(

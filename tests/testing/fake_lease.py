@@ -4,6 +4,7 @@ import sqlite3
 import threading
 
 from purgatory.errors import StoreError, StoreFenced
+from purgatory.service.store.contract import SERVER_KEYS
 from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
@@ -42,6 +43,7 @@ class FakeLeaseTable:
         self.lose_answer = False
         self.ended = []  # what `end_sessions_of` was asked for
         self.registered = threading.Event()
+        self.server_keys = str  # returns what the last active server has noted
 
     def open_row(self, holder, address):
         """Return the row as a server sees it."""
@@ -156,6 +158,9 @@ class FakeLeaseRow:
                 for holder, (address, at_ns) in self.table.standbys.items()
             ]
 
+    def server_keys(self):
+        return self.table.server_keys()
+
     def close(self):
         self.closed = True
 
@@ -188,6 +193,14 @@ class FakeDatabase:
         self._connect = connect
         self.open_row = table.open_row
         self._table = table
+        table.server_keys = self._server_keys
+
+    def _server_keys(self):
+        store = SqliteStore(self.path)
+        try:
+            return store.metadata().get(SERVER_KEYS, "")
+        finally:
+            store.close()
 
     def open_store(self, lease):
         """Open the file; the server before has closed it, or writes to it no more."""

@@ -23,8 +23,9 @@ _REPORT: Final = """\
 Report on a journal: timeouts to change and the gain, how operations ended and how long they waited,
 by hour, hot keys, and the timing wheel that suits the deadlines.
 
-JOURNAL is a directory with the tables `outcomes` and `operations`, or a table of outcomes alone.
-Rows that break a rule are counted and left out; with --strict they stop the job instead."""
+JOURNAL is a directory with the tables `outcomes` and `operations`, or a table of outcomes alone; or
+the data directory of several servers over one database, for all of their journals. Rows that break
+a rule are counted and left out; with --strict they stop the job instead."""
 
 _PACKAGE: Final = """\
 Write a zip of this package, and a program that uses the zip, into DIR:

@@ -65,6 +65,11 @@ class CurveAuthenticator:
         self.refused_handshakes: int = 0
 
     @property
+    def public_key(self) -> str:
+        """The server's public key."""
+        return self._pair.public.decode()
+
+    @property
     def allowed(self) -> Mapping[bytes, Access]:
         """The allow list: public key -> its rights."""
         return self._allowed

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from purgatory.service.auth.authenticator import authenticator_for
 from purgatory.service.cluster.cluster_metrics import ClusterCollector, JoinedRegistry
 from purgatory.service.cluster.cluster_status import ClusterStatus, Role
+from purgatory.service.cluster.key_check import KeyMark, check_keys
 from purgatory.service.cluster.member import Member
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.cluster.standby_socket import StandbySocket
@@ -21,6 +22,7 @@ from purgatory.service.http.server import WebServer
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.network.accept_gate import most_descriptors
 from purgatory.service.server_assembly import ServerAssembly
+from purgatory.service.store.contract import SERVER_KEYS
 from purgatory.service.store.data_directory import data_directory_lock
 from purgatory.service.store.opening import open_lease_row, open_postgres
 
@@ -116,16 +118,24 @@ class ClusterDaemon:
         return self.member.status()
 
     def start(self) -> None:
-        """Start HTTP, then stand by. Raises ServerError, StoreError, ConfigError."""
+        """Start HTTP, then stand by. Raises ServerError, StoreError, ConfigError, KeysError."""
         try:
             if self._config.journal:
                 self._lock.enter_context(data_directory_lock(self._config.own_dir))
+            self._check_keys()
             if self._config.http_bind:
                 self._start_http()
             self.member.start()
         except BaseException:
             self.close()
             raise
+
+    def _check_keys(self) -> None:
+        row = self._database.open_row("", "")
+        try:
+            check_keys(row, KeyMark.of(self._authenticator), self._config.takeover_after)
+        finally:
+            row.close()
 
     def _start_http(self) -> None:
         register_process_metrics(self._registry)
@@ -259,6 +269,7 @@ class ClusterServer:
         self.lease = lease
         self._open_store = open_store
         self._store: Store | None = None
+        self._keys = KeyMark.of(authenticator)
         #: Reads the figures of the server for the page; None before the start.
         self.reader: StatusReader | None = None
         self.assembly: ServerAssembly = ServerAssembly(
@@ -270,8 +281,10 @@ class ClusterServer:
         )
 
     def _open(self, _: Path | None) -> Store:
-        self._store = self._open_store(self.lease)
-        return self._store
+        store = self._store = self._open_store(self.lease)
+        if store.metadata().get(SERVER_KEYS) != self._keys.text:
+            store.set_metadata({SERVER_KEYS: self._keys.text})
+        return store
 
     @property
     def failure(self) -> Exception | None:

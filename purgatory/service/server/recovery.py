@@ -7,7 +7,6 @@ thread that starts the server, before the store thread runs.
 
 import contextlib
 import logging
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -15,14 +14,14 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from purgatory.errors import StoreError
-from purgatory.service.server.clock import NS_PER_MS, ClockSources, ServiceClock
+from purgatory.service.server.clock import ClockSources, ServiceClock
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.due_job import ANY_TIME, due_job_of
-from purgatory.service.server.memory import StoredMemoryCheck, operation_bytes
-from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
-from purgatory.service.server.records.job_record import CANCELLED, DONE, READY, JobRecord
-from purgatory.service.server.records.operation import PendingOperation, new_job
+from purgatory.service.server.memory import StoredMemoryCheck
+from purgatory.service.server.operation_loading import OperationLoading
+from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.job_record import CANCELLED, DONE, READY
 from purgatory.service.server.records.remembered_ids import (
     MAX_REMEMBERED,
     REMEMBER_MS,
@@ -37,7 +36,6 @@ from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
 from purgatory.service.store.rows import (
     JobState,
     StoredJob,
-    StoredOperation,
     StoredOutcome,
     StoredSpread,
 )
@@ -53,8 +51,6 @@ _MOVED: Final = "moved"
 _MAX_AHEAD_MS: Final = 60_000
 # The store may have so many entries of remembered ids that are of no use, and as many as others.
 _STALE_ENTRIES: Final = 100_000
-# Operations that are loaded between two looks at the memory.
-_CHUNK = 500
 
 
 class _Moved(NamedTuple):
@@ -134,7 +130,11 @@ def load_state(
     )
     if last_ms <= now_ms + _MAX_AHEAD_MS:
         state.stamp.follow(last_ms)
-    _load_operations(state, store, outcomes, memory, moved)
+    stored = {job.seq: job for job in store.jobs()}
+    loading = OperationLoading(state, store, outcomes, stored)
+    loading.moved_outcomes, loading.moved_ms = moved.outcomes, moved.at_ms
+    loading.load(store.operations(), memory)
+    load_jobs(state, stored, loading.jobs)
     load_repeats(state, store, now_ms, clock.shift_ms)
     for limit in store.limits():
         state.leases.limits.load(limit, now_ms)
@@ -149,71 +149,6 @@ def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: _Moved) -> int:
     """Return the last deadline at which an operation expired: events have to come after it."""
     expired = (o.at_ms for o in outcomes if o.outcome == "expired" and o.seq > moved.outcomes)
     return max(expired, default=0)
-
-
-def _load_operations(
-    state: ServerState,
-    store: Store,
-    outcomes: dict[int, StoredOutcome],
-    memory: StoredMemoryCheck,
-    moved: _Moved,
-) -> None:
-    """Read operations in order of their numbers, and with each its outcome or its progress."""
-    progress = _read_progress(store)
-    jobs: list[OutcomeRecord] = []
-    stored = {job.seq: job for job in store.jobs()}
-    for count, row in enumerate(store.operations()):
-        if count % _CHUNK == 0:
-            memory.check(state.memory_bytes)
-        outcome = outcomes.pop(row.number, None)
-        is_dropped = outcome is not None and _is_dropped(stored.get(outcome.seq))
-        if not is_dropped:
-            _replace(state, row)
-        if row.options is not None and row.options.unique_ms > 0:
-            state.remembered.reserved += 1
-        client = state.clients.record(sys.intern(row.client))
-        client.count += 1
-        if outcome is None:
-            operation = _pending_operation(row, client, state.clock.now_ns())
-            operation.values = progress.pop(row.number, None)
-            state.watch(operation, row.keys)
-            state.pending_bytes += operation.all_bytes()
-            operation.options = row.options
-            if not row.need:
-                operation.job = job = new_job(operation)
-                state.jobs.bytes += life_bytes(job)
-                state.jobs.add(job)
-            else:
-                state.operation_counts.add(client.name)
-        else:
-            record = _outcome_record(row, client, outcome, moved)
-            if not is_dropped:
-                state.known[row.op_id] = record
-            if record.job is not None:
-                jobs.append(record)
-            else:
-                state.retention.add(record)
-                state.operation_counts.add(client.name)
-                state.operation_counts.end(client.name, record.outcome)
-    load_jobs(state, stored, jobs)
-    memory.check(state.memory_bytes)
-
-
-def _replace(state: ServerState, row: StoredOperation) -> None:
-    """Note that the id of what has ended is in use again; else an id may be there only once."""
-    before = state.known.get(row.op_id)
-    if before is None:
-        return
-    if not isinstance(before, OutcomeRecord) or before.unique_ms < 0:
-        raise ValueError(f"operation {row.op_id!r} is there twice")
-    if before.job is None:
-        state.operation_counts.forget(before.client.name, before.outcome)
-    # Its client has acknowledged the outcome: the id was free.
-    state.retention.acknowledge(before.client, [before.seq], before.ended_ms)
-
-
-def _is_dropped(job: StoredJob | None) -> bool:
-    return job is not None and job.state == JobState.DROPPED
 
 
 def _load_remembered(ids: RememberedIds, store: Store) -> None:
@@ -267,54 +202,9 @@ def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None
             state.retention.acknowledge(owners[seq], [seq], acknowledged_ms)
 
 
-def _read_progress(store: Store) -> dict[int, dict[str, bytes]]:
-    progress: dict[int, dict[str, bytes]] = {}
-    for number, key, value in store.progress():
-        progress.setdefault(number, {})[key] = value
-    return progress
-
-
-def _pending_operation(
-    row: StoredOperation, client: ClientRecord, clock_ns: int
-) -> PendingOperation:
-    """Make an operation, due after its whole millisecond: the exact part is unknown."""
-    operation = PendingOperation(
-        row.number,
-        client,
-        row.op_id,
-        sys.intern(row.kind),
-        row.submitted_ms,
-        (row.deadline_ms + 1) * NS_PER_MS - 1,
-        row.need,
-        row.payload is not None,
-        clock_ns,
-    )
-    operation.bytes = operation_bytes(row.op_id, row.kind, row.keys)
-    return operation
-
-
 def _read_moved(metadata: dict[str, Any]) -> _Moved:
     packed = metadata.get(_MOVED)
     return _Moved() if packed is None else msgspec.msgpack.decode(packed, type=_Moved)
-
-
-def _outcome_record(
-    row: StoredOperation, client: ClientRecord, outcome: StoredOutcome, moved: _Moved
-) -> OutcomeRecord:
-    """Make a record; one from before times were moved is kept as if it had ended then."""
-    is_old = outcome.seq <= moved.outcomes
-    ended_ms = moved.at_ms if is_old else outcome.at_ms + outcome.lateness_ms
-    name = outcome.outcome
-    job = None
-    if not row.need:
-        kind = sys.intern(row.kind)
-        job = JobRecord(row.number, row.op_id, client.name, kind, row.deadline_ms, row.options)
-        job.keys = row.keys
-        job.submitted_ms = row.submitted_ms
-    record = OutcomeRecord(outcome.seq, row.number, row.op_id, client, name, ended_ms, job)
-    if row.options is not None:
-        record.unique_ms = row.options.unique_ms
-    return record
 
 
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:

@@ -43,6 +43,7 @@ __all__ = [
     "DAMAGE",
     "DATABASE_ID",
     "LAST_PLACE",
+    "SERVER_KEYS",
     "SHIFT",
     "UNFINISHED_COPY",
     "RememberedRows",
@@ -53,6 +54,8 @@ __all__ = [
 
 #: Key of the metadata that identifies the database.
 DATABASE_ID: Final = "source"
+#: Key of the metadata for what the active server has of keys, as a text.
+SERVER_KEYS: Final = "server_keys"
 #: Key of the metadata of a store to which another is being copied; 0: that is over.
 UNFINISHED_COPY: Final = "unfinished_copy"
 #: Keys of the metadata of `RememberedRows`: how many there are, the last place, and by how much

@@ -86,6 +86,9 @@ class LeaseRow(Protocol):
     def standbys(self) -> list[SeenStandby]:
         """Return the standbys that have registered."""
 
+    def server_keys(self) -> str:
+        """Return what the last active server has noted of its keys; empty: nothing."""
+
     def close(self) -> None:
         """Close the connection. Idempotent."""
 

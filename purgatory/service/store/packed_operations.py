@@ -14,16 +14,19 @@ from msgspec.structs import astuple
 
 from purgatory.service.store.rows import OperationBatch, Options, StoredOperation
 
+# What MessagePack has for None.
+_NO_PAYLOAD: Final = b"\xc0"
+
 
 class PackedOperation(msgspec.Struct, array_like=True, gc=False):
     """An operation in the array of its row."""
 
     op_id: str
-    keys: list[str]
+    keys: tuple[str, ...]
     timeout_ms: int
     need: int = 1
     kind: str = ""
-    payload: Raw = Raw(b"\xc0")
+    payload: Raw = Raw(_NO_PAYLOAD)
     submitted_offset_ms: int = 0  # its submission minus the batch's
     options: Options | None = None
 
@@ -61,23 +64,19 @@ class PackedBatch(NamedTuple):
         """Yield number and operation, undecoded."""
         return zip(self.all_numbers(), self.raws(), strict=True)
 
-    def operation(self, number: int, raw: Raw | bytes) -> StoredOperation:
-        """Decode one operation of the row."""
-        packed = _decode_operation(raw)
-        submitted_ms = self.submitted_ms + packed.submitted_offset_ms
-        payload = bytes(packed.payload)
-        return StoredOperation(
-            number,
-            self.client,
-            packed.op_id,
-            packed.kind,
-            submitted_ms,
-            submitted_ms + packed.timeout_ms,
-            packed.need,
-            tuple(dict.fromkeys(packed.keys)),
-            None if payload == b"\xc0" else payload,
-            packed.options,
-        )
+    def all(self, after: int = 0, deleted: Collection[int] = ()) -> list[StoredOperation]:
+        """Return the operations of the row with numbers above `after`, but for `deleted`.
+
+        The whole row is decoded at once, which takes half as long as one after the other.
+        """
+        numbers, client, submitted_ms = self.all_numbers(), self.client, self.submitted_ms
+        found = [
+            stored_operation(number, client, submitted_ms, packed)
+            for number, packed in zip(numbers, _decode_all(self.operations), strict=True)
+        ]
+        if deleted or self.first <= after:
+            return [one for one in found if one.number > after and one.number not in deleted]
+        return found
 
     def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
         """Yield the operations of the row among `numbers`."""
@@ -85,7 +84,8 @@ class PackedBatch(NamedTuple):
         index = dict(zip(self.all_numbers(), range(len(raws)), strict=True))
         for number in numbers:
             if number in index:
-                yield self.operation(number, raws[index[number]])
+                packed = _decode_operation(raws[index[number]])
+                yield stored_operation(number, self.client, self.submitted_ms, packed)
 
     def without(self, deleted: Collection[int]) -> Self:
         """Return the row without some operations."""
@@ -101,11 +101,31 @@ class PackedBatch(NamedTuple):
 
         The batch's own `submitted_ms` has moved already.
         """
-        operations = [_decode_operation(raw) for raw in self.raws()]
+        operations = _decode_all(self.operations)
         for number, operation in zip(self.all_numbers(), operations, strict=True):
             if number in unmoved:
                 operation.submitted_offset_ms -= by_ms
         return _encode([_values(one) for one in operations])
+
+
+def stored_operation(
+    number: int, client: str, submitted_ms: int, packed: PackedOperation
+) -> StoredOperation:
+    """Return an operation of a row that was submitted by `client`, its first at `submitted_ms`."""
+    keys, payload = packed.keys, bytes(packed.payload)
+    submitted_ms += packed.submitted_offset_ms
+    return StoredOperation(
+        number,
+        client,
+        packed.op_id,
+        packed.kind,
+        submitted_ms,
+        submitted_ms + packed.timeout_ms,
+        packed.need,
+        keys if len(keys) == 1 else tuple(dict.fromkeys(keys)),
+        None if payload == _NO_PAYLOAD else payload,
+        packed.options,
+    )
 
 
 #: The names of the columns, in the order of the fields.
@@ -113,6 +133,7 @@ COLUMNS: Final = ", ".join(PackedBatch._fields)
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode_list: Final = msgspec.msgpack.Decoder(list[Raw]).decode
 _decode_ints: Final = msgspec.msgpack.Decoder(list[int]).decode
+_decode_all: Final = msgspec.msgpack.Decoder(list[PackedOperation]).decode
 _decode_operation: Final = msgspec.msgpack.Decoder(PackedOperation).decode
 
 

@@ -7,7 +7,7 @@ work starts, and each row is either good or rejected with a reason. Any thread m
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -62,8 +62,53 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
 
     Each is a file or a directory, with or without a suffix, of a format that a trace may have;
     Parquet may be partitioned by further columns. `operations` and `jobs` may be absent, and beside
-    jobs the others may have no rows yet. Raises `TableError`.
+    jobs the others may have no rows yet. Or `path` is the directory of several servers over one
+    database, which have a journal each in `path`/*/journal. Raises `TableError`.
     """
+    below = _journals_below(spark, path)
+    if not below:
+        return _read_one(spark, path)
+    journals = [_read_one(spark, one) for one in below]
+    return JournalTables(
+        path,
+        _union([journal.outcomes for journal in journals]),
+        _union_of(journal.operations for journal in journals),
+        reduce(DataFrame.union, (journal.rejected for journal in journals)),
+        _union_of(journal.jobs for journal in journals),
+        is_server=True,
+    )
+
+
+def _journals_below(spark: SparkSession, path: str) -> list[str]:
+    """Return the journals in `path`/*/journal that have a row; none if `path` has none there."""
+    file_system, directory = file_system_for(spark, path)
+    if not file_system.exists(directory) or file_system.size(directory) is not None:
+        return []
+    found = [f"{directory}/{name}/journal" for name in _visible(file_system.names(directory))]
+    return [
+        one
+        for one in found
+        if _is_of_server(spark, one)
+        and not all(_is_empty(spark, _table_path(spark, one, name)) for name in TABLES)
+    ]
+
+
+def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
+    """Return the rows of the tables that there are; None without a table."""
+    found = [table for table in tables if table is not None]
+    return _union(found) if found else None
+
+
+def _union(tables: list[DataFrame]) -> DataFrame:
+    """Return the rows of all tables.
+
+    A server that takes over may write rows again that another one has written before.
+    """
+    by_name = partial(DataFrame.unionByName, allowMissingColumns=True)
+    return reduce(by_name, tables).dropDuplicates()
+
+
+def _read_one(spark: SparkSession, path: str) -> JournalTables:
     paths = {name: _table_path(spark, path, name) for name in ("outcomes", "operations", "jobs")}
     is_server = paths["jobs"] is not None or _is_of_server(spark, path)
     paths = {name: where for name, where in paths.items() if not _is_empty(spark, where)}

@@ -73,6 +73,24 @@ def test_table(trace):
     assert "100 operations, 100 outcomes" in done.stdout
 
 
+def test_the_directory_of_several_servers_stands_for_all_of_their_journals(tmp_path):
+    """What two of them have counts once."""
+    for server, numbers in (("a_7411", (0, 1)), ("b_7411", (1, 2))):
+        journal = tmp_path / server / "journal"
+        for table in ("operations", "events"):
+            (journal / table).mkdir(parents=True)
+        with write_operations(journal / "operations" / "part.csv") as writer:
+            for n in numbers:
+                writer.write(Operation(f"o{n}", "", n * 1000, 5000, (f"k{n}",)))
+        with write_events(journal / "events" / "part.csv") as writer:
+            for n in numbers:
+                writer.write(KeyEvent(f"k{n}", n * 1000 + 400))
+    for options in ([], ["--sort"]):
+        done = run(tmp_path, tmp_path, *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert row(done.stdout, "all")[1:4] == ["3", "3", "0"]
+
+
 def test_real_time_gives_the_same_table(trace):
     """The outcomes are the same at any speed."""
     assert row(run(*trace, "--speed", 1e5).stdout, "all") == row(run(*trace).stdout, "all")

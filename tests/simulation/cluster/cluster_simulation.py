@@ -1,7 +1,8 @@
 """ClusterSimulation: a world of two servers over one database, clients, and faults, from a seed.
 
-The oracle is that of all worlds. Besides, no answer of a server may leave it after the next holder
-of the lease has answered anything; and time may neither go back nor be ahead.
+The oracle is that of all worlds. Besides, the database keeps no group of a server that lost the
+lease, and no group that a server took for refused. No answer of a server may leave it after the
+next holder of the lease has answered anything; and time may neither go back nor be ahead.
 """
 
 import logging
@@ -28,6 +29,7 @@ KINDS: Final = (
     "host_suspended",
     "link_hangs",
     "link_cut",
+    "link_slow",
     "answer_lost",
     "group_half_sent",
     "sessions_ended",
@@ -94,6 +96,7 @@ class ClusterSimulation:
         self.network.on_answer = self._note_answer
         self.network.is_asleep = self._is_asleep
         self.database = DatabaseMachine(world)
+        self.database.report = self.oracle.report
         self.hosts = [self._make_host(name) for name in ("a", "b")]
         # When the database's clock is wrong, the service's is as well, from its first moment on.
         offset_ms = self.database.clock_error_ns // NS_PER_MS
@@ -292,6 +295,12 @@ class ClusterFaults:
         link = self._host().link
         link.is_cut = True
         self._later(0.001, 10.0, link.mend)
+
+    def _link_slow(self) -> None:
+        """Let each way take up to 2 s: a lease may end before its renewal is answered."""
+        link = self._host().link
+        link.slow_ns = int(self._world.spread(0.1, 2.0) * NS_PER_S)
+        self._later(1.0, 10.0, link.mend)
 
     def _answer_lost(self) -> None:
         self._host().link.lose_answer = True

@@ -36,11 +36,14 @@ class DatabaseLink:
         self.lose_answer: bool = False
         #: The next group arrives without its end: its session has the lease locked until it comes.
         self.send_half: bool = False
+        #: Nanoseconds that each way takes at most while the link is slow; 0: it is not.
+        self.slow_ns: int = 0
         self._held: list[Callable[[], None]] = []
 
     def mend(self) -> None:
         """Let all through again; what was held arrives, or does not."""
         self.hangs = self.is_cut = self.lose_answer = self.send_half = False
+        self.slow_ns = 0
         held, self._held = self._held, []
         for deliver in held:
             if self._world.chance(0.7):
@@ -79,6 +82,8 @@ class DatabaseLink:
 
     def _latency_ns(self) -> int:
         draw = self._world.random.random()
+        if self.slow_ns:
+            return int(draw * self.slow_ns)
         if draw * _SLOW_ONE_IN < 1:
             return int(draw * _SLOW_ONE_IN * _SLOW_NS)
         low, high = _LATENCY_NS

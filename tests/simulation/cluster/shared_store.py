@@ -6,7 +6,7 @@ Its groups, with fence and doubt, are the product's `Groups`. One thread at a ti
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from purgatory.errors import StoreError
+from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import Store
 from purgatory.service.store.lease import HeldLease
@@ -54,6 +54,21 @@ class SimulatedSession:
     def rows(self, result: Result) -> Rows:
         """See `DatabaseSession`."""
         return result.rows
+
+
+class Group:
+    """The rows of a group; `report` is told if the database keeps them after it refused them."""
+
+    def __init__(self, apply: Callable[[], object], report: Callable[[str], None]) -> None:
+        self._apply = apply
+        self._report = report
+        self.is_refused = False
+
+    def __call__(self) -> None:
+        """Write the rows."""
+        if self.is_refused:
+            self._report("a group was kept of which the server was told that it was not")
+        self._apply()
 
 
 class Interrupt:
@@ -148,6 +163,7 @@ class SharedStore(Store):
         self, world: World, link: DatabaseLink, lease: HeldLease, is_alive: Callable[[], bool]
     ) -> None:
         self._rows = link.database.store
+        self._report: Callable[[str], None] = lambda text: link.database.report(text)
         self._database = SimulatedDatabase(world, link, lease, is_alive)
         self.lost: StoreError | None = None
         self.is_closing = False
@@ -158,7 +174,12 @@ class SharedStore(Store):
     def _write(self, apply: Callable[[], object], last: JournalPosition = NO_NUMBERS) -> None:
         if self.lost is not None:
             raise self.lost
-        self._groups.write([Statement(APPLY, cast("Any", (apply,)))], last)
+        group = Group(apply, self._report)
+        try:
+            self._groups.write([Statement(APPLY, cast("Any", (group,)))], last)
+        except StoreError as error:
+            group.is_refused = not error.fatal and not isinstance(error, StoreFenced)
+            raise
 
     def commit(self, changes: Changes) -> None:
         """See `Store`."""

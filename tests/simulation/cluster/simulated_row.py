@@ -102,5 +102,8 @@ class SimulatedRow:
     def standbys(self) -> list[SeenStandby]:
         return []
 
+    def server_keys(self) -> str:
+        return ""
+
     def close(self) -> None:
         self._session = None

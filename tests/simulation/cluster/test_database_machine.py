@@ -12,7 +12,7 @@ from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.world import World
 from tests.simulation.cluster.database_link import DatabaseLink
 from tests.simulation.cluster.database_machine import DatabaseMachine
-from tests.simulation.cluster.shared_store import SharedStore
+from tests.simulation.cluster.shared_store import Group, SharedStore
 from tests.simulation.cluster.simulated_row import SimulatedRow
 
 
@@ -42,7 +42,9 @@ class Host:
 
 @pytest.fixture
 def database():
-    return DatabaseMachine(World(1))
+    machine = DatabaseMachine(World(1))
+    machine.is_pooled = False
+    return machine
 
 
 @pytest.fixture
@@ -67,6 +69,39 @@ def test_a_group_of_an_older_epoch_is_fenced(host, database):
         host.store.set_metadata({"key": 1})
     assert host.lease.lost
     assert "key" not in other.store.metadata()
+
+
+def test_a_late_group_that_is_kept_is_reported(host, database, monkeypatch):
+    """A database without the fence keeps a group of a server that lost the lease."""
+    reports = []
+    database.report = reports.append
+    Host(database.world, database, "b")
+    monkeypatch.setattr(database, "_holds", lambda *_: True)
+    host.store.set_metadata({"key": 1})
+    assert reports == ["a group of a was kept after b took over"]
+
+
+def test_a_group_that_is_kept_after_its_refusal_is_reported():
+    """The server was told that nothing was kept."""
+    reports = []
+    group = Group(lambda: None, reports.append)
+    group()
+    assert reports == []
+    group.is_refused = True
+    group()
+    assert reports == ["a group was kept of which the server was told that it was not"]
+
+
+def test_no_takeover_ends_the_sessions_behind_a_pooler(host, database):
+    """But for one that has the lease locked."""
+    database.is_pooled = True
+    other = DatabaseLink(Machine(database.world, "b"), database)
+    row = SimulatedRow(other, "other", "b", lambda: True)
+    host.store.set_metadata({"key": 1})
+    assert row.end_sessions_of(row.look()) == 0
+    database.locked_by = database.sessions[-2]
+    assert database.locked_by.host == "a"
+    assert row.end_sessions_of(row.look()) == 1
 
 
 def test_a_lost_answer_is_a_doubt_that_the_own_epoch_resolves(host, database):

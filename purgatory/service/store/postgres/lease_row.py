@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from purgatory.errors import StoreError
+from purgatory.service.store.contract import SERVER_KEYS
 from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
 from purgatory.service.store.postgres.groups import BEGIN, COMMIT, IS_REPLICATED
+from purgatory.service.store.postgres.metadata_rows import MetadataRows, text_of
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.schema import set_up_schema
 from purgatory.service.store.postgres.sessions.database import Database, one_row
@@ -168,6 +170,11 @@ class PostgresLeaseRow:
             f"FROM {self._members} ORDER BY seen DESC"
         )
         return [SeenStandby(*row) for row in self._run(statement(sql))[0]]
+
+    def server_keys(self) -> str:
+        """Return what the last active server has noted of its keys; empty: nothing."""
+        [rows] = self._run(MetadataRows(self._namespace).read_one(SERVER_KEYS))
+        return text_of(rows)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""

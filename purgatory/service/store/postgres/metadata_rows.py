@@ -55,3 +55,8 @@ def metadata_of(rows: Rows) -> dict[str, Any]:
 def value_of(rows: Rows, default: int = 0) -> int:
     """Decode the whole number of `read_one`."""
     return int(_decode(rows[0][0])) if rows else default
+
+
+def text_of(rows: Rows) -> str:
+    """Decode the text of `read_one`; empty: there is none."""
+    return str(_decode(rows[0][0])) if rows else ""

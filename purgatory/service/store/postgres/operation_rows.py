@@ -51,9 +51,7 @@ class PostgresOperations:
             [deleted] = self._database.read(self.table.deleted(rows[0][0], rows[-1][1]))
             gone = {number for (number,) in deleted}
             for row in map(_batch, rows):
-                for number, raw in row.items():
-                    if number > after and number not in gone:
-                        yield row.operation(number, raw)
+                yield from row.all(after, gone)
 
     def some(self, after: int, batches: int) -> list[StoredOperation]:
         """Return the operations of the next so many batches with numbers above `after`, in order.
@@ -61,12 +59,7 @@ class PostgresOperations:
         Also some that were deleted. None: there are no more.
         """
         rows = self._database.rows(self.table.rows_after(after, batches))
-        return [
-            row.operation(number, raw)
-            for row in map(_batch, rows)
-            for number, raw in row.items()
-            if number > after
-        ]
+        return [one for row in map(_batch, rows) for one in row.all(after)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""

@@ -67,9 +67,7 @@ class OperationBatches:
         cursor = run(f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first", (after,))
         while rows := cursor.fetchmany(_CHUNK):
             for row in map(PackedBatch._make, rows):
-                for number, raw in row.items():
-                    if number > after and number not in deleted:
-                        yield row.operation(number, raw)
+                yield from row.all(after, deleted)
 
     def some(self, after: int, batches: int) -> list[StoredOperation]:
         """Return the operations of the next so many batches with numbers above `after`, in order.
@@ -77,13 +75,8 @@ class OperationBatches:
         Also some that were deleted. None: there are no more.
         """
         sql = f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
-        found: list[StoredOperation] = []
         rows = self._connection.execute(sql, (after, batches)).fetchall()
-        for row in map(PackedBatch._make, rows):
-            for number, raw in row.items():
-                if number > after:
-                    found.append(row.operation(number, raw))
-        return found
+        return [one for row in map(PackedBatch._make, rows) for one in row.all(after)]
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""

@@ -10,8 +10,10 @@ import pytest
 
 from purgatory.errors import StoreError
 from purgatory.service import Client, Config, ServerError
+from purgatory.service.auth.key_store import SERVER, KeyStore
 from purgatory.service.cluster.cluster_daemon import ClusterDaemon, PostgresDatabase
 from purgatory.service.cluster.cluster_status import Role
+from purgatory.service.errors import KeysError
 from purgatory.service.platform import boot_ns
 from purgatory.service.protocol import VERSION, Failure, Hello, Ping, Query, Submission, Submit
 from tests.testing.eventually import eventually
@@ -222,6 +224,18 @@ def test_reload(pair):
     """Without keys there is nothing to read."""
     for daemon in pair:
         daemon.reload()
+
+
+def test_a_server_with_another_key_does_not_start(serve, tmp_path):
+    """With the same key it does."""
+    for name in ("a", "b"):
+        KeyStore(tmp_path / name).new(SERVER)
+    first = serve(keys_dir=tmp_path / "a")
+    eventually(lambda: is_(first, Role.ACTIVE))
+    with pytest.raises(KeysError, match="expected the same"):
+        serve(keys_dir=tmp_path / "b")
+    second = serve(keys_dir=tmp_path / "a")
+    eventually(lambda: second.status().active == first.member.address)
 
 
 def test_the_database_is_postgresql_by_default(tmp_path):

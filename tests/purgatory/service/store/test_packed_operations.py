@@ -17,7 +17,7 @@ def batch(count=3, options=None):
 def test_what_was_packed_is_read():
     """Each operation has its number, its distinct keys and its deadline."""
     row = batch()
-    found = [row.operation(number, raw) for number, raw in row.items()]
+    found = row.all()
     assert [one.op_id for one in found] == ["op5", "op6", "op7"]
     assert {(one.client, one.deadline_ms, one.keys, one.payload) for one in found} == {
         ("me", 1100, ("k",), b"\x01")
@@ -27,6 +27,12 @@ def test_what_was_packed_is_read():
 def test_some_are_read():
     """Those that the row lacks are left out."""
     assert [one.number for one in batch().some([7, 5, 99])] == [7, 5]
+
+
+def test_the_rest_of_a_row_is_read():
+    """What was read before or was deleted is left out."""
+    assert [one.number for one in batch(4).all(5, {7})] == [6, 8]
+    assert [one.number for one in batch().without({5}).all(5)] == [6, 7]
 
 
 def test_some_are_deleted():
@@ -40,6 +46,6 @@ def test_times_move():
     """All move with the row but those that are named; options are kept."""
     row = batch(options=Options(7))._replace(submitted_ms=150)
     moved = row._replace(operations=row.moved(50, {6}))
-    found = [moved.operation(number, raw) for number, raw in moved.items()]
+    found = moved.all()
     assert [one.submitted_ms for one in found] == [150, 100, 150]
     assert [one.options for one in found] == [Options(7), None, None]

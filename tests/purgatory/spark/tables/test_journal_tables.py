@@ -43,6 +43,23 @@ def test_files_with_suffixes(spark, tmp_path):
     assert [row.keys for row in journal.operations.collect()] == [["k"]]
 
 
+def test_journals_of_several_servers(spark, tmp_path):
+    """A row that two of them have counts once; a server that never was active has none."""
+    shared, first, second = (make_outcome(n, 0, 5 + n) for n in range(3))
+    for server, rows in (("a_7411", [shared, first]), ("b_7411", [shared, second]), ("c", [])):
+        journal = tmp_path / server / "journal"
+        for name in ("operations", "outcomes", "events", "extensions"):
+            (journal / name).mkdir(parents=True)
+        if rows:
+            written = outcomes_frame(spark, rows).coalesce(1).write.mode("overwrite")
+            written.parquet(str(journal / "outcomes"))
+    (tmp_path / "purgatory.log").touch()
+    journal = read_journal(spark, str(tmp_path))
+    assert rows_of(journal.outcomes) == sorted(tuple(row) for row in (shared, first, second))
+    assert journal.operations is None
+    assert journal.is_server
+
+
 @pytest.mark.parametrize("directory", [True, False])
 def test_outcomes_alone(spark, tmp_path, directory):
     """A file of outcomes, or a directory of such files, is a journal without operations."""

@@ -4,6 +4,7 @@ import psycopg
 import pytest
 
 from purgatory.errors import StoreError
+from purgatory.service.store.contract import SERVER_KEYS
 from purgatory.service.store.lease import NEVER_COMMITTED, LeaseLocked
 from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from tests.postgres.proxy import Link, Proxy
@@ -109,6 +110,15 @@ def test_a_handover(row, make):
     assert row.look().handover
     assert not make("b").raise_epoch(row.look()).handover
     assert not operator.request_handover(seen)
+
+
+def test_what_the_active_server_has_noted_of_its_keys(row, postgres):
+    """Any server reads it, without the lease; it is nothing at first."""
+    assert row.server_keys() == ""
+    store = open_store(postgres.url)
+    store.set_metadata({SERVER_KEYS: "key list"})
+    store.close()
+    assert row.server_keys() == "key list"
 
 
 def test_a_group_half_sent_holds_the_row(row, make, postgres):

@@ -1,0 +1,70 @@
+"""KeyCheck: whether a server has the keys of the servers over the same database.
+
+Clients know one public key of all servers, and each server reads an allow list of its own. A server
+with another key can serve no client, and the fault would show only after a takeover. The active
+server notes its keys in the database, and a server compares at its start. One thread.
+"""
+
+import hashlib
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from purgatory.service.cluster.store_report import look_at_store
+from purgatory.service.errors import KeysError
+from purgatory.service.store.lease import LeaseRow
+
+if TYPE_CHECKING:
+    from purgatory.service.auth.authenticator import CurveAuthenticator
+
+log: logging.Logger = logging.getLogger(__name__)
+
+_NONE: Final = "none"
+
+
+class KeyMark(NamedTuple):
+    """What a server has: its public key, or `none`, and a digest of its allow list."""
+
+    public: str
+    clients: str
+
+    @classmethod
+    def of(cls, authenticator: "CurveAuthenticator | None") -> Self:
+        """Return the mark of a server."""
+        if authenticator is None:
+            return cls(_NONE, _NONE)
+        lines = sorted(
+            f"{key.decode()} {access.names} {access.rights}"
+            for key, access in authenticator.allowed.items()
+        )
+        digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+        return cls(authenticator.public_key, digest[:16])
+
+    @property
+    def text(self) -> str:
+        """The mark as the database has it: without a space in either part."""
+        return " ".join(self)
+
+
+def check_keys(row: LeaseRow, mark: KeyMark, patience_s: float) -> None:
+    """Compare with what the active server has noted. Raises KeysError, StoreError.
+
+    Another key is refused while an active server is alive, which takes `patience_s` to find out.
+    Another allow list is a warning: the active server may have read a newer one meanwhile.
+    """
+    row.set_up()
+    noted = row.server_keys().split(" ")
+    if len(noted) != len(mark):  # none was active yet
+        return
+    public, clients = noted
+    if public != mark.public:
+        report = look_at_store(row, patience_s)
+        if report.is_alive:
+            raise KeysError(
+                f"the active server {report.seen.address} has the key {public}, this server "
+                f"{mark.public}; expected the same: copy its keys directory"
+            )
+    elif clients != mark.clients:
+        log.warning(
+            "the allow list is not that with which the active server started: copy the newer one "
+            "to all servers, or clients are refused after a takeover"
+        )

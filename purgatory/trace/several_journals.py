@@ -1,0 +1,58 @@
+"""The union of one table of the journals of several servers.
+
+Servers over one database have a directory each, `<address>/journal`. After a takeover a server may
+write rows again from the store, and so two journals have them. Of equal rows the union has as many
+as the journal with the most of them. Iterators belong to one thread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from purgatory.trace.reader import by_time, in_order
+
+if TYPE_CHECKING:
+    from purgatory.trace.reader import Reader, StrPath
+    from purgatory.trace.tables import RowT
+
+
+def journals_below(path: StrPath, table: str) -> list[Path]:
+    """Return a table's directories in `path`/*/journal that have files; none if `path` has none."""
+    found = sorted(Path(path).glob(f"*/journal/{table}"))
+    return [one for one in found if one.is_dir() and any(one.iterdir())]
+
+
+def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[RowT]:
+    """Yield the rows of all, in order of time; `sort`: each is sorted first, in memory.
+
+    Raises OutOfOrder where the time of one goes backwards, and what a `Reader` raises.
+    """
+    ordered = [by_time(one) if sort else in_order(one) for one in readers]
+    numbered = [_numbered(number, rows) for number, rows in enumerate(ordered)]
+    time_of = readers[0].table.time_of
+
+    def moment(one: tuple[int, RowT]) -> int:
+        return time_of(one[1])
+
+    for _, instant in groupby(merge(*numbered, key=moment), moment):
+        yield from _without_copies(instant)
+
+
+def _numbered(number: int, rows: Iterable[RowT]) -> Iterator[tuple[int, RowT]]:
+    return ((number, row) for row in rows)
+
+
+def _without_copies(instant: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """Yield the rows of an instant, without those that a former journal has as well."""
+    told: Counter[Any] = Counter()
+    seen: Counter[Any] = Counter()
+    for number, row in instant:
+        seen[number, row] += 1
+        if seen[number, row] > told[row]:
+            told[row] += 1
+            yield row
