@@ -1,7 +1,7 @@
 """The messages of protocol 3 about jobs, limits of kinds and repeats; see `protocol`.
 
 A job is an operation submitted with `need` 0. Its states are those of JOB_STATES; it is in
-exactly one. Any thread may use these.
+exactly one. Any thread may use these. Past 400 lines: the list of all messages about jobs.
 """
 
 from datetime import UTC, datetime, timedelta

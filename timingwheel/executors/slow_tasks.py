@@ -22,6 +22,8 @@ queued until they are done; leader and standby check each other's life.
 
 Lock order: `_lock` is a leaf, except that a thread is started under it. `_lock` may be taken under
 the timer's lock (`Timer.start`); the timer is never called under `_lock`.
+
+Past 400 lines: the roles change under one lock.
 """
 
 import contextlib

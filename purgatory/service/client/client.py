@@ -2,6 +2,8 @@
 
 Any thread may call any method, with one exception: callbacks of the client's futures run in its I/O
 thread, and must not call methods that wait for an answer, as that thread receives the answers.
+
+Past 400 lines: mostly the public interface and its promises.
 """
 
 import contextlib

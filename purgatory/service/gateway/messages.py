@@ -1,7 +1,7 @@
 """What the API takes and returns, as JSON; the OpenAPI document is made from these types.
 
 Times are seconds, moments whole milliseconds of Unix time, as `_ms` says. Values and payloads are
-any JSON.
+any JSON. Past 400 lines: the list of all bodies.
 """
 
 import base64

@@ -9,6 +9,8 @@ outcome with its number. Numbers increase and are never given twice.
 
 Operations are written many to a row (see `OperationBatches`), other rows many to a statement: each
 statement releases the GIL, and getting it back can take milliseconds while another thread computes.
+
+Past 400 lines: a method for each promise of the contract.
 """
 
 import contextlib
