@@ -80,6 +80,7 @@ HOT = [
     "purgatory/service/server/jobs/job_index.py",
     "purgatory/service/server/jobs/job_timings.py",
     "purgatory/service/server/jobs/number_order.py",
+    "purgatory/service/server/jobs/numbered_order.py",
     "purgatory/service/server/journal/journal_numbers.py",
     "purgatory/service/server/leases/job_frames.py",
     "purgatory/service/server/leases/due_job.py",

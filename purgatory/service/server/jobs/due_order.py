@@ -15,7 +15,8 @@ from purgatory.service.server.records.job_record import JobRecord
 MOST: Final = 512
 # Shift of a bucket -> shift of its parts.
 _NEXT: Final = {22: 10, 10: 0}
-_FIRST_SHIFT: Final = 22
+#: The shift of the first buckets.
+FIRST_SHIFT: Final = 22
 #: The shift of a single bucket, for jobs that are never many.
 UNDIVIDED: Final = 62
 
@@ -25,7 +26,7 @@ class DueOrder:
 
     __slots__ = ("_buckets", "_parts", "_shift", "length")
 
-    def __init__(self, shift: int = _FIRST_SHIFT) -> None:
+    def __init__(self, shift: int = FIRST_SHIFT) -> None:
         self._shift: int = shift
         self._buckets: dict[int, dict[int, JobRecord]] = {}  # no empty ones; each by number
         self._parts: dict[int, DueOrder] = {}  # divided buckets

@@ -8,10 +8,11 @@ from heapq import merge, nlargest
 from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
-from purgatory.service.server.jobs.due_order import UNDIVIDED, DueOrder, place_of
+from purgatory.service.server.jobs.due_order import UNDIVIDED, place_of
 from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
+from purgatory.service.server.jobs.numbered_order import FEW, NumberedOrder
 from purgatory.service.server.leases.due_job import DueJob, JobObserver
 from purgatory.service.server.memory import job_bytes
 from purgatory.service.server.records.job_record import (
@@ -23,8 +24,6 @@ from purgatory.service.server.records.job_record import (
     JobRecord,
 )
 
-# So many jobs are sorted by number; the newest of more are looked for among all.
-_FEW: Final = 5000
 _BEFORE_ALL: Final = -1
 _STATES: Final = {name: state for state, name in enumerate(JOB_STATES)}
 _SCHEDULED: Final = JOB_STATES[SCHEDULED]
@@ -56,13 +55,14 @@ class JobIndex(JobObserver):
     def __init__(self) -> None:
         # Scheduled and ready jobs have one order: becoming due is no move. Running or done jobs are
         # never many.
-        waiting, running, done = DueOrder(), DueOrder(UNDIVIDED), DueOrder(UNDIVIDED)
-        retrying, dead, cancelled = DueOrder(), DueOrder(), DueOrder()
-        self._orders: list[DueOrder] = [waiting, running, retrying, done, dead, cancelled]
-        self._by_state: list[DueOrder] = [waiting, *self._orders]
+        waiting, retrying = NumberedOrder(), NumberedOrder()
+        running, done = NumberedOrder(UNDIVIDED), NumberedOrder(UNDIVIDED)
+        dead, cancelled = NumberedOrder(), NumberedOrder()
+        self._orders: list[NumberedOrder] = [waiting, running, retrying, done, dead, cancelled]
+        self._by_state: list[NumberedOrder] = [waiting, *self._orders]
         self._ready_ms: int = 0  # when the last job was due that has become ready
-        self._by_kind: dict[str, DueOrder] = {}
-        self._by_tag: dict[str, DueOrder] = {}
+        self._by_kind: dict[str, NumberedOrder] = {}
+        self._by_tag: dict[str, NumberedOrder] = {}
         self._by_number: NumberOrder = NumberOrder()
         #: By key of `unless`: the jobs that have not ended.
         self.by_key: dict[str, dict[int, JobRecord]] = {}
@@ -83,7 +83,7 @@ class JobIndex(JobObserver):
         counts = self.counts.get(job.kind)
         if counts is None:
             counts = self.counts[job.kind] = [0] * STATE_COUNT
-            self._by_kind[job.kind] = DueOrder()
+            self._by_kind[job.kind] = NumberedOrder()
         counts[job.state] += 1
         self._by_state[job.state].add(job)
         self._by_kind[job.kind].add(job)
@@ -110,7 +110,7 @@ class JobIndex(JobObserver):
         for tag in job.tags:
             order = self._by_tag.get(tag)
             if order is None:
-                order = self._by_tag[tag] = DueOrder()
+                order = self._by_tag[tag] = NumberedOrder()
             order.add(job)
 
     def _untag(self, job: JobRecord) -> None:
@@ -202,19 +202,21 @@ class JobIndex(JobObserver):
                 yield from merge(*[one.after(*after) for one in self._orders], key=place_of)
             else:
                 yield from narrowest.after(*after)
-        elif narrowest is None or narrowest.length > _FEW:
+        elif narrowest is None:
             yield from self._by_number.before(after[1])
+        elif narrowest.length > FEW:
+            yield from self._by_number.before(after[1], narrowest.blocks)
         else:
             older = [job for job in narrowest.after(*DUE_START) if job.number < after[1]]
             yield from nlargest(len(older), older, key=_number)
 
-    def _narrowest(self, wanted: JobFilter) -> DueOrder | None:
+    def _narrowest(self, wanted: JobFilter) -> NumberedOrder | None:
         """Return the shortest order with all matching jobs; None: only the order of all jobs."""
-        found: list[DueOrder] = []
+        found: list[NumberedOrder] = []
         if wanted.tag is not None:
-            found.append(self._by_tag.get(wanted.tag) or DueOrder())
+            found.append(self._by_tag.get(wanted.tag) or NumberedOrder())
         if wanted.kind is not None:
-            found.append(self._by_kind.get(wanted.kind) or DueOrder())
+            found.append(self._by_kind.get(wanted.kind) or NumberedOrder())
         if wanted.state is not None:
             found.append(self._by_state[JOB_STATES.index(wanted.state)])
         return min(found, key=_length) if found else None
@@ -240,5 +242,5 @@ def _number(job: JobRecord) -> int:
     return job.number
 
 
-def _length(order: DueOrder) -> int:
+def _length(order: NumberedOrder) -> int:
     return order.length

@@ -8,6 +8,11 @@ from purgatory.service.server.records.job_record import JobRecord
 _SHIFT: Final = 10
 
 
+def block_of(number: int) -> int:
+    """Return the block in which a number is."""
+    return number >> _SHIFT
+
+
 class NumberOrder:
     """Jobs by number, about a thousand numbers in each block."""
 
@@ -18,7 +23,7 @@ class NumberOrder:
 
     def add(self, job: JobRecord) -> None:
         """Add a job."""
-        key = job.number >> _SHIFT
+        key = block_of(job.number)
         block = self._blocks.get(key)
         if block is None:
             self._blocks[key] = {job.number: job}
@@ -27,16 +32,20 @@ class NumberOrder:
 
     def remove(self, job: JobRecord) -> None:
         """Remove a job."""
-        key = job.number >> _SHIFT
+        key = block_of(job.number)
         block = self._blocks[key]
         del block[job.number]
         if not block:
             del self._blocks[key]
 
-    def before(self, number: int) -> Iterator[JobRecord]:
-        """Yield the jobs below a number, the newest first; nothing may change meanwhile."""
-        last = number >> _SHIFT
-        for key in sorted([key for key in self._blocks if key <= last], reverse=True):
+    def before(self, number: int, blocks: dict[int, int] | None = None) -> Iterator[JobRecord]:
+        """Yield the jobs below a number, the newest first; nothing may change meanwhile.
+
+        Those of some `blocks` alone, if given.
+        """
+        last = block_of(number)
+        keys = list(self._blocks) if blocks is None else list(blocks)
+        for key in sorted([key for key in keys if key <= last], reverse=True):
             block = self._blocks[key]
             for found in sorted(block, reverse=True):
                 if found < number:

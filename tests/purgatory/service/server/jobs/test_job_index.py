@@ -90,6 +90,19 @@ def test_the_newest_of_many(index):
     assert found(index, "newest", kind="even")[:3] == [12_000, 11_998, 11_996]
 
 
+@pytest.mark.parametrize("wanted", [{"state": "dead"}, {"kind": "old"}, {"tag": "t"}])
+def test_the_newest_of_many_among_more(index, wanted):
+    """No other jobs are looked at but those submitted at about the same time."""
+    for number in range(1, 6001):
+        index.set_state(add(index, number, "old", tags=("t",)), DEAD)
+    for number in range(6001, 20_000):
+        add(index, number)
+    looked = index.walk(JobFilter(**wanted), "newest", NEWEST_START)
+    numbers = [job.number for job, _ in zip(looked, range(1200), strict=False)]
+    assert [number for number in numbers if number <= 6000][:50] == list(range(6000, 5950, -1))
+    assert found(index, "newest", **wanted) == list(range(6000, 0, -1))
+
+
 def test_scheduled_beyond_ready(index):
     """Both are in one order; each is listed apart, and the ready ones are not looked through."""
     jobs = [add(index, number, due_ms=1000 * number) for number in range(1, 101)]
