@@ -44,9 +44,13 @@ def listen(bind: str) -> socket.socket:
     host, port = host_and_port(bind)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
+    # Connections inherit it. asyncio sets it for sockets that name their protocol only, and
+    # without it each answer on a kept connection waits 40 ms for the peer's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def url_of(address: str, port: int, scheme: str = "http") -> str:

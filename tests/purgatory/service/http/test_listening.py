@@ -30,6 +30,15 @@ def web():
         yield web
 
 
+def test_answers_do_not_wait_for_acknowledgements():
+    """Connections send small parts at once: each answer has a head and a body."""
+    with listening.listen("127.0.0.1:0") as listener:
+        with socket.create_connection(listener.getsockname(), HANG):
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def connect(web, *data):
     """Return an open connection that has sent so much."""
     peer = socket.create_connection((web.addr, web.port), HANG)

@@ -52,6 +52,13 @@ def test_the_page_names_files_that_exist():
             assert f"/console/{name}" in FILES, path
 
 
+def test_all_modules_are_asked_for_at_once():
+    """The page names each, so the browser does not wait for one to learn of the next."""
+    page = (FOLDER / "index.html").read_text()
+    named = set(re.findall(r'"modulepreload" href="([^"]+)"', page))
+    assert named == {path for path in FILES if path.endswith(".js")} - {"/console/main.js"}
+
+
 def test_no_text_becomes_markup():
     """No file uses what parses a text as markup or as a program, or keeps a token elsewhere."""
     sinks = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc"
