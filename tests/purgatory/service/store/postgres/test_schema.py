@@ -61,6 +61,23 @@ def test_several_servers_at_once(postgres):
     assert tables(postgres) == set(TABLE_NAMES)
 
 
+def test_the_role_needs_create_on_the_database(postgres):
+    """With it alone a role sets up, takes over and commits; without, it is refused."""
+    role = f"role_{postgres.name}"
+    postgres.execute(f"CREATE ROLE {role} LOGIN")
+    url = postgres.url.replace("postgres@", f"{role}@")
+    assert url != postgres.url
+    with pytest.raises(StoreError, match="permission denied for database"):
+        set_up(url)
+    postgres.execute(f"GRANT CREATE ON DATABASE {postgres.name} TO {role}")
+    set_up(url)
+    for _ in range(2):
+        store = open_store(url)
+        store.commit(changes_of(attempts=[2, 3, 3, 5, 6, "w", "Boom"]))
+        assert [one.error for one in store.attempts([2])[2]] == ["Boom"]
+        store.close()
+
+
 def test_tables_of_another_program(postgres):
     """The first of them is named, in one line, and nothing is made."""
     postgres.execute("CREATE SCHEMA purgatory")
