@@ -1,6 +1,7 @@
 """JournalFiles: each row is in exactly one finished file, also after a crash; the pace."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,16 @@ class TestGoingOn:
         assert JournalFiles(tmp_path, EVENTS, "abc").last == 3
         assert JournalFiles(tmp_path, EVENTS, "xyz").last == 41
         assert JournalFiles(tmp_path, EVENTS, "new").last == 0
+
+    def test_earlier_dates_may_be_deleted(self, tmp_path):
+        """As docs/service.md says: of the newest date the writer goes on."""
+        JournalFiles(tmp_path, EVENTS, "abc").append(numbered(0, DAY, 2 * DAY))
+        for date in ("1970-01-01", "1970-01-02"):
+            shutil.rmtree(tmp_path / f"date={date}")
+        table = JournalFiles(tmp_path, EVENTS, "abc")
+        assert table.last == 3
+        table.append(numbered(2 * DAY, first=4))
+        assert [number for number, *_ in on_disk(tmp_path)] == [3, 4]
 
     def test_what_was_unfinished_is_swept(self, tmp_path):
         """Readers ignore an unfinished file, and the next writer removes it."""
