@@ -45,8 +45,11 @@ test-tools: $(VENV)/.test
 
 # What a change breaks most often, for the hand: without whole processes, worlds of seeds, models, and
 # what is tried at each instruction.
-SLOW = tests/simulation tests/test_mutants.py tests/purgatory/cli tests/purgatory/testing tests/purgatory/service/gateway \
-	tests/purgatory/service/http tests/purgatory/trace/test_flights.py $(wildcard tests/purgatory/service/test_*.py)
+SLOW = tests/simulation tests/test_mutants.py tests/test_generated_mutants.py tests/drill tests/postgres \
+	tests/purgatory/cli tests/purgatory/testing tests/purgatory/service/gateway tests/purgatory/service/http \
+	tests/purgatory/service/store/postgres tests/purgatory/service/store_copy tests/purgatory/trace/test_flights.py \
+	$(addprefix tests/purgatory/service/cluster/test_,clients_of_servers.py cluster_daemon.py two_servers.py) \
+	$(wildcard tests/purgatory/service/test_*.py)
 SLOW_NAMES = *interrupts.py *stress* *out_of_memory.py *_model.py *kill* test_lanes.py test_sections.py test_dead_workers.py
 test-quick: $(VENV)/.test      ## a part of the tests, in less than two minutes
 	$(BIN)/python $(PYTEST) $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS) $(SLOW)) \
