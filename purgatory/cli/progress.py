@@ -55,6 +55,14 @@ def _show(text: Callable[[], str], stream: TextIO, ended: threading.Event, every
         stream.flush()
 
 
+def erase_progress(stream: TextIO | None = None) -> None:
+    """Erase a line of progress, before other output; nothing if `stream` is no terminal."""
+    stream = sys.stderr if stream is None else stream
+    if stream is not None and stream.isatty():
+        stream.write(_ERASE)
+        stream.flush()
+
+
 def bytes_below(*paths: Path) -> int:
     """Return the bytes of some files, and of all files in some directories; 0 if one is gone."""
     return sum(map(_size, paths))

@@ -27,6 +27,7 @@ from purgatory.cli.options import (
     optional_path,
 )
 from purgatory.cli.process import configure_logging, notify, raise_descriptor_limit
+from purgatory.cli.progress import erase_progress, progress_shown
 from purgatory.service.config import Config
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def _announce(text: str, facts: Mapping[str, object]) -> None:
     else:
         gc.unfreeze()
         gc.collect()
+    erase_progress()
     print(text, flush=True)
     log.info("serving" if "pending" in facts else "standby", extra=dict(facts))
 
@@ -130,7 +132,8 @@ def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
     with _SignalPipe() as signals:
         service.on_end(signals.post_end)
         try:
-            service.start()
+            with progress_shown(service.start_progress):
+                service.start()
             if service.url:
                 print(f"page and metrics at {service.url}", flush=True)
             notify("READY=1")

@@ -52,6 +52,10 @@ class ServiceDaemon:
         """Why the server has ended by itself; None if it has not."""
         return self.server.failure
 
+    def start_progress(self) -> str:
+        """Say how far a start is. Any thread."""
+        return self.server.start_progress()
+
     def start(self) -> None:
         """Start the server, then HTTP. Raises what `Server.start` raises, and JournalError."""
         self._assembly.start()

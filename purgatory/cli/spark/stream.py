@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import signal
 import threading
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from purgatory.cli.options import (
     seconds,
 )
 from purgatory.cli.process import signals_handled
+from purgatory.cli.progress import progress_shown
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.errors import PurgatoryError
 from purgatory.trace.path_conflicts import check_outputs
@@ -320,9 +320,15 @@ def _compact(arguments: argparse.Namespace) -> int:
     check_outputs({"--archive": arguments.archive}, [arguments.checkpoint])
     module = import_extra("purgatory.spark.stream.compaction", "spark")
     with command_session(arguments) as spark:
-        merge = functools.partial(module.merge_parquet, spark)
+        merged: list[int] = []
+
+        def merge(files: list[str], target: str) -> None:
+            module.merge_parquet(spark, files, target)
+            merged.append(len(files))
+
         archive = module.Archive(spark, arguments.checkpoint, arguments.archive, merge)
-        done = archive.take(arguments.megabytes * 2**20)
+        with progress_shown(lambda: f"{sum(merged):,} files merged into {len(merged):,}"):
+            done = archive.take(arguments.megabytes * 2**20)
     files = sum(merge.files for merge in done)
     print(f"{files:,} files merged into {len(done):,} -> {arguments.archive}")
     return 0

@@ -103,6 +103,10 @@ class ClusterDaemon:
         )
         self._bind = config.bind
 
+    def start_progress(self) -> str:
+        """Say how far a start is: the tables are looked at. Any thread."""
+        return "looking at the database"
+
     @property
     def url(self) -> str:
         """The URL of the live page; empty if none exists."""

@@ -87,6 +87,8 @@ class OperationLoading:
             return
         if not isinstance(before, OutcomeRecord) or before.unique_ms < 0:
             raise ValueError(f"operation {row.op_id!r} is there twice")
+        if before.job is None:
+            self._state.operation_counts.forget(before.client.name, before.outcome)
         # Its client has acknowledged the outcome: the id was free.
         self._state.retention.acknowledge(before.client, [before.seq], before.ended_ms)
 

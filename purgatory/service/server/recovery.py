@@ -7,7 +7,7 @@ thread that starts the server, before the store thread runs.
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -96,8 +96,11 @@ def load_state(
     max_memory: int = 0,
     max_remembered: int = MAX_REMEMBERED,
     remember_ms: int = REMEMBER_MS,
+    note_state: Callable[[ServerState], None] = lambda _: None,
 ) -> ServerState:
     """Read all operations and outcomes into a new state. Raises StoreError.
+
+    `note_state` gets the state before anything is in it, to show how far this is.
 
     And ServerError if they take more than `max_memory`, without reading all into memory.
 
@@ -109,6 +112,7 @@ def load_state(
     start_ms = now_ms if oldest_ms is None else min(now_ms, oldest_ms)
     epoch = next_epoch(store, now_ms)
     state = ServerState(name, start_ms, registry, max_memory, epoch)
+    note_state(state)
     state.unnoted = note_start(store, {**clock.metadata(), LEASE_EPOCH: epoch})
     last = store.last_numbers()
     state.last_number, state.last_seq = last.operations, last.outcomes

@@ -86,6 +86,7 @@ class Server:
     ) -> None:
         self.config = config
         self._more_figures = more_figures
+        self._loading: ServerState | None = None
         self._guard = guard
         self.registry: CollectorRegistry = CollectorRegistry() if registry is None else registry
         self._sink = sink
@@ -204,7 +205,18 @@ class Server:
             remember_ms=int(config.remember_ended * 1000),
             retention_ms=int(config.retention * 1000),
             guard=self._guard,
+            note_state=self._note_state,
         )
+
+    def _note_state(self, state: ServerState) -> None:
+        self._loading = state
+
+    def start_progress(self) -> str:
+        """Say how far a start is. Any thread."""
+        state = self._loading
+        if state is None:
+            return "opening the database; a database of an earlier version is copied and migrated"
+        return f"{len(state.known):,} operations and jobs are read"
 
     def _end(self, failure: Exception | None) -> None:
         """Note the end of the network thread, in this thread."""
@@ -349,6 +361,7 @@ def build_parts(
     clocks: ClockSources | None = None,
     observer: TransactionObserver | None = None,
     guard: Callable[[], bool] | None = None,
+    note_state: Callable[[ServerState], None] = lambda _: None,
 ) -> ServerParts:
     """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
 
@@ -357,7 +370,9 @@ def build_parts(
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)
-    state = load_state("service", store, clock, registry, max_memory, max_remembered, remember_ms)
+    state = load_state(
+        *("service", store, clock, registry, max_memory, max_remembered, remember_ms, note_state)
+    )
     handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
 

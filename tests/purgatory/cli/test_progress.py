@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from purgatory.cli.progress import bytes_below, progress_shown
+from purgatory.cli.progress import bytes_below, erase_progress, progress_shown
 from tests.testing.purgatory_harness import HANG
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
@@ -43,6 +43,14 @@ def test_a_short_command_shows_nothing():
         with progress_shown(lambda: 1 / 0, stream, every_s=HANG):
             pass
         assert stream.getvalue() == ""
+
+
+def test_other_output():
+    """The line is erased before; nothing is written where there is none."""
+    terminal, file = Terminal(), io.StringIO()
+    erase_progress(terminal)
+    erase_progress(file)
+    assert (terminal.getvalue(), file.getvalue()) == ("\r\x1b[K", "")
 
 
 def test_an_error_passes():

@@ -1,5 +1,6 @@
 """`purgatory serve` in a process of its own."""
 
+import contextlib
 import select
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from purgatory.cli import entry_point as cli
+from purgatory.cli import serve
 from purgatory.cli.serve import _SignalPipe
 from purgatory.service import Client
 from purgatory.service.auth.access import Access
@@ -77,6 +79,22 @@ def test_a_start_that_fails(tmp_path, capsys):
             errors = capsys.readouterr().err
             assert words in errors
             assert errors.count("\n") == 1
+
+
+def test_a_start_shows_how_far_it_is(tmp_path, monkeypatch, capsys):
+    """As other long commands do."""
+    told = []
+
+    @contextlib.contextmanager
+    def shown(text):
+        told.append(text())
+        yield
+
+    monkeypatch.setattr(serve, "progress_shown", shown)
+    (tmp_path / "file").touch()
+    assert cli.main(["serve", "--data-dir", str(tmp_path / "file" / "x"), "--http-bind", ""]) == 2
+    assert told[0].startswith("opening the database")
+    capsys.readouterr()
 
 
 def test_the_help_is_complete(capsys):

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from purgatory import StoreError
-from purgatory.service import Config, Server, ServerError, StoreFailed, Unavailable
+from purgatory.service import Client, Config, Server, ServerError, StoreFailed, Unavailable
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
@@ -55,6 +55,19 @@ def test_before_the_start(tmp_path):
     with pytest.raises(ServerError, match="was not started"):
         server.stats()
     server.close()
+
+
+def test_how_far_a_start_is(tmp_path):
+    """First the database is opened; then what is read is counted."""
+    config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0")
+    for count in (0, 3):
+        server = Server(config)
+        assert server.start_progress().startswith("opening the database")
+        with server:
+            assert server.start_progress() == f"{count} operations and jobs are read"
+            with Client(server.address, timeout=HANG) as client:
+                for n in range(3):
+                    client.submit(f"k{n}", timeout=3600)
 
 
 def test_two_servers_cannot_have_the_same_data(serve):
