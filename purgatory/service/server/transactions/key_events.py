@@ -189,7 +189,8 @@ class KeyEvents:
             if state.spreads:
                 assert isinstance(operation, PendingOperation)
                 self.settle(operation)
-            count += tell_key(operation, key, context)
+            if not operation.done():  # by an unfinished event
+                count += tell_key(operation, key, context)
         return count
 
     def _begin_spread(

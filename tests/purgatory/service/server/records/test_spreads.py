@@ -137,6 +137,19 @@ def test_what_comes_later_finds_it_done(server):
     assert len(found) == COUNT
 
 
+def test_what_comes_later_changes_no_outcome(server):
+    """The owner is told of the first event, also if another key's comes before it is on disk."""
+    server.submit(*(operation(op_id, "k", op_id) for op_id in IDS))
+    post_complete(server, value=1)
+    _, outcomes = server.step(once=True)
+    for op_id in IDS[PORTION:]:
+        server.post(Complete, [Completion(op_id, Raw(encode(2)))])
+    _, others = server.step()
+    told = {(one.op_id, one.by_key, result(one)) for one in outcomes + others}
+    assert told == {(op_id, "k", 1) for op_id in IDS}
+    assert len(server.sink.events) == 1
+
+
 def test_those_that_are_due_meanwhile_do_not_expire(server):
     """The event came first."""
     server.submit(*(operation(op_id, "k", timeout_ms=50) for op_id in IDS))
