@@ -17,7 +17,7 @@ from tests.simulation.troubles import Troubles
 class MeasuredServer(ServerHost):
     """A server whose absences are `troubles`; `journals` has its journal, or nothing.
 
-    `model` executes the same requests.
+    `model` executes the same requests. `portion`: see `ServerHost`.
     """
 
     def __init__(
@@ -27,7 +27,9 @@ class MeasuredServer(ServerHost):
         troubles: Troubles,
         journals: Sequence[WorldJournal] = (),
         model: WorldModel | None = None,
+        portion: int = 0,
     ) -> None:
+        self.portion = portion
         self._model = model
         self._troubles = troubles
         self._journals = journals

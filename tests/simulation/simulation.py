@@ -41,13 +41,15 @@ class Settings:
 
     `seconds` are those with requests and faults. `kinds` are the faults that happen, and `workload`
     what programs do; the seed draws both if they are None. `has_model`: whether the server's
-    answers are compared with those of a model.
+    answers are compared with those of a model. `portion`: an event ends so many operations in a
+    transaction; 0: the server's default, which the operations of a world never reach.
     """
 
     seconds: float = 60.0
     kinds: tuple[str, ...] | None = None
     workload: Workload | None = None
     has_model: bool = True
+    portion: int = 0
 
 
 @dataclass(slots=True)
@@ -86,7 +88,12 @@ class Simulation:
         )
         model = WorldModel(self.oracle.report) if settings.has_model else None
         self.server = MeasuredServer(
-            Machine(self.world, "server"), self.network, self.troubles, self.journals, model
+            Machine(self.world, "server"),
+            self.network,
+            self.troubles,
+            self.journals,
+            model,
+            settings.portion,
         )
         self.phases = FaultPhases(self.server, model)
         self.oracle.lost_time_ns = lambda: self.server.lost_time_ns

@@ -45,7 +45,12 @@ _LOOK_NS = NS_PER_S
 
 
 class ServerHost:
-    """The machine `server` of a world."""
+    """The machine `server` of a world.
+
+    Its processes end `portion` operations of an event in a transaction; 0: the default.
+    """
+
+    portion: int = 0
 
     def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
         self.machine = machine
@@ -92,7 +97,8 @@ class ServerHost:
         self.kill()
         process = self._process = ServerProcess(self.machine, self._network)
         try:
-            process.start(LIMITS, self.make_sink(process), self.make_observer(process))
+            sink, observer = self.make_sink(process), self.make_observer(process)
+            process.start(LIMITS, sink, observer, self.portion)
             self.starts += 1
             self._world.note("server: started")
             self.note_start(process)
@@ -159,10 +165,12 @@ class ServerProcess(Process):
         limits: Limits,
         sink: JournalSink | None = None,
         observer: TransactionObserver | None = None,
+        portion: int = 0,
     ) -> None:
         """Load what is on disk, listen, and start the threads. Raises StoreError.
 
-        It may be killed meanwhile.
+        It may be killed meanwhile. An event ends `portion` operations in a transaction (0: the
+        default).
         """
         store = SqliteStore(DATABASE, connect=self._files.connect, files=self._files)
         self.parts = build_parts(
@@ -179,6 +187,8 @@ class ServerProcess(Process):
         )
         store_loop = self.parts.store_loop
         store_loop.requests.seconds = store_loop.read_seconds = _NO_LIMIT_S
+        if portion:
+            store_loop.state.portion = portion
         store_loop.start()
         if self.alive:
             self.parts.network.listen(self.context(), ADDRESS, None)

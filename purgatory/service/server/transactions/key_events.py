@@ -64,6 +64,11 @@ class KeyEvents:
         self.spreads_before: dict[int, tuple[Spread, int]] = {}  # by number, with their counts
         self.settled: list[tuple[PendingOperation, Spread]] = []
 
+    @property
+    def are_unfinished(self) -> bool:
+        """Whether events are still to end operations."""
+        return bool(self._state.spreads)
+
     def complete_all(self, completions: list[Completion]) -> list[int]:
         """Complete keys; returns for each how many operations that completed, but for spreads."""
         counts: list[int] = []
