@@ -161,7 +161,7 @@ class Socket(blocking_socket.Socket):
         self._blocking.copy_threshold = self.copy_threshold
         self._recv_futures = deque()
         self._send_futures = deque()
-        self._loop = None  # the loop that watches the descriptor
+        self._loop = None  # the loop watching the descriptor
         self._scheduled = False  # `_run_scheduled` is scheduled
 
     # -- operations --------------------------------------------------------------------------

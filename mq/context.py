@@ -247,7 +247,7 @@ class Context(OptionAttributes, Generic[S]):
             self._core.termination.request_term()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `pickle`; `copy` makes another handle: the context is in this process."""
+        """Refuse `pickle`; `copy` makes another handle: the context is in the process."""
         raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:

@@ -2,8 +2,8 @@
 
 A proxy owns all sockets given to it, and forwards until their context ends.
 
-Binds, connects and options are recorded, and applied in the thread that runs the device, as
-sockets belong to one thread.
+Binds, connects and options are recorded, and applied in the thread running the device, as
+sockets belong to a single thread.
 """
 
 from collections.abc import Callable
@@ -209,7 +209,7 @@ class Proxy(Device):
 
 
 class _InThread(Device):
-    """Runs the device in a thread of its own."""
+    """Runs the device in a separate thread."""
 
     launcher: Thread | None = None
 
@@ -225,11 +225,11 @@ class _InThread(Device):
 
 
 class ThreadDevice(_InThread, Device):
-    """A Device in a thread of its own."""
+    """A Device in a separate thread."""
 
 
 class ThreadProxy(_InThread, Proxy):
-    """A Proxy in a thread of its own."""
+    """A Proxy in a separate thread."""
 
 
 __all__ = ["Device", "Proxy", "ThreadDevice", "ThreadProxy", "device", "proxy"]

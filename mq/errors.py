@@ -20,7 +20,7 @@ def strerror(errno: int) -> str:
 
 
 class ZMQBaseError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of the package."""
 
 
 class ZMQError(ZMQBaseError):

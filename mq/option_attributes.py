@@ -55,7 +55,7 @@ def _is_declared(cls: type, key: str) -> bool:
 
 
 def _annotated_names(cls: type) -> Container[str]:
-    # Not through inspect: importing it would cost more than all the rest of this package.
+    # Not through inspect: importing it would cost more than all the rest of the package.
     try:
         names: Container[str] = getattr(cls, "__annotations__", ())
     except Exception:  # noqa: BLE001 - since 3.14 annotations are evaluated now, and may raise

@@ -1,7 +1,7 @@
 """Socket: the handle a program holds, with pyzmq's methods.
 
 The work is done by `mq.sockets`.  Here options get names, and handles that are garbage are
-closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
+closed.  A socket is not thread-safe: a single thread at a time, as in ZeroMQ.
 """
 
 from collections.abc import Callable
@@ -179,7 +179,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `pickle`; `copy` makes another handle: the socket is in this process."""
+        """Refuse `pickle`; `copy` makes another handle: the socket is in the process."""
         raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:

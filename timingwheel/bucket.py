@@ -254,7 +254,7 @@ class TimerTaskList(TaskList):
         return True
 
     def _release_slots(self) -> None:
-        """Free the memory of a bucket that became empty, if there is any for smaller slots."""
+        """Free the memory of a bucket that became empty, if any exists for smaller slots."""
         try:
             fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # a collection may run here
         except MemoryError:
@@ -393,7 +393,7 @@ class TimerTaskList(TaskList):
             counters.backlog = backlog
 
     def take_over(self) -> None:
-        """Let the running thread stop after its present task. One thread at a time."""
+        """Let the running thread stop after its present task. A single thread at a time."""
         self.turn += 1
 
     def left(self) -> list[TimerTask]:

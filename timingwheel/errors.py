@@ -2,7 +2,7 @@
 
 
 class TimerError(Exception):
-    """Base of all errors of this package. Bad arguments raise ValueError or TypeError."""
+    """Base of all errors of the package. Bad arguments raise ValueError or TypeError."""
 
 
 class TimerClosed(TimerError):

@@ -28,7 +28,7 @@ class Waiter(Protocol):
         """Sleep `timeout` seconds (None: until woken), unless woken since the last wait."""
 
     def wake(self) -> None:
-        """End the present wait, or the next one."""
+        """End the present wait, or the next."""
 
 
 class ConditionWaiter:

@@ -35,7 +35,7 @@ class Recurring(TimerTask):
         self._rc_interval_ns: i64 = interval_ns
         self._rc_lock = new_hot_rlock()  # guards _rc_ended; a leaf lock
         self._rc_ended = False  # set once
-        #: Missed runs. Written by the thread that runs the callback.
+        #: Missed runs. Written by the thread running the callback.
         self.skipped: int = 0
 
     def run(self) -> object:

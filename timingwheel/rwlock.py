@@ -17,7 +17,7 @@ leaving would be atomic with the section. See `enter_section`. Worth it: `schedu
 instructions instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the
 interpreter lock, the same sections take a lock that costs little (`_purgatory_cpython.sections`).
 
-The lock is re-entrant for readers: a finalizer that the collector runs in the thread that holds the
+The lock is re-entrant for readers: a finalizer that the collector runs in the thread holding the
 lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: the
 finalizer does not queue, or it would wait for its own thread. A reader must not become a writer.
 """

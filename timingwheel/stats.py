@@ -27,12 +27,12 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class TimerStats:
-    """A timer's numbers at one moment.
+    """A timer's numbers at a single moment.
 
     `pending`: tasks that wait in the wheel. `fired`: tasks that the executor has started.
     `cancelled`: tasks that will not run. `executor_backlog`: tasks that came due and have not
     started. `buckets_occupied`: how many buckets of each level have tasks, lowest level first.
-    `cascades`: buckets that were emptied into lower levels.
+    `cascades`: buckets emptied into lower levels.
     """
 
     name: str

@@ -238,7 +238,7 @@ class TimerTask(TimerTaskEntry):
     def cancel(self) -> bool:
         """Take the task out of its timer; True if this call prevented the run.
 
-        That includes a task that was dispatched to the executor and has not started. Returns False
+        That includes a task dispatched to the executor and has not started. Returns False
         for one that runs, has run, was cancelled before or was never added.
         """
         while (bucket := self._tt_list) is not None:

@@ -41,7 +41,7 @@ from timingwheel.wheel_state import WheelState
 _Args = TypeVarTuple("_Args")  # the arguments of a callback
 
 JOIN_GRACE_S = 0.1  # how long `close` waits for a thread to notice that it must end
-# The ticks that were measured: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
+# The measured ticks: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
 

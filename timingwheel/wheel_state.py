@@ -65,7 +65,7 @@ class WheelState:
         return self._draining is not None or bool(self.dispatch_queue)
 
     def next_due_ns(self) -> i64:
-        """Return when the first bucket comes due, or came; END_OF_TIME_NS if there is none."""
+        """Return when the first bucket comes due, or came; END_OF_TIME_NS if none exists."""
         first = self._first()
         return END_OF_TIME_NS if first is None else first.expiration_ns
 

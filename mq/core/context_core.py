@@ -116,7 +116,7 @@ class SocketSlots:
             self._waiting.discard(freed)
 
     def free(self, socket: AbstractSocket) -> None:
-        """Empty the slot of a socket that has ended.  Called by the reaper."""
+        """Empty the slot of an ended socket.  Called by the reaper."""
         with self.lock:
             del self._sockets[socket.slot]
             waiting = tuple(self._waiting)
@@ -272,7 +272,7 @@ class ContextCore:
     # -- sockets -----------------------------------------------------------------------------
 
     def create_socket(self, factory: "Callable[[ContextCore, int], SocketT]") -> SocketT:
-        """Return a socket in a slot of its own.
+        """Return a socket in a separate slot.
 
         ETERM while the context terminates, EFAULT after, EMFILE when no slot or descriptor is left
         and no closed socket gives one back soon.
@@ -309,7 +309,7 @@ class ContextCore:
                 reaper.mailbox.send(Adopt(reaper, socket))
 
     def destroy_socket(self, socket: AbstractSocket) -> None:
-        """Free the slot of a socket that has ended.  Called by the reaper."""
+        """Free the slot of an ended socket.  Called by the reaper."""
         self.reaper.forget(socket)
         self.slots.free(socket)
 

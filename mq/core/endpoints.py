@@ -1,4 +1,4 @@
-"""Endpoints: the inproc names of a context, and connections that wait for a bind.
+"""Endpoints: the inproc names of a context, and connections waiting for a bind.
 
 Called from any thread.  One lock guards both tables, so that a look-up and all that follows from
 it (an announcement to a socket, a pending entry) are atomic: a bind, an unbind, a close and the

@@ -1,7 +1,7 @@
 """The reaper: the thread in which closed sockets end, and the root of the own tree.
 
 A socket that is closed belongs to the reaper from then on: it polls the socket's mailbox, and the
-handshakes with the socket's peers run here.  Everything in this file but `start` and `join` runs in
+handshakes with the socket's peers run here.  Everything in the file but `start` and `join` runs in
 the reaper's thread.  It has no strong reference to the handles, so these can be garbage-collected.
 """
 

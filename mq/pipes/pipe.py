@@ -1,7 +1,7 @@
 r"""Pipe: one end of a connection between two sockets, and the closing handshake.
 
 Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
-direction, and otherwise know each other through commands only. A pipe that waits for a bind has a
+direction, and otherwise know each other through commands only. A pipe waiting for a bind has a
 far end without an owner: its `PendingConnection` keeps commands to the far end until an owner is
 known.
 
@@ -140,7 +140,7 @@ class Pipe(FlowControl):
         return self.state in _READABLE
 
     def read(self) -> Part | None:
-        """Return the next part; None if there is none now."""
+        """Return the next part; None if none exists now."""
         if not self._in_active:
             return None
         part = self._in.probe_or_none()

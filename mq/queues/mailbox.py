@@ -71,7 +71,7 @@ class Mailbox(Generic[T]):
         self._queue: deque[T] = deque()
         self._signaler: Signaler | None = Signaler()  # None once closed
         self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
-        self._signalled: i64 = 0  # written by senders: the last sleep that was signalled for
+        self._signalled: i64 = 0  # written by senders: the last sleep signalled for
         self._received: i64 = 0  # written by the reader
         self.waiting: bool = False  # written by the reader: whether `recv` has found nothing so far
         self._forks: i64 = FORK_COUNTER.value
@@ -186,7 +186,7 @@ class Mailbox(Generic[T]):
             self._received += 1
 
     def peek(self) -> bool:
-        """Whether there is a command.  A plain read, cheap enough before every operation."""
+        """Whether a command exists.  A plain read, cheap enough before every operation."""
         return bool(self._queue)
 
     def fileno(self) -> int:

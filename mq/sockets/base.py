@@ -105,7 +105,7 @@ class SocketBase(CommandLoop):
             raise ZMQError(errno.ENOENT)
 
     def disconnect(self, address: str) -> None:
-        """End all connections made to `address` from here.  ENOENT if there are none."""
+        """End all connections made to `address` from here.  ENOENT if none exist."""
         self._check_usable()
         self._perform(partial(self._disconnect, inproc_name(address)))
         self.process_commands()

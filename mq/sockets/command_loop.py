@@ -5,7 +5,7 @@ mailbox keeps each until it has been delivered, and the next call on the socket,
 delivers it again. Socket calls of several steps (`connect`) are commands to the socket itself.
 `mq.pipes.commands` tells the rules of delivery.
 
-A socket belongs to one thread at a time, and to the reaper once it is closed.
+A socket belongs to a single thread at a time, and to the reaper once it is closed.
 """
 
 import sys
@@ -35,7 +35,7 @@ class CommandLoop(SocketHooks):
     # -- commands ----------------------------------------------------------------------------
 
     def _deliver_next(self) -> bool:
-        # Deliver a command; False if there is none.
+        # Deliver a command; False if none exists.
         mailbox = self.mailbox
         command = mailbox.head(0)
         if command is None:

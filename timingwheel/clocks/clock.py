@@ -1,4 +1,4 @@
-"""Clocks: the default clock, and a clock that is moved by hand.
+"""Clocks: the default clock, and a clock moved by hand.
 
 A *clock* is any `Callable[[], int]` that returns milliseconds. A clock with a method `now_ns`, like
 both here, is read through it, to the nanosecond. A timer reads its clock through a `ClockReader`.

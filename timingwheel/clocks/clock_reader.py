@@ -161,7 +161,7 @@ def clock_reader_for(clock: Clock | None) -> ClockReader:
         return MonotonicClockReader()
     if not callable(clock):
         raise TypeError(f"clock is {clock!r}; expected a callable that returns milliseconds")
-    # Typed as object: compiled code would otherwise raise an error of its own for a wrong type.
+    # Typed as object: compiled code would otherwise raise a separate error for a wrong type.
     probe: Callable[[], object] = clock
     check_reading("a reading of the clock", probe())
     return NanosecondClockReader(clock) if hasattr(clock, "now_ns") else ClockReader(clock)

@@ -5,7 +5,7 @@ methods of `TaskExecutor`; an executor knows no timers and only decides which th
 `run(bucket)`. To run a bucket twice, or from two threads, is harmless: each task is taken from it
 once. `runner` runs the tasks and handles their exceptions.
 
-The locks here are re-entrant: a finalizer in the thread that holds a lock may add a task.
+The locks here are re-entrant: a finalizer in the thread holding a lock may add a task.
 """
 
 import threading
@@ -55,7 +55,7 @@ class InlineExecutor:
     instance may serve several timers and threads.
 
     A KeyboardInterrupt or SystemExit that a task raises in the main thread ends the run early; the
-    next thread that uses the executor continues with the remaining tasks.
+    next thread using the executor continues with the remaining tasks.
     """
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 A user's pool may refuse a bucket, because it was shut down, or drop its jobs
 (`shutdown(cancel_futures=True)`): then `RefusedBuckets` runs the tasks, so none is lost. Any
-thread. The lock is re-entrant: a finalizer in the thread that holds the lock may add a task.
+thread. The lock is re-entrant: a finalizer in the thread holding the lock may add a task.
 """
 
 import concurrent.futures
