@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
 from purgatory.service.worker.attempt import Attempt
-from timingwheel.lowlevel import to_ms
+from timingwheel.lowlevel import check_count, to_ms
 
 #: How many jobs a worker may run at a time.
 MAX_CONCURRENCY: Final = 1000
@@ -108,23 +108,16 @@ def check_limits(timeout: float | timedelta | None, concurrency: int | None) -> 
 
 def check_concurrency(concurrency: object) -> int:
     """Return how many handlers run at a time. Raises TypeError and ValueError."""
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
-        raise TypeError(f"concurrency is {concurrency!r}; expected an int")
-    if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise ValueError(f"concurrency is {concurrency}; expected 1 to {MAX_CONCURRENCY}")
-    return concurrency
+    return check_count("concurrency", concurrency, 1, MAX_CONCURRENCY)
 
 
 def check_retry(retry: Retry) -> Retry:
     """Return it. Raises ValueError for bad values."""
-    if isinstance(retry.max_attempts, bool) or not isinstance(retry.max_attempts, int):
-        raise TypeError(f"max_attempts is {retry.max_attempts!r}; expected an int")
-    if not 1 <= retry.max_attempts <= _MOST_ATTEMPTS:
-        raise ValueError(f"max_attempts is {retry.max_attempts}; expected 1 to {_MOST_ATTEMPTS}")
+    most = check_count("max_attempts", retry.max_attempts, 1, _MOST_ATTEMPTS)
     if not 0 <= retry.delay <= retry.max_delay:
         raise ValueError(
             f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected 0 or "
             "more, and not the larger first"
         )
     to_ms(retry.max_delay)  # a server takes no longer one
-    return retry
+    return retry._replace(max_attempts=most)

@@ -145,7 +145,7 @@ class Worker:
             usual.delay if retry_delay is None else retry_delay,
             usual.max_delay if max_retry_delay is None else max_retry_delay,
         )
-        check_retry(retry)
+        retry = check_retry(retry)
         kind = checked_text(kind, "kind")
 
         def register(function: _F) -> _F:

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from purgatory.metrics import MetricsServer
 from purgatory.service.process_metrics import register_process_metrics
+from timingwheel.lowlevel import check_count
 
 if TYPE_CHECKING:
     from purgatory.service.worker.lease_returns import WorkerCounts
@@ -45,13 +46,7 @@ class WorkerCollector(Collector):
 
 def checked_port(port: int | None) -> int | None:
     """Return a port, or None. Raises TypeError, and ValueError beyond 0 to 65535."""
-    if port is None:
-        return None
-    if not isinstance(port, int) or isinstance(port, bool):
-        raise TypeError(f"metrics_port is {port!r}; expected an int")
-    if not 0 <= port <= _MOST_PORT:
-        raise ValueError(f"metrics_port is {port}; expected 0 to {_MOST_PORT}")
-    return port
+    return None if port is None else check_count("metrics_port", port, 0, _MOST_PORT)
 
 
 def serve_worker_metrics(port: int, addr: str, collector: WorkerCollector) -> MetricsServer:

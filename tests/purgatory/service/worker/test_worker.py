@@ -272,7 +272,7 @@ def test_a_server_that_restarts(serve, connect):
 def test_bad_arguments(server):
     """Each error names the value."""
     for arguments, error, words in [
-        ({"concurrency": 0}, ValueError, "concurrency is 0; expected 1 to 1000"),
+        ({"concurrency": 0}, ValueError, "concurrency is 0; expected at least 1"),
         ({"concurrency": 2.5}, TypeError, "concurrency is 2.5"),
         ({"lease": 0.01}, ValueError, "lease is 0.01"),
         ({"max_attempts": 0}, ValueError, "max_attempts is 0"),

@@ -12,6 +12,7 @@ from purgatory.service import Client
 from purgatory.service.worker.worker import Worker
 from purgatory.service.worker.worker_metrics import checked_port
 from tests.testing.eventually import eventually
+from tests.testing.odd_numbers import LyingInt
 from tests.testing.purgatory_harness import HANG
 
 
@@ -80,3 +81,9 @@ def test_bad_ports(port, error):
     """They are refused with what is expected."""
     with pytest.raises(error, match=r"metrics_port is .*; expected"):
         checked_port(port)
+
+
+def test_an_int_of_any_class():
+    """A subclass of int may compare as it likes; the system takes its port as a plain int."""
+    assert type(checked_port(LyingInt(80))) is int
+    assert checked_port(LyingInt(80)) == 80
