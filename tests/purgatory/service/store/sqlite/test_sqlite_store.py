@@ -12,6 +12,7 @@ from msgspec import Raw
 from purgatory import StoreError
 from purgatory.service.store.contract import DATABASE_ID
 from purgatory.service.store.rows import MAX_BATCH, JournalPosition, OperationBatch, StoredOperation
+from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 from tests.testing.failing_disk import DiskFaults
@@ -174,7 +175,7 @@ def test_a_database_of_another_version(tmp_path):
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("CREATE TABLE songs (title)")
     connection.close()
-    with pytest.raises(StoreError, match="schema version is 0; expected 1 to 6"):
+    with pytest.raises(StoreError, match=f"schema version is 0; expected 1 to {SCHEMA_VERSION}"):
         again(tmp_path)
 
 
