@@ -17,6 +17,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from tests.mutants.cluster_mutants import CLUSTER_MUTANTS
+from tests.mutants.crowd_mutants import CROWD_MUTANTS
 from tests.mutants.exact_mutants import EXACT_MUTANTS
 from tests.mutants.exact_mutants import WORLDS as EXACT_WORLDS
 from tests.mutants.mutants import MUTANTS, Mutant
@@ -29,7 +30,7 @@ SEEDS = Path(__file__).with_name("seeds.json")
 #: In so many worlds a mutant has to be found.
 WORLDS = 200
 STEERED_MUTANTS = STEERING_MUTANTS + REPEAT_MUTANTS
-ALL = MUTANTS + EXACT_MUTANTS + THREAD_MUTANTS + STEERED_MUTANTS + CLUSTER_MUTANTS
+ALL = MUTANTS + EXACT_MUTANTS + THREAD_MUTANTS + STEERED_MUTANTS + CLUSTER_MUTANTS + CROWD_MUTANTS
 OUT = Console(highlight=False, markup=False, soft_wrap=True)
 PACKAGES = ("_purgatory_cpython", "timingwheel", "mq", "purgatory")
 COPIED = (*PACKAGES, "tests/simulation", "tests/testing")
@@ -45,6 +46,7 @@ SERVICE = "tests.simulation.simulation"
 THREADS = "tests.simulation.inprocess.simulation"
 REPEATS = "tests.simulation.steering.repeat_world"
 STEERED = "tests.simulation.steering.simulation"
+CROWDS = "tests.simulation.crowds"
 CLUSTERS = "tests.simulation.cluster.cluster_simulation"
 
 
@@ -78,6 +80,7 @@ def find(mutant: Mutant, first: int) -> Finding:
     worlds = STEERED if mutant in STEERING_MUTANTS else worlds
     worlds = REPEATS if mutant in REPEAT_MUTANTS else worlds
     worlds = CLUSTERS if mutant in CLUSTER_MUTANTS else worlds
+    worlds = CROWDS if mutant in CROWD_MUTANTS else worlds
     most = EXACT_WORLDS if mutant in EXACT_MUTANTS else WORLDS
     seeds = [first, *(seed for seed in range(most) if seed != first)]
     with tempfile.TemporaryDirectory() as directory:
