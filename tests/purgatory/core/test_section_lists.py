@@ -139,6 +139,15 @@ def test_an_operation_is_added_once():
     lists.watch(two, ("b",))
     assert (lists.pending, lists.entries) == (2, 3)
     assert lists.watchers_of("b") == [one, two]
+    assert lists.sole_watcher("a") is one
+    assert lists.sole_watcher("b") is None
+    assert lists.sole_watcher("c") is None
+    assert lists.sole_watcher(Foreign("a")) is None
+    lists._check()
+    lists.release(one, Outcome.CANCELLED)
+    assert lists.watchers_of("b") == [two]
+    assert lists.watchers_of("a") == []
+    assert (lists.pending, lists.entries) == (1, 1)
     lists._check()
 
 

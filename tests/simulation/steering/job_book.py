@@ -15,6 +15,8 @@ from tests.simulation.steering.steered_job import FOREVER_NS, AttemptRecord, Ste
 
 #: Nanoseconds for the rounding of times to milliseconds, and of moved clocks.
 ROUNDING_NS: Final = 2 * NS_PER_MS
+#: The server may remember an id for so much longer, and notice an end so late.
+LATER_NS: Final = 40 * NS_PER_S
 # A message may be under way for so long, where nothing holds it up.
 _UNDER_WAY_NS: Final = NS_PER_S
 
@@ -37,6 +39,14 @@ class JobBook:
     def fail(self, job: SteeredJob, what: str) -> None:
         """Report a broken promise."""
         self._report(f"{what}: {job}")
+
+    def known_until_ns(self, job: SteeredJob) -> int:
+        """Return until when the server certainly knows an id."""
+        return job.earliest_end_ns + job.unique_ns - self.lost_time_ns()
+
+    def known_for_ns(self, job: SteeredJob) -> int:
+        """Return for how long at most the server knows an id after it was seen to have ended."""
+        return job.unique_ns + LATER_NS + self.lost_time_ns()
 
     def _life(self, job_id: str, token: int) -> SteeredJob | None:
         """Return the life of an id that has a lease: the next one if the last is over."""
@@ -64,7 +74,8 @@ class JobBook:
             self._check_given(job, now_ns)
         if job.first_token == NEVER:
             job.first_token = token
-            if self.kinds.is_quick and not job.is_unsure:
+            # The server may lease a job to a connection that is gone, and get it back.
+            if self.kinds.is_calm and not job.is_unsure:
                 others = self._waiting_before(job, now_ns - 2 * _UNDER_WAY_NS)
                 self._world.after(_UNDER_WAY_NS, lambda: self._check_priority(job, others))
 
@@ -78,7 +89,7 @@ class JobBook:
             self.fail(job, f"leased at {now_ns}, {(job.due_ns - now_ns) / 1e6:g} ms early")
         if 0 <= job.cancelled_ns < now_ns - _UNDER_WAY_NS:
             self.fail(job, f"leased at {now_ns}, though it was cancelled")
-        within_ns = job.due_ns + job.within_ns + _UNDER_WAY_NS
+        within_ns = job.due_ns + job.within_ns + _UNDER_WAY_NS + self.lost_time_ns()
         if job.within_ns != NEVER and not job.attempts and now_ns > within_ns:
             self.fail(job, f"leased at {now_ns}, too late for it")
 

@@ -68,6 +68,11 @@ class KindRules:
         """Whether a kind is paused or limited."""
         return kind in self._paused or kind in self._running or kind in self._rates
 
+    def running_limit(self, kind: str) -> int | None:
+        """Return how many jobs of a kind may run; None: any number."""
+        found = self._running.get(kind)
+        return None if found is None else found[0]
+
     def limit(self, kind: str, running: int | None, per_second: float | None) -> None:
         """Note the limits of a kind from now on."""
         self._running.pop(kind, None)

@@ -26,6 +26,8 @@ class LeaseWish:
     asked_ns: int
     #: When the program was told first that another one has the name.
     queued_ns: int = NEVER
+    #: By how much times on disk were wrong when the lease was told.
+    lost_time_ns: int = 0
     token: int = 0
     kept: KeptLease | None = None
     is_asking: bool = False
@@ -40,6 +42,8 @@ class LeaseBook:
         self._rules = rules
         self._tokens: dict[str, int] = {}  # the highest that was told, by name
         self._free_ns: dict[str, int] = {}  # since when a name is free that was given back
+        #: By how much the times of leases may be wrong, see `JobBook`.
+        self.lost_time_ns: Callable[[], int] = int
         #: How many leases were granted.
         self.granted: int = 0
         #: What programs hold, with their clocks, and what they wait for.
@@ -64,12 +68,14 @@ class LeaseBook:
         if self._rules.is_calm:
             self._check_turn(wish)
         self._tokens[wish.name] = max(wish.token, self._tokens.get(wish.name, 0))
+        wish.lost_time_ns = self.lost_time_ns()
         self._held[wish] = clock
 
     def _check_alone(self, wish: LeaseWish) -> None:
         for other, clock in self._held.items():
             assert other.kept is not None
-            if other.name == wish.name and other.kept.ends_at > clock():
+            lost_s = (self.lost_time_ns() - other.lost_time_ns) / NS_PER_S
+            if other.name == wish.name and other.kept.ends_at - lost_s > clock():
                 self._report(f"two programs have a lease: {other} and {wish}")
 
     def _check_turn(self, wish: LeaseWish) -> None:

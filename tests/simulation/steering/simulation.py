@@ -12,6 +12,7 @@ from tests.simulation.errors import Violation
 from tests.simulation.faults import Faults
 from tests.simulation.measured_server import MeasuredServer
 from tests.simulation.simulation import Verdict
+from tests.simulation.steering.forgotten_ids import check_forgotten
 from tests.simulation.steering.job_book import JobBook
 from tests.simulation.steering.kind_rules import KindRules
 from tests.simulation.steering.lease_book import LeaseBook
@@ -67,6 +68,7 @@ class SteeredWorld:
             Machine(self.world, GROUP), self._network, GROUP, self._book, self._workload
         )
         self.leases = LeaseBook(self.world, self._report, rules)
+        self.leases.lost_time_ns = lambda: self._server.lost_time_ns
         self._lease_programs = [
             LeaseProgram(Machine(self.world, f"locks-{n}"), self._network, self.leases)
             for n in range(self._workload.lease_programs)
@@ -115,12 +117,14 @@ class SteeredWorld:
             program.is_calm = True
             program.start()
         self._checked(self._program.settle)
-        end_ns = self.world.now_ns + int(_SETTLE_S * NS_PER_S)
+        end_ns = self.world.now_ns + int(_SETTLE_S * NS_PER_S) + self._server.lost_time_ns
         while left := self._left():
             if self.world.now_ns > end_ns:
                 self._program.end(left)
             self.world.run(_LOOK_S)
         self._checked(self._program.check_counts)
+        unique_for = self._workload.unique_for
+        self._checked(lambda: check_forgotten(self.world, self._book, self._program, unique_for))
         if self._lease_programs:
             self.world.run(_PATIENCE_S)
             self._checked(self.leases.check_patience)

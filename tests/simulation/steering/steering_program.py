@@ -18,14 +18,12 @@ from purgatory.testing.world.process import Process
 from purgatory.testing.world.server import ADDRESS
 from purgatory.testing.world.world import NS_PER_S
 from tests.simulation.records import NEVER
-from tests.simulation.steering.job_book import ROUNDING_NS, JobBook
+from tests.simulation.steering.job_book import LATER_NS, ROUNDING_NS, JobBook
 from tests.simulation.steering.steered_job import FOREVER_NS, SteeredJob
 from tests.simulation.steering.steered_workload import KINDS, SteeredWorkload
 
 #: What a call returns that was not answered.
 UNSURE: Final = object()
-# The server may remember an id for so much longer, and notice an end so late.
-_LATER_NS: Final = 40 * NS_PER_S
 _TAGS: Final = ("", "red", "blue")
 _ACTIONS: Final = {
     "schedule": 10.0,
@@ -158,22 +156,22 @@ class SteeringProgram:
         if before is None or before.is_unsure:
             return
         self._wait_for_end(before)
+        self.use_again(before)
+
+    def use_again(self, before: SteeredJob) -> None:
+        """Use an id for another job, and check whether it may be new."""
         job = self._book.next_lives[before.job_id] = self._draw_job(before.job_id)
         handle = self._send(job)
         del self._book.next_lives[before.job_id]
         if handle is UNSURE:
             before.is_unsure = True
         elif handle.is_new:
-            if self._world.now_ns < self._known_until_ns(before) - ROUNDING_NS:
+            if self._world.now_ns < self._book.known_until_ns(before) - ROUNDING_NS:
                 self._book.fail(before, f"its id is forgotten at {self._world.now_ns}")
             self._answered(job)
             self._book.jobs[job.job_id] = job
-        elif 0 <= before.ended_by_ns < job.called_ns - before.unique_ns - _LATER_NS:
+        elif 0 <= before.ended_by_ns < job.called_ns - self._book.known_for_ns(before):
             self._book.fail(before, f"its id is remembered at {job.called_ns}")
-
-    def _known_until_ns(self, job: SteeredJob) -> int:
-        """Return until when the server certainly knows an id."""
-        return job.earliest_end_ns + job.unique_ns - self._book.lost_time_ns()
 
     def _wait_for_end(self, job: SteeredJob) -> None:
         """Wait until shortly before an id may be forgotten, if that is soon."""
@@ -227,7 +225,7 @@ class SteeringProgram:
             job.due_ns = due_ns
             job.ready_ns = due_ns + self._world.now_ns - job.called_ns
             if job.within_ns != NEVER:
-                job.within_ns += _LATER_NS  # from when it counts is not known exactly
+                job.within_ns += LATER_NS  # from when it counts is not known exactly
         elif answer is False:
             job.due_ns = before_ns
         else:
@@ -264,8 +262,9 @@ class SteeringProgram:
             job.cancelled_ns = self._world.now_ns
         surely = sum(not job.attempts for job in waiting)
         if not surely <= count <= len(tagged) - over and tagged:
-            job = tagged[-1]
-            self._book.fail(job, f"{count} were cancelled; expected {surely} to {len(tagged)}")
+            self._book.fail(
+                tagged[-1], f"{count} were cancelled; expected {surely} to {len(tagged)}"
+            )
 
     # Kinds
 
@@ -306,7 +305,7 @@ class SteeringProgram:
         if status is UNSURE or job.is_unsure:
             return
         if status is None:
-            if called_ns < self._known_until_ns(job) and job.is_answered:
+            if called_ns < self._book.known_until_ns(job) and job.is_answered:
                 self._book.fail(job, f"is unknown at {called_ns}")
             job.end = job.end or "forgotten"
             return
@@ -352,7 +351,7 @@ class SteeringProgram:
         try:
             value = self._ask(f"read {job.job_id}", self._client.result, job.job_id, timeout=30.0)
         except JobUnknown:
-            if called_ns < self._known_until_ns(job):
+            if called_ns < self._book.known_until_ns(job):
                 self._book.fail(job, f"is unknown at {called_ns}")
             return
         except TimeoutError:
@@ -363,10 +362,10 @@ class SteeringProgram:
     # The end
 
     def settle(self) -> None:
-        """Lift all limits."""
+        """Lift pauses and rates; limits of running jobs stay, and let all jobs run in turn."""
         for kind in KINDS:
             self._resume_kind(kind)
-            self._limit_kind(kind, None, None)
+            self._limit_kind(kind, self._kinds.running_limit(kind), None)
 
     def left(self) -> list[SteeredJob]:
         """Look at what has not ended, and return it."""

@@ -1,8 +1,9 @@
 """DueOrder: jobs in order of their due times. Used by the store thread alone.
 
 A tree of buckets: one has the jobs of about an hour, until it has many; then it is divided into
-buckets of about a second, and those into buckets of a millisecond. So adding and removing a job
-look at one to three dicts, however many jobs there are; only a reader sorts, a bucket at a time.
+buckets of about a second, those into buckets of a millisecond, and those by number. So adding and
+removing a job look at one to four dicts, however many jobs there are; only a reader sorts, a bucket
+at a time.
 """
 
 from bisect import bisect_right
@@ -13,16 +14,20 @@ from purgatory.service.server.records.job_record import JobRecord
 
 #: A bucket with more jobs than that is divided.
 MOST: Final = 512
-# Shift of a bucket -> shift of its parts.
-_NEXT: Final = {22: 10, 10: 0}
+# Shift of a bucket -> shift of its parts. Below 0: of numbers, as the jobs are due at one time.
+_NEXT: Final = {22: 10, 10: 0, 0: -10}
 #: The shift of the first buckets.
 FIRST_SHIFT: Final = 22
 #: The shift of a single bucket, for jobs that are never many.
 UNDIVIDED: Final = 62
+_BEFORE_ALL: Final = -1
 
 
 class DueOrder:
-    """Jobs by `due_ms` and number; a bucket has the jobs of 2 ** `shift` milliseconds."""
+    """Jobs by `due_ms` and number; a bucket has the jobs of 2 ** `shift` milliseconds.
+
+    With a `shift` below 0 all jobs are due at one time, and a bucket has 2 ** -`shift` numbers.
+    """
 
     __slots__ = ("_buckets", "_parts", "_shift", "length")
 
@@ -35,10 +40,10 @@ class DueOrder:
 
     def add(self, job: JobRecord) -> None:
         """Add a job."""
-        order, due_ms = self, job.due_ms
+        order = self
         while True:
             order.length += 1
-            key = due_ms >> order._shift
+            key = order._key(job.due_ms, job.number)
             part = order._parts.get(key) if order._parts else None
             if part is None:
                 break
@@ -51,6 +56,10 @@ class DueOrder:
         if len(bucket) > MOST and order._shift in _NEXT:
             order._divide(key)
 
+    def _key(self, due_ms: int, number: int) -> int:
+        """Return the bucket of a place."""
+        return due_ms >> self._shift if self._shift >= 0 else number >> -self._shift
+
     def _divide(self, key: int) -> None:
         part = self._parts[key] = DueOrder(_NEXT[self._shift])
         for job in self._buckets.pop(key).values():
@@ -59,7 +68,7 @@ class DueOrder:
     def remove(self, job: JobRecord) -> None:
         """Remove a job; its `due_ms` is unchanged since `add`."""
         self.length -= 1
-        key = job.due_ms >> self._shift
+        key = self._key(job.due_ms, job.number)
         part = self._parts.get(key) if self._parts else None
         if part is not None:
             part.remove(job)
@@ -73,15 +82,16 @@ class DueOrder:
 
     def after(self, due_ms: int, number: int) -> Iterator[JobRecord]:
         """Yield the jobs beyond a place, in order; nothing may change meanwhile."""
-        first = due_ms >> self._shift
+        first = self._key(due_ms, number)
         keys = [key for key in self._buckets if key >= first]
         keys += [key for key in self._parts if key >= first]
         keys.sort()
         for key in keys:
             bucket = self._buckets.get(key)
             if bucket is None:
-                yield from self._parts[key].after(due_ms, number)
-            elif self._shift:
+                is_here = self._shift or key == first  # else the part is due later
+                yield from self._parts[key].after(due_ms, number if is_here else _BEFORE_ALL)
+            elif self._shift > 0:
                 for job in sorted(bucket.values(), key=place_of):
                     if place_of(job) > (due_ms, number):
                         yield job

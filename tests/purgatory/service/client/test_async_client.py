@@ -12,6 +12,7 @@ from purgatory.service import (
     RequestTimeout,
 )
 from purgatory.service.client.calls import resolve
+from purgatory.service.client.client import PAGE
 from purgatory.service.client.futures import ReplyFuture
 from tests.testing.purgatory_harness import HANG
 
@@ -60,6 +61,30 @@ def test_async(server):
                 await asyncio.wait_for(one.defer("k", op_id="slow"), 0.02)
             while (await one.query("slow")).state == "pending":
                 await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_async_lists(server):
+    """Page by page, all of them or up to a limit, from a cursor on."""
+    names = [f"op-{number}" for number in range(2 * PAGE + 5)]
+
+    async def main():
+        async with AsyncClient(server.address, timeout=HANG) as client:
+            calls = [client.submit(name, timeout=HANG, op_id=name) for name in names]
+            await asyncio.gather(*calls)
+
+            async def listed(**options):
+                return [status.op_id async for status in client.list(**options)]
+
+            assert await listed() == names
+            assert await listed(limit=PAGE) == names[:PAGE]
+            assert await listed(limit=PAGE + 1) == names[: PAGE + 1]
+            first = await client.list_page(limit=3)
+            assert await listed(cursor=first.after, limit=2) == names[3:5]
+            assert await listed(key="none") == []
+            with pytest.raises(ValueError, match="limit"):
+                await listed(limit=0)
 
     asyncio.run(main())
 

@@ -1,6 +1,6 @@
 """HeldJobs and Pace: what a worker has, and how much of it."""
 
-from purgatory.service.protocol import LeasedJob
+from purgatory.service.protocol import Lease, LeasedJob
 from purgatory.service.worker import held_jobs
 from purgatory.service.worker.held_jobs import HeldJobs, Pace
 
@@ -31,6 +31,23 @@ def test_a_job_that_is_leased_again():
     one = jobs.add(leased(1, token=5))
     assert jobs.add(leased(1, token=9)) is None
     assert one.lease.token == 9
+
+
+def test_the_server_is_told_of_each_beginning():
+    """Once, and again under a new lease, of which the server knows nothing."""
+    now = [10.0]
+    jobs = HeldJobs(60.0, lambda: now[0])
+    one, two = jobs.add(leased(1, token=5)), jobs.add(leased(2, token=6))
+    assert jobs.take_untold() == []
+    assert jobs.begin(one)
+    assert [lease.token for lease in jobs.take_untold()] == [5]
+    assert jobs.take_untold() == []
+    now[0] = 30.0
+    assert jobs.add(leased(1, token=9)) is None
+    assert (one.kept_at, one.asked_at, two.kept_at) == (30.0, 30.0, 10.0)
+    assert [lease.token for lease in jobs.take_untold()] == [9]
+    assert jobs.find(one.lease) is one
+    assert jobs.find(Lease(1, 5)) is None
 
 
 def test_a_job_that_is_leased_again_before_it_begins():

@@ -16,7 +16,7 @@ def places(order, after=(-1, -1)):
     return [place_of(job) for job in order.after(*after)]
 
 
-@pytest.mark.parametrize("spread_ms", [1, 50, 1000, 10**5, 10**7, 10**10])
+@pytest.mark.parametrize("spread_ms", [1, 2, 50, 1000, 10**5, 10**7, 10**10])
 def test_order(spread_ms):
     """By the moment, then by number, from any cursor on, however near or far jobs lie."""
     rng = random.Random(spread_ms)
@@ -39,6 +39,21 @@ def test_order(spread_ms):
     assert places(order) == []
     assert not order._buckets
     assert not order._parts
+
+
+def leaves(order):
+    """Return the sizes of all buckets: so many jobs a reader sorts at once."""
+    sizes = [len(bucket) for bucket in order._buckets.values()]
+    return sizes + [size for part in order._parts.values() for size in leaves(part)]
+
+
+def test_many_that_are_due_at_one_time():
+    """They are divided, too: a reader of a page does not sort all of them."""
+    order = DueOrder()
+    for job in jobs_of(*[7] * 20 * MOST):
+        order.add(job)
+    assert sum(leaves(order)) == order.length == 20 * MOST
+    assert max(leaves(order)) <= 2 * MOST
 
 
 def test_a_cursor_whose_job_has_gone():
