@@ -13,17 +13,19 @@ import subprocess
 import sys
 import threading
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from purgatory.cli.entry_point import main
+from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.errors import CheckpointMismatch, SparkError
 from purgatory.spark.filesystem import LocalFileSystem
 from purgatory.spark.stream import compaction as archive_module
 from purgatory.spark.stream.compaction import Archive, merge_parquet
 from purgatory.spark.stream.entry import CheckpointEntry
-from purgatory.trace import read_outcomes
+from purgatory.trace import KeyEvent, Operation, read_outcomes
 from tests.testing.archives import outcome_files
 from tests.testing.fragile_disk import FragileFileSystem, FragileObjectStore, Killed
 from tests.testing.stream_input import StreamInput
@@ -333,6 +335,29 @@ def test_a_file_that_cannot_be_read_is_not_merged(spark, tmp_path):
             merge_parquet(spark, [str(good), f"{tmp_path}/bad.parquet"], f"{tmp_path}/merged")
     finally:
         spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", ["run[1]{a,b}?*", "a:b"])
+def test_names_that_look_like_patterns(spark, tmp_path, name):
+    """Outputs, checkpoints and archives are written there, and read from there."""
+    feed = StreamInput(tmp_path / name)
+    for number in range(2):
+        feed.put("operations", [Operation(f"o{number}", "kind", number, 10, ("k",), 1)])
+        feed.put("events", [KeyEvent("k", 5 + number)])
+    tables = [str(feed.path / table) for table in ("operations", "events")]
+    resolve_files(spark, *tables, str(feed.path / "batch"))
+    with read_outcomes(feed.path / "batch") as rows:
+        wanted = sorted(rows, key=repr)
+    assert len(wanted) == 2
+    for until_end in (False, True):
+        feed.stream(spark, watermark_ms=10).run(once=not until_end, until_end=until_end)
+    assert feed.outcomes() == wanted
+    archive = str(feed.path / "archive")
+    Archive(spark, str(feed.checkpoint), archive, partial(merge_parquet, spark)).take()
+    with read_outcomes(archive) as rows:
+        assert sorted([*feed.outcomes(), *rows], key=repr) == wanted
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("wrong", ["0", "some"])
