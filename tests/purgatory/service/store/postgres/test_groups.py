@@ -323,7 +323,10 @@ class TestDoubt:
         killer.start()
         kept = []
         doubts = []
-        for number in range(1, 301):
+        number = 0
+        # How often a session ends in a commit depends on how busy the machine is.
+        while number < 300 or len(doubts) <= 10 or False not in doubts:
+            number += 1
             raises = len(store.lease.raises)
             error = commit_error(store, submit(number))
             assert error is None or not error.fatal
@@ -334,8 +337,6 @@ class TestDoubt:
         ended.set()
         killer.join()
         assert numbers(postgres) == kept
-        assert len(doubts) > 10
-        assert False in doubts
         store.close()
 
 
