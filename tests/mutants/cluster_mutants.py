@@ -17,12 +17,6 @@ CLUSTER_MUTANTS = [
     Mutant("a group is not fenced", GROUPS, FENCE, NO_FENCE),
     Mutant("a fence lets older epochs through", GROUPS, FENCE, FENCE.replace("= $", ">= $")),
     Mutant(
-        "the epoch's fence lets older ones through",
-        GROUPS,
-        FENCE,
-        FENCE.replace("epoch = $", "epoch >= $"),
-    ),
-    Mutant(
         "a fence is a read before the group",
         GROUPS,
         "        fence = statement(\n            self._fence,\n",

@@ -222,8 +222,14 @@ class ClusterFaults:
         self._simulation = simulation
         self._world = simulation.world
         self._active = True
-        self._mean_s = self._world.spread(0.5, 20.0)
-        self.kinds = [kind for kind in KINDS if self._world.chance(0.5)] or list(KINDS)
+        # Behind a pooler, calm: a group has to be on its way for as long as a takeover takes.
+        is_pooled = simulation.database.is_pooled
+        self._mean_s = self._world.spread(4.0 if is_pooled else 0.5, 20.0)
+        self.kinds = [
+            kind
+            for kind in KINDS
+            if self._world.chance(0.5) or (is_pooled and kind in ("link_hangs", "link_slow"))
+        ] or list(KINDS)
         self.counts: dict[str, int] = {}
 
     def begin(self) -> None:
