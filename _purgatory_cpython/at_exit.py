@@ -71,20 +71,23 @@ def forget_frozen_threads(thing: object) -> None:
 
 def _parts_of(thing: object) -> Iterator[Any]:
     """Yield `thing` and its parts: locks, and objects of our classes and of their subclasses."""
+    ours: dict[int, bool] = {}  # by the id of a class, which need not be hashable
     seen, stack = {id(thing)}, [(thing, 0)]
     while stack:
         holder, nested = stack.pop()
         if not nested:
             yield holder
         for part in gc.get_referents(holder):
-            if id(part) not in seen and (depth := _depth(type(part), nested)) <= _MAX_NESTED:
+            if id(part) not in seen and (depth := _depth(type(part), nested, ours)) <= _MAX_NESTED:
                 seen.add(id(part))
                 stack.append((part, depth))
 
 
-def _depth(kind: type, nested: int) -> int:
+def _depth(kind: type, nested: int, ours: dict[int, bool]) -> int:
     """Return how many containers lie around a part; too many for what has no locks of ours."""
-    if issubclass(kind, _LOCKS) or _is_ours(kind):
+    if id(kind) not in ours:
+        ours[id(kind)] = issubclass(kind, _LOCKS) or _is_ours(kind)
+    if ours[id(kind)]:
         return 0
     return nested + 1 if issubclass(kind, _CONTAINERS) else _MAX_NESTED + 1
 
