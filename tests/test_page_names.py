@@ -20,7 +20,6 @@ FOREIGN = {
     },
     "docs/asyncio.md": {"gthread"},
     "docs/atomicity.md": {"CFLAGS", "LDFLAGS"},
-    "docs/high-availability.md": {"synchronous_mode"},
     "docs/howto/web-timeouts.md": {"request.is_disconnected"},
     "docs/mechanisms.md": {"ManualClock.on_move"},  # of what went
     "docs/performance.md": {"ScheduledThreadPoolExecutor"},

@@ -8,6 +8,7 @@ SLEEPS = re.compile(r"\btime\.sleep\(|from time import .*\bsleep\b")
 #: What sleeps, and the reason: nothing is waited for there.
 REASONS = {
     "tests/drill/faults.py": "a fault lasts",
+    "tests/drill/patroni.py": "asks Patroni now and then",
     "tests/testing/faulty_server.py": "a slow disk",
     "tests/purgatory/service/test_attack.py": "paces the load",
     "tests/purgatory/service/test_job_load.py": "paces the load",

@@ -21,6 +21,7 @@ from purgatory.service.config import split_names
 from purgatory.service.http.server import WebServer
 from purgatory.service.process_metrics import register_process_metrics
 from purgatory.service.server.network.accept_gate import most_descriptors
+from purgatory.service.server.recovery import note_start
 from purgatory.service.server_assembly import ServerAssembly
 from purgatory.service.store.contract import SERVER_KEYS
 from purgatory.service.store.data_directory import data_directory_lock
@@ -287,7 +288,8 @@ class ClusterServer:
     def _open(self, _: Path | None) -> Store:
         store = self._store = self._open_store(self.lease)
         if store.metadata().get(SERVER_KEYS) != self._keys.text:
-            store.set_metadata({SERVER_KEYS: self._keys.text})
+            # A database that refuses to write keeps no server from answering reads.
+            note_start(store, {SERVER_KEYS: self._keys.text})
         return store
 
     @property

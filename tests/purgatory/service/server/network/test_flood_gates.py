@@ -1,6 +1,9 @@
 """FloodGates: a connection with too many messages under way is left unread; others are read."""
 
 import contextlib
+import fcntl
+import sys
+import termios
 import threading
 import time
 
@@ -19,6 +22,7 @@ from purgatory.service.server.network.flood_gates import (
 )
 from purgatory.service.server.network.router_socket import received_bytes
 from tests.purgatory.service.test_memory import resident_bytes
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.raw_connections import PING, dealer, frame, read, reset
 from tests.testing.server_processes import ServerProcess
@@ -50,6 +54,11 @@ class Gates:
         return part.bytes
 
 
+def unreceived(peer):
+    """Return how many bytes the other side's kernel has not received."""
+    return int.from_bytes(fcntl.ioctl(peer, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
 @pytest.fixture
 def gates():
     context = zmq.Context()
@@ -67,6 +76,7 @@ def test_too_many_messages_under_way(gates, connect):
     """What comes meanwhile comes again when the queues have been empty for a while."""
     flooding, other = connect(), connect()
     flooding.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
+    eventually(lambda: unreceived(flooding) == 0)
     gates.take(1 + MOST_UNREAD)
     assert gates.gates.is_any_closed
     flooding.sendall(frame(5, more=False))

@@ -155,12 +155,13 @@ def test_a_peer_that_goes_on_without_a_hello(reception, socket, monkeypatch):
     monkeypatch.setattr(reception_module, "end_connection", ended.append)
     for seq in range(6):
         take(reception, encode(Stats(seq)))
-    assert [decode_answer(frame).seq for frame in socket.sent] == [0, 1, 2]
+    # The last one shows whether the peer is there still.
+    assert [decode_answer(frame).seq for frame in socket.sent] == [0, 1, 2, 3]
     assert len(ended) == 1
     reception.on_frame(b"other", zmq.Frame(encode(Stats(7))), [], 0.0)
     take(reception, encode(Hello(8, VERSION, "c")))
     take(reception, encode(Hello(9, VERSION, "c")))
-    assert [decode_answer(frame).code for frame in socket.sent[3:]] == ["hello", "malformed"]
+    assert [decode_answer(frame).code for frame in socket.sent[4:]] == ["hello", "malformed"]
 
 
 def test_peers_without_a_hello_are_forgotten(reception, monkeypatch):
