@@ -30,8 +30,8 @@ class LeaseEnds:
 
     `timings` counts attempts.
 
-    Each job ends once in a transaction, or its attempt does; an attempt that is to be followed by
-    another may be cancelled in the same transaction.
+    Each job ends once in a transaction, or its attempt does. A job that waits after its attempt
+    may be cancelled or moved in the same transaction.
     """
 
     def __init__(
@@ -146,13 +146,14 @@ class LeaseEnds:
     def move(self, job: DueJob, at_ms: int) -> bool:
         """Have a job be due at another time; 0: now. False if it runs, or has ended."""
         number = job.record.seq
-        is_here = number in self._leases.by_number and not job.is_dead
-        if not is_here or job.has_begun or number in self._jobs:
+        if number not in self._leases.by_number or job.is_dead:
             return False
+        if number not in self._waits and (number in self._jobs or job.has_begun):
+            return False  # ends in the transaction, or runs
         self._jobs[number] = job
-        self._waits[number] = job.attempts
+        attempts = self._waits.setdefault(number, job.attempts)
         at_ms = max(at_ms, self._now_ms)
-        self._write(job, JobState.WAITING, job.attempts, at_ms, "")
+        self._write(job, JobState.WAITING, attempts, at_ms, "")
         self._effects.append(partial(self._leases.move, job, at_ms, self._now_ms))
         return True
 

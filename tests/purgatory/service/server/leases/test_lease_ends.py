@@ -1,10 +1,13 @@
-"""Attempts that fail, and jobs that are given up."""
+"""Attempts that fail, jobs that are given up, and jobs that are moved."""
+
+import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.job_messages import RetryJobs
+from purgatory.service.job_messages import Reschedule, RescheduleJobs, RetryJobs
 from purgatory.service.protocol import (
     EndDead,
     How,
+    LeaseEnd,
     ReadDead,
 )
 from purgatory.service.server.commands import ClientDisconnected
@@ -150,3 +153,53 @@ class TestFailures:
             step_server.work(route=b"x", attempts=2)
         [dead] = step_server.ask(ReadDead).jobs
         assert (dead.attempts, dead.error.split(":")[0]) == (2, "WorkerGone")
+
+
+class TestMoves:
+    @pytest.mark.parametrize("begins", [False, True], ids=["taken ahead", "begun"])
+    def test_of_a_job_that_its_worker_loses(self, step_server, begins):
+        """In the same transaction: the job waits by then, and is moved."""
+        step_server.work(begins=True, attempts=5)
+        [leased] = due(step_server, "a")
+        if begins:
+            step_server.begin(leased)
+        due_job = step_server.due_job("a")
+        at_ms = step_server.time.ms + 5000
+
+        def lose_and_move(ends):
+            ends.lose(due_job, "gone")
+            return ends.move(due_job, at_ms)
+
+        assert step_server.change_jobs(lose_and_move)
+        for _ in range(2):
+            status = step_server.job("a")
+            assert (status.state, status.attempts, status.due_ms) == (
+                "retrying" if begins else "scheduled",
+                int(begins),
+                at_ms,
+            )
+            step_server.crash()
+
+    def test_twice(self, step_server):
+        """In one transaction: the later one counts."""
+        step_server.submit(job("a"))
+        step_server.pass_time(1001)
+        moves = [Reschedule("a", 9000), Reschedule("a", 5000)]
+        assert step_server.ask(RescheduleJobs, moves).done == [True, True]
+        for _ in range(2):
+            assert step_server.job("a").due_ms == step_server.time.ms + 5000
+            step_server.crash()
+
+    def test_of_a_job_that_ends(self, step_server):
+        """In the same transaction: False."""
+        step_server.work(begins=True)
+        [leased] = due(step_server, "a")
+        step_server.begin(leased)
+        due_job = step_server.due_job("a")
+
+        def end_and_move(ends):
+            assert ends.finish("c", LeaseEnd(leased.number, leased.token, How.DONE))
+            return ends.move(due_job, 10**15)
+
+        assert not step_server.change_jobs(end_and_move)
+        assert step_server.job("a").state == "done"
