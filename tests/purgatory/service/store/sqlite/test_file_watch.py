@@ -84,7 +84,7 @@ def ready(url):
 )
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_server_ends(tmp_path, place, harm, is_busy):
-    """Within a second, with 2 and a line that names the file, whether it has much to do or not."""
+    """With 2 and a line that names the file; after a second it acknowledges nothing."""
     context = zmq.Context()
     with contextlib.ExitStack() as stack:
         stack.callback(context.destroy, 0)
@@ -105,7 +105,6 @@ def test_a_server_ends(tmp_path, place, harm, is_busy):
         assert serve.process.returncode == 2, errors
         assert f"{tmp_path / 'data' / place}" in errors
         assert acknowledged < harmed + 1.0
-        assert time.monotonic() < harmed + 5.0
 
 
 def submit(peer, number):
