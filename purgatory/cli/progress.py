@@ -28,13 +28,13 @@ def progress_shown(
 
     Another thread calls `text` every `every_s` seconds. The line is erased at the end.
     """
-    stream = sys.stderr if stream is None else stream
-    if stream is None or not stream.isatty():
+    terminal = _terminal(stream)
+    if terminal is None:
         yield
         return
     ended = threading.Event()
     thread = threading.Thread(
-        target=_show, args=(text, stream, ended, every_s), name="purgatory-progress", daemon=True
+        target=_show, args=(text, terminal, ended, every_s), name="purgatory-progress", daemon=True
     )
     thread.start()
     try:
@@ -51,16 +51,25 @@ def _show(text: Callable[[], str], stream: TextIO, ended: threading.Event, every
         stream.flush()
         shown = True
     if shown:
-        stream.write(_ERASE)
-        stream.flush()
+        _erase(stream)
 
 
 def erase_progress(stream: TextIO | None = None) -> None:
     """Erase a line of progress, before other output; nothing if `stream` is no terminal."""
+    terminal = _terminal(stream)
+    if terminal is not None:
+        _erase(terminal)
+
+
+def _terminal(stream: TextIO | None) -> TextIO | None:
+    """Return the stream (stderr) if it is a terminal, else None."""
     stream = sys.stderr if stream is None else stream
-    if stream is not None and stream.isatty():
-        stream.write(_ERASE)
-        stream.flush()
+    return stream if stream is not None and stream.isatty() else None
+
+
+def _erase(terminal: TextIO) -> None:
+    terminal.write(_ERASE)
+    terminal.flush()
 
 
 def bytes_below(*paths: Path) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[Ro
     Raises OutOfOrder where the time of one goes backwards, and what a `Reader` raises.
     """
     ordered = [by_time(one) if sort else in_order(one) for one in readers]
-    numbered = [_numbered(number, rows) for number, rows in enumerate(ordered)]
+    numbered = [zip(repeat(number), rows) for number, rows in enumerate(ordered)]
     time_of = readers[0].table.time_of
 
     def moment(one: tuple[int, RowT]) -> int:
@@ -41,10 +41,6 @@ def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[Ro
 
     for _, instant in groupby(merge(*numbered, key=moment), moment):
         yield from _without_copies(instant)
-
-
-def _numbered(number: int, rows: Iterable[RowT]) -> Iterator[tuple[int, RowT]]:
-    return ((number, row) for row in rows)
 
 
 def _without_copies(instant: Iterable[tuple[int, Any]]) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from purgatory.errors import StoreError
 from purgatory.service.store.contract import SERVER_KEYS
 from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
 from purgatory.service.store.postgres.groups import BEGIN, COMMIT, IS_REPLICATED
-from purgatory.service.store.postgres.metadata_rows import MetadataRows, text_of
+from purgatory.service.store.postgres.metadata_rows import MetadataRows, value_of
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.schema import set_up_schema
 from purgatory.service.store.postgres.sessions.database import Database, one_row
@@ -174,7 +174,7 @@ class PostgresLeaseRow:
     def server_keys(self) -> str:
         """Return what the last active server has noted of its keys; empty: nothing."""
         [rows] = self._run(MetadataRows(self._namespace).read_one(SERVER_KEYS))
-        return text_of(rows)
+        return str(value_of(rows) or "")
 
     def close(self) -> None:
         """Close the connection. Idempotent."""

@@ -52,11 +52,6 @@ def metadata_of(rows: Rows) -> dict[str, Any]:
     return {key: _decode(value) for key, value in rows}
 
 
-def value_of(rows: Rows, default: int = 0) -> int:
-    """Decode the whole number of `read_one`."""
-    return int(_decode(rows[0][0])) if rows else default
-
-
-def text_of(rows: Rows) -> str:
-    """Decode the text of `read_one`; empty: there is none."""
-    return str(_decode(rows[0][0])) if rows else ""
+def value_of(rows: Rows) -> Any:
+    """Decode the text or number of `read_one`; None without a row."""
+    return _decode(rows[0][0]) if rows else None

@@ -42,7 +42,7 @@ class PostgresRemembered(RememberedRows):
         self._shift_ms = self._number(SHIFT)
 
     def _number(self, key: str) -> int:
-        return value_of(self._database.rows(self._meta.read_one(key)))
+        return int(value_of(self._database.rows(self._meta.read_one(key))) or 0)
 
     def write(self, changes: RememberedChanges) -> list[Statement]:
         """Write rows and shards, and delete rows."""
