@@ -6,8 +6,8 @@ the threads to end, and waits a moment for threads outside a callback of the pro
 registered later by the program run first. (Threads still running by then count as ended; see
 `threads.InterruptibleThread`.)
 
-The program's own daemon threads freeze as well, inside any call of ours. What they hold is freed by
-`forget_frozen_threads`, which `close` calls. A call that froze has ended half-way, without its
+The program's own daemon threads freeze as well, inside any call of ours. `close` frees their locks
+by `forget_frozen_threads`. A call that froze has ended half-way, without its
 `finally`: each `after_freeze` mends what such a call may leave.
 """
 

@@ -51,7 +51,7 @@ class InterruptibleEvent(threading.Event):
         """See `threading.Event`."""
         if self.is_set():
             return True
-        if timeout is None and sys.is_finalizing():  # no thread is left that could set it
+        if timeout is None and sys.is_finalizing():  # no thread is left to set the event
             return False
         try:
             self._unset.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
