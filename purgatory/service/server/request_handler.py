@@ -165,6 +165,9 @@ class RequestHandler:
             return
         if self._state.leases.lapsed:
             self._state.leases.hear(command.route)
+        self._try(transaction, command)
+
+    def _try(self, transaction: Transaction, command: ClientRequest) -> None:
         try:
             self._apply(transaction, command)
         except Refused as refusal:
@@ -315,6 +318,11 @@ class RequestHandler:
         if cancel.session:
             self._remember(transaction, cancel.session, cancel.request.seq, frame)
         transaction.late_replies += [(command.route, Raw(frame)) for command in cancel.commands]
+
+    def move_more(self, transaction: Transaction) -> None:
+        """Carry out the requests to reschedule jobs whose workers have given them back, or not."""
+        for command in self._control.take_decided(transaction):
+            self._try(transaction, command)
 
     def _remember(self, transaction: Transaction, session: str, seq: int, frame: bytes) -> None:
         transaction.remembered.append((session, seq))

@@ -23,6 +23,7 @@ from purgatory.core.submission import submit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS, Stamp, TransactionClock
 from purgatory.service.server.jobs.job_index import JobIndex
 from purgatory.service.server.jobs.mass_cancels import MassCancels
+from purgatory.service.server.jobs.waiting_moves import WaitingMoves
 from purgatory.service.server.journal.journal_numbers import JournalNumbers
 from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.memory import JOB_BYTES, PROCESS_BYTES, REPLIES_SHARE
@@ -161,6 +162,7 @@ class ServerState:
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.observer = self.jobs
         self.mass_cancels: MassCancels = MassCancels()
+        self.waiting_moves: WaitingMoves = WaitingMoves()
         self.repeats: RepeatRegistry = RepeatRegistry()
         self.named_leases: NamedLeases = NamedLeases(epoch)
         self.failures: RecentFailures = RecentFailures()

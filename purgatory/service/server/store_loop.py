@@ -329,11 +329,13 @@ class StoreLoop:
         self._outgoing += answers
 
     def _go_on(self, transaction: Transaction) -> None:
-        """Go on with events that end many operations, and submit the runs of repeats."""
+        """Go on with requests that take more than a transaction, and submit the runs of repeats."""
         if self.state.spreads:
             self._spread(transaction)
         if self.state.mass_cancels.running:
             self.handler.cancel_more(transaction)
+        if self.state.waiting_moves.commands:
+            self.handler.move_more(transaction)
         if self.state.repeats.by_key:  # after the requests: one may pause a repeat
             self.handler.repeat_runs.run_due(transaction)
 

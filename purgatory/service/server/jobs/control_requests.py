@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Malformed, TooManyItems
 from purgatory.service.job_messages import (
@@ -83,16 +85,42 @@ class ControlRequests:
             return None
         return first, encode(MatchingCancelled(first.request.seq, first.count + count))
 
-    def reschedule(self, transaction: Transaction, command: ClientRequest) -> JobsRescheduled:
-        """Carry out `RescheduleJobs`."""
+    def reschedule(
+        self, transaction: Transaction, command: ClientRequest
+    ) -> JobsRescheduled | None:
+        """Carry out `RescheduleJobs`; None: the answer comes later."""
         request, owner = command.request, command.owner
         assert isinstance(request, RescheduleJobs)
         dues = [self._due_ms(move, transaction.now_ms) for move in request.moves]
+        timed = _at(request, dues)
+        if self._recall(transaction, timed, owner):
+            self._state.waiting_moves.add(replace(command, request=timed))
+            return None
         done = [
             transaction.move_job(transaction.find(move.job_id, owner), due_ms)
             for move, due_ms in zip(request.moves, dues, strict=True)
         ]
         return JobsRescheduled(request.seq, done)
+
+    def _recall(self, transaction: Transaction, request: RescheduleJobs, owner: str | None) -> bool:
+        """Ask workers for jobs whose handlers may have begun; whether there are any."""
+        asked = 0
+        for move in request.moves:
+            entry = transaction.find(move.job_id, owner)
+            asked += transaction.jobs.recall(entry, move.due_ms or 0)
+        return asked > 0
+
+    def take_decided(self, transaction: Transaction) -> list[ClientRequest]:
+        """Take the waiting requests to reschedule whose jobs are back, or have begun."""
+        waiting = self._state.waiting_moves
+        decided: list[ClientRequest] = []
+        for command in waiting.commands[:]:
+            request = command.request
+            assert isinstance(request, RescheduleJobs)
+            if not self._recall(transaction, request, command.owner):
+                waiting.commands.remove(command)
+                decided.append(command)
+        return decided
 
     def _due_ms(self, move: Reschedule, now_ms: int) -> int:
         """Return when a job is to be due."""
@@ -123,3 +151,12 @@ class ControlRequests:
         if not isinstance(record, OutcomeRecord) or record.job is None:
             return False
         return transaction.lease_ends.end_dead(record.client.name, record.seq, drop=drop)
+
+
+def _at(request: RescheduleJobs, dues: list[int]) -> RescheduleJobs:
+    """Return a request to reschedule with the times that it means now."""
+    moves = [
+        Reschedule(move.job_id, due_ms=due_ms)
+        for move, due_ms in zip(request.moves, dues, strict=True)
+    ]
+    return RescheduleJobs(request.seq, moves)

@@ -76,6 +76,16 @@ class JobChanges:
         self._changes.jobs += (record.seq, int(JobState.WAITING), 0, at_ms, "")
         return True
 
+    def recall(self, entry: PendingOperation | OutcomeRecord | None, at_ms: int) -> bool:
+        """Ask the worker of a job for it, before the job is moved to `at_ms`.
+
+        False if the job can be moved, or not, without the word of a worker.
+        """
+        if not isinstance(entry, OutcomeRecord) or at_ms <= self._now_ms:
+            return False
+        due = self._state.leases.by_number.get(entry.seq)
+        return due is not None and self.lease_ends.recall(due)
+
     def _is_just_due(self, record: OutcomeRecord) -> bool:
         """Whether a job is due in the transaction, and was not cancelled in it."""
         return (

@@ -285,9 +285,7 @@ class JobLeases:
         self.finish(job, CANCELLED)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
-        """Have a job that no handler runs be due at `at_ms`; 0: now."""
-        self.notices.add(job, recall=True)
-        self._unbegin(job)
+        """Have a job that no worker has be due at `at_ms`; 0: now."""
         self._release(job)
         job.due_ms = at_ms or now_ms
         if at_ms > now_ms:

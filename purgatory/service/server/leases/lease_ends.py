@@ -68,9 +68,7 @@ class LeaseEnds:
                 self._lose(job, LEASE_ENDED)
         self._not_begun = self._leases.times.take_not_begun(self._now_ms)
         for job in self._not_begun:
-            if job.holder is not None:  # whether its handler has begun, the worker knows
-                self._leases.recall(job)
-            else:
+            if not self.recall(job):
                 self.cancel(job, NOT_BEGUN)
 
     def lose(self, job: DueJob, error: str) -> None:
@@ -86,9 +84,9 @@ class LeaseEnds:
 
     def _return(self, job: DueJob) -> None:
         """Have a job wait again: no attempt has ended."""
-        if job.is_recalled:
+        if 0 < job.start_by_ms < self._now_ms:
             self._end_cancelled(job, job.attempts, NOT_BEGUN)
-        elif job.record.seq in self._cancelled or job.is_cancelled:
+        elif self._is_cancelled(job):
             self._end_cancelled(job, job.attempts, self._reason(job))
         else:
             self._waits[job.record.seq] = job.attempts
@@ -137,19 +135,35 @@ class LeaseEnds:
         return True
 
     def _cancel_leased(self, job: DueJob, reason: str) -> None:
-        if job.is_cancelled or job.record.seq in self._cancelled:
+        if self._is_cancelled(job):
             return
         self._cancelled[job.record.seq] = reason
         self._write(job, JobState.CANCELLING, job.attempts, self._now_ms, reason)
         self._effects.append(partial(self._leases.cancel, job, reason))
 
-    def move(self, job: DueJob, at_ms: int) -> bool:
-        """Have a job be due at another time; 0: now. False if it runs, or has ended."""
-        number = job.record.seq
-        if number not in self._leases.by_number or job.is_dead:
+    def recall(self, job: DueJob) -> bool:
+        """Have the worker of a job give it back, if its handler has not begun.
+
+        False if no worker is asked: none has the job, or its handler is known to have begun.
+        """
+        if job.holder is None or job.has_begun or job.record.seq in self._jobs:
             return False
-        if number not in self._waits and (number in self._jobs or job.has_begun):
-            return False  # ends in the transaction, or runs
+        self._leases.recall(job)
+        return True
+
+    def move(self, job: DueJob, at_ms: int) -> bool:
+        """Have a job be due at another time; 0: now. False if it runs, or has ended.
+
+        A job that a worker has is due now; see `recall` for another time.
+        """
+        number = job.record.seq
+        if number not in self._leases.by_number or job.is_dead or self._is_cancelled(job):
+            return False
+        if number not in self._waits:
+            if number in self._jobs or job.has_begun:
+                return False  # ends in the transaction, or runs
+            if job.holder is not None:
+                return at_ms <= self._now_ms
         self._jobs[number] = job
         attempts = self._waits.setdefault(number, job.attempts)
         at_ms = max(at_ms, self._now_ms)
@@ -178,6 +192,10 @@ class LeaseEnds:
         self._jobs[number] = job
         return True
 
+    def _is_cancelled(self, job: DueJob) -> bool:
+        """Whether the attempt of a job is its last."""
+        return job.is_cancelled or job.record.seq in self._cancelled
+
     def _reason(self, job: DueJob) -> str:
         return self._cancelled.get(job.record.seq, job.cancel_reason)
 
@@ -185,7 +203,7 @@ class LeaseEnds:
         """End an attempt that has failed; the last one was the last."""
         attempts = job.attempts + 1
         self._keep_attempt(job, error)
-        is_cancelled = job.is_cancelled or job.record.seq in self._cancelled
+        is_cancelled = self._is_cancelled(job)
         is_dead = attempts >= job.max_attempts and not is_cancelled
         self._effects.append(partial(self._note_failure, job, error, attempts, is_dead=is_dead))
         if is_cancelled:

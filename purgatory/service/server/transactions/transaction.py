@@ -366,6 +366,7 @@ class Transaction(OutcomeReceiver):
         cancels = self._state.mass_cancels
         if cancels.running or cancels.begun:
             cancels.publish()
+        self._state.waiting_moves.publish()
         for changed in (self.jobs.made_lease_ends, self._repeats, self._limits):
             if changed is not None:
                 changed.publish()
@@ -425,6 +426,7 @@ class Transaction(OutcomeReceiver):
         self.events.roll_back()
         state.named_leases.roll_back()
         state.mass_cancels.roll_back()
+        state.waiting_moves.roll_back()
         if self.jobs.made_lease_ends is not None:
             self.jobs.made_lease_ends.roll_back()
         if self._repeats is not None:

@@ -1,0 +1,39 @@
+"""WaitingMoves: requests to reschedule jobs, which wait for the word of a worker.
+
+A handler may have begun before the server is told. So the server asks the worker for the job, and
+answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
+server ends before, the client has no answer, and asks again. Used by the store thread alone.
+"""
+
+from typing import Final
+
+from purgatory.service.errors import TooManyItems
+from purgatory.service.server.commands import ClientRequest
+
+#: Requests that may wait.
+MOST: Final = 1000
+
+
+class WaitingMoves:
+    """The waiting requests of a server, in order of arrival."""
+
+    __slots__ = ("_new", "commands")
+
+    def __init__(self) -> None:
+        self.commands: list[ClientRequest] = []
+        self._new: list[ClientRequest] = []  # in the open transaction
+
+    def add(self, command: ClientRequest) -> None:
+        """Have a request wait, from the next transaction on. Raises TooManyItems."""
+        if len(self.commands) + len(self._new) >= MOST:
+            raise TooManyItems(f"{MOST} requests to reschedule jobs wait; expected fewer")
+        self._new.append(command)
+
+    def publish(self) -> None:
+        """Take over the committed transaction's requests."""
+        self.commands += self._new
+        self._new = []
+
+    def roll_back(self) -> None:
+        """Forget the open transaction's requests: they are refused."""
+        self._new = []
