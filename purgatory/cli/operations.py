@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from purgatory.service.protocol import OperationStatus
 
 _STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
+_ORDERS: Final = ("oldest", "newest")
 _LIMIT: Final = 100
 _HEAD: Final = (
     "operation",
@@ -56,13 +57,15 @@ _HEAD: Final = (
 )
 _SHORT_HEAD: Final = ("operation", "state", "kind", "keys", "due, or ended", "payload, or result")
 _LIST: Final = """\
-List operations of a server in order of submission: pending operations, and ended operations while
-the server remembers them. A key without the right administer sees only its client's operations."""
+List operations of a server in order of submission, the oldest or the newest first: pending
+operations, and ended operations while the server remembers them. A key without the right administer
+sees only its client's operations."""
 
 _LIST_EXAMPLES: Final = """\
 examples:
   purgatory list --state pending --kind order
   purgatory list --waits-for paid:17
+  purgatory list --order newest --limit 20
   purgatory list --client shop --limit 1000000 --json > operations.jsonl
 
 exit codes: 0 done, 2 an error"""
@@ -141,6 +144,9 @@ def _add_list(subparsers: SubParsers) -> None:
     parser.add_argument("--waits-for", metavar="KEY", help="waiting for this key only")
     parser.add_argument("--client", help="of this client only")
     parser.add_argument("--state", choices=_STATES, help="in this state only")
+    parser.add_argument(
+        "--order", choices=_ORDERS, default="oldest", help="which come first (oldest)"
+    )
     parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
     add_wide_option(parser)
     add_json_option(parser)
@@ -293,6 +299,7 @@ def _list(arguments: argparse.Namespace) -> int:
             key=arguments.waits_for,
             client=arguments.client,
             state=arguments.state,
+            order=arguments.order,
             limit=arguments.limit,
         )
         wide = arguments.wide

@@ -43,6 +43,8 @@ MADE_UP: Final = -2
 
 #: What becomes of an operation.
 OPERATION_STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
+#: Orders of `ReadOperations`, by submission.
+OPERATION_ORDERS: Final = ("oldest", "newest")
 
 
 class Request(Struct, array_like=True):
@@ -232,7 +234,8 @@ class Unread(Request, tag=11):
 class ReadOperations(Request, tag=17):
     """Ask for operations in order of submission, beyond number `after`: those that match.
 
-    `key`: only those that wait for it. A None matches any.
+    `key`: only those that wait for it. A None matches any. `order`: "oldest", or "newest": then
+    those below `after`, and 0 is the end. `with_jobs`: jobs, too.
     """
 
     after: Int64 = 0
@@ -241,6 +244,8 @@ class ReadOperations(Request, tag=17):
     key: str | None = None
     client: str | None = None
     state: str | None = None
+    order: str = "oldest"
+    with_jobs: bool = True
 
 
 # Jobs: operations submitted with `need` 0. An expired job's outcome is not sent to its client but

@@ -302,21 +302,30 @@ class Client(LaterCalls):
         key: str | None = None,
         client: str | None = None,
         state: str | None = None,
+        order: str = "oldest",
+        with_jobs: bool = True,
         cursor: int = 0,
         limit: int | None = None,
     ) -> Iterator[OperationStatus]:
         """Yield operations that the server knows, in order of submission, page by page.
 
         Yields the operations of all clients visible to this client, of a `kind`, waiting for a
-        `key`, of a `client`, in a `state`; at most `limit`. Not a snapshot: operations that end or
-        start meanwhile may be missing. `cursor`: only operations with greater numbers, see
-        `list_page`.
+        `key`, of a `client`, in a `state`; at most `limit`. `order`: "oldest" first, or "newest".
+        `with_jobs`: False leaves jobs out. Not a snapshot: operations that end or start meanwhile
+        may be missing. `cursor`: only operations beyond that number, see `list_page`.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         after: int | None = cursor
         while after is not None and left > 0:
             page = self.list_page(
-                kind=kind, key=key, client=client, state=state, cursor=after, limit=min(left, PAGE)
+                kind=kind,
+                key=key,
+                client=client,
+                state=state,
+                order=order,
+                with_jobs=with_jobs,
+                cursor=after,
+                limit=min(left, PAGE),
             )
             yield from page.states
             left -= len(page.states)

@@ -35,6 +35,7 @@ from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import (
     MADE_UP,
+    OPERATION_ORDERS,
     Acknowledge,
     Cancel,
     Complete,
@@ -235,6 +236,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         key: str | None = None,
         client: str | None = None,
         state: str | None = None,
+        order: str = "oldest",
+        with_jobs: bool = True,
         cursor: int = 0,
         limit: int = 100,
     ) -> ReplyFuture[Operations]:
@@ -245,7 +248,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         page = checked_number(cursor, "cursor"), checked_number(limit, "limit", 1)
         wanted = {"kind": kind, "key": key, "client": client, "state": state}
         texts = [text and checked_text(text, name) for name, text in wanted.items()]
-        return self._call(ReadOperations, (*page, *texts))
+        if checked_text(order, "order") not in OPERATION_ORDERS:
+            raise ValueError(f"order is {order!r}; expected one of {', '.join(OPERATION_ORDERS)}")
+        return self._call(ReadOperations, (*page, *texts, order, bool(with_jobs)))
 
     def stats_later(self) -> ReplyFuture[dict[str, int | float]]:
         """Read the server's stats by name; see `ServerStats`."""

@@ -90,6 +90,7 @@ async def list_operations(
     kind: _Name = None,
     key: _Name = None,
     client: _Name = None,
+    order: Literal["oldest", "newest"] = "oldest",
     limit: _Limit = 100,
     cursor: Annotated[int, Meta(ge=0, le=2**63 - 1, description="of the page before")] = 0,
 ) -> OperationList:
@@ -97,10 +98,16 @@ async def list_operations(
     if caller.access.own_only and client not in (None, caller.name):
         return OperationList([], None)
     page = await caller.client.list_page(
-        state=state, kind=kind, key=key, client=caller.seen(client), limit=limit, cursor=cursor
+        state=state,
+        kind=kind,
+        key=key,
+        client=caller.seen(client),
+        order=order,
+        with_jobs=False,
+        limit=limit,
+        cursor=cursor,
     )
-    found = [report(OperationReport, each) for each in page.states if each.need]  # no jobs
-    return OperationList(found, page.after)
+    return OperationList([report(OperationReport, each) for each in page.states], page.after)
 
 
 @endpoint("GET", "/v1/operations/{op_id}", Query, "Look at an operation")

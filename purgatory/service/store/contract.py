@@ -210,6 +210,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """Return operations of so many batches with numbers below `number`, the newest first."""
+
+    @abstractmethod
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
 

@@ -78,6 +78,10 @@ class PackedBatch(NamedTuple):
             return [one for one in found if one.number > after and one.number not in deleted]
         return found
 
+    def all_before(self, number: int) -> list[StoredOperation]:
+        """Return the operations of the row with numbers below `number`, the last first."""
+        return [one for one in reversed(self.all()) if one.number < number]
+
     def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
         """Yield the operations of the row among `numbers`."""
         raws = self.raws()

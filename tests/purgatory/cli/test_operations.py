@@ -158,6 +158,8 @@ def test_list_filters(shop):
         (["--waits-for", "c"], ["c"]),
         (["--client", "other"], []),
         (["--kind", "order", "--limit", "1"], ["a"]),
+        (["--order", "newest"], ["c", "b", "a"]),
+        (["--order", "newest", "--limit", "1"], ["c"]),
     ):
         code, out, _ = shop("list", "--json", *options)
         assert (code, [json.loads(line)["op_id"] for line in out.splitlines()]) == (0, found)

@@ -235,6 +235,7 @@ class SharedStore(Store):
     replies = _reading("replies")
     outcomes_by_seqs = _reading("outcomes_by_seqs")
     some_operations = _reading("some_operations")
+    some_operations_before = _reading("some_operations_before")
     by_numbers = _reading("by_numbers")
     dead_jobs = _reading("dead_jobs")
     results = _reading("results")

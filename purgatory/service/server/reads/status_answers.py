@@ -13,10 +13,11 @@ from typing import Final
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import TooLarge
+from purgatory.service.errors import Malformed, TooLarge
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.protocol import (
     NOTHING,
+    OPERATION_ORDERS,
     Failure,
     Operations,
     OperationStatus,
@@ -43,6 +44,8 @@ BATCHES: Final = 4
 MAX_PORTIONS: Final = 200
 #: Up to so many operations of a key are found by the key.
 FEW_WATCHERS: Final = 5000
+_NEWEST: Final = "newest"
+_ABOVE_ALL: Final = 1 << 62
 _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
@@ -86,8 +89,15 @@ def answer_list(
 
     `owner`: see `ServerState.find`.
     """
+    if request.order not in OPERATION_ORDERS:
+        message = f"order is {request.order!r}; expected one of {OPERATION_ORDERS}"
+        yield encode(Failure(request.seq, Malformed.code, message))
+        return
+    if _is_none_counted(request, owner, state):
+        yield encode(Operations(request.seq, [], None))
+        return
     limit = min(max(1, request.limit), MAX_LISTED)
-    after, room = request.after, VALUE_BYTES
+    after, room = request.after or _start(request.order), VALUE_BYTES
     found: list[OperationStatus] = []
     for _ in range(MAX_PORTIONS):
         rows = _next_rows(request, after, state, store)
@@ -105,18 +115,32 @@ def answer_list(
     yield encode(Operations(request.seq, found, after))
 
 
+def _start(order: str) -> int:
+    """Return the number before the first operation of an order."""
+    return _ABOVE_ALL if order == _NEWEST else 0
+
+
+def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerState) -> bool:
+    """Return whether no operation matches, by the counts; a million jobs are not looked at."""
+    if request.with_jobs:
+        return False
+    counts = state.operation_counts.of(owner or request.client)
+    return not counts if request.state is None else request.state not in counts
+
+
 def _next_rows(
     request: ReadOperations, after: int, state: ServerState, store: Store
 ) -> list[StoredOperation]:
     """Return the operations to examine next, in order; none: no more."""
-    if request.key is None:
-        return store.some_operations(after, BATCHES)
-    watchers = state.parts.lists.watchers_of(request.key)
-    if len(watchers) > FEW_WATCHERS:  # to sort them would take long
-        return store.some_operations(after, BATCHES)
-    numbers = [one.number for one in state.watchers_of(request.key) if one.number > after]
-    found = store.by_numbers(numbers[:MAX_LISTED])
-    return [found[number] for number in sorted(found)]
+    is_newest = request.order == _NEWEST
+    watchers = () if request.key is None else state.parts.lists.watchers_of(request.key)
+    if request.key is None or len(watchers) > FEW_WATCHERS:  # to sort them would take long
+        read = store.some_operations_before if is_newest else store.some_operations
+        return read(after, BATCHES)
+    numbers = sorted([one.number for one in state.watchers_of(request.key)], reverse=is_newest)
+    beyond = [number for number in numbers if (number < after if is_newest else number > after)]
+    found = store.by_numbers(beyond[:MAX_LISTED])
+    return [found[number] for number in sorted(found, reverse=is_newest)]
 
 
 def _match(
@@ -128,6 +152,8 @@ def _match(
     entry = state.find(row.op_id, owner)
     if entry is None or entry.number != row.number:
         return None  # another client's, or deleted
+    if entry.job is not None and not request.with_jobs:
+        return None
     if request.key is not None and (
         request.key not in row.keys or not isinstance(entry, PendingOperation)
     ):

@@ -61,6 +61,14 @@ class PostgresOperations:
         rows = self._database.rows(self.table.rows_after(after, batches))
         return [one for row in map(_batch, rows) for one in row.all(after)]
 
+    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """Return the operations of so many batches with numbers below `number`, the newest first.
+
+        Also some that were deleted. None: there are no more.
+        """
+        rows = self._database.rows(self.table.rows_before(number, batches))
+        return [one for row in map(_batch, rows) for one in row.all_before(number)]
+
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
         if not numbers:

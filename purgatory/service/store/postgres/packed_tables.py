@@ -94,6 +94,14 @@ class PackedTable:
         )
         return statement(sql, wire_int(after))
 
+    def rows_before(self, number: int, limit: int) -> Statement:
+        """Read the rows with records below `number`, the last first."""
+        sql = (
+            f"SELECT {self.columns} FROM {self.name} "
+            f"WHERE first < $1::int8 ORDER BY first DESC LIMIT {limit}"
+        )
+        return statement(sql, wire_int(number))
+
     def deleted(self, first: int, last: int) -> Statement:
         """Read the numbers of deleted records of some rows."""
         sql = (

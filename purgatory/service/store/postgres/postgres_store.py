@@ -358,6 +358,11 @@ class PostgresStore(Store):
         with damage_refused(self._database.where):
             return self._with_deadlines(self._operations.some(after, batches))
 
+    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """Return operations of so many batches with numbers below `number`, the newest first."""
+        with damage_refused(self._database.where):
+            return self._with_deadlines(self._operations.some_before(number, batches))
+
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
         with damage_refused(self._database.where):

@@ -78,6 +78,15 @@ class OperationBatches:
         rows = self._connection.execute(sql, (after, batches)).fetchall()
         return [one for row in map(PackedBatch._make, rows) for one in row.all(after)]
 
+    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """Return the operations of so many batches with numbers below `number`, the newest first.
+
+        Also some that were deleted. None: there are no more.
+        """
+        sql = f"SELECT {COLUMNS} FROM batches WHERE first < ? ORDER BY first DESC LIMIT ?"
+        rows = self._connection.execute(sql, (number, batches)).fetchall()
+        return [one for row in map(PackedBatch._make, rows) for one in row.all_before(number)]
+
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
         by_batch = self._by_batch(numbers)

@@ -420,6 +420,11 @@ class SqliteStore(Store):
         with store_errors(self._where, "read"):
             return self._with_deadlines(self._batches.some(after, batches))
 
+    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """Return operations of so many batches with numbers below `number`, the newest first."""
+        with store_errors(self._where, "read"):
+            return self._with_deadlines(self._batches.some_before(number, batches))
+
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
         with store_errors(self._where, "read"):

@@ -122,12 +122,13 @@ def test_list(shop, server):
     with Client(server.address, name="other", timeout=HANG) as other:
         other.submit("k-0", timeout=3600, op_id="theirs")
     shop.post("/v1/jobs", json={"delay": 3600, "job_id": "job"})  # no operation for its client
-    pages, cursor = [], 0
-    while cursor is not None:
-        answer = shop.get(f"/v1/operations?limit=2&cursor={cursor}").json()
-        pages.append([each["op_id"] for each in answer["operations"]])
-        cursor = answer["cursor"]
-    assert [op_id for page in pages for op_id in page] == [f"a-{n}" for n in range(5)]
+    for order, expected in (("oldest", "01234"), ("newest", "43210")):
+        pages, cursor = [], 0
+        while cursor is not None:
+            answer = shop.get(f"/v1/operations?limit=2&order={order}&cursor={cursor}").json()
+            pages.append([each["op_id"] for each in answer["operations"]])
+            cursor = answer["cursor"]
+        assert [op_id for page in pages for op_id in page] == [f"a-{n}" for n in expected]
     found = shop.get("/v1/operations?key=k-0&state=pending").json()["operations"]
     assert [(each["op_id"], each["payload"]) for each in found] == [
         ("a-0", 0),
@@ -138,6 +139,7 @@ def test_list(shop, server):
     assert [(each["op_id"], each["result"]) for each in found] == [("a-1", 7), ("a-3", 7)]
     assert shop.get("/v1/operations?client=other").json() == {"operations": [], "cursor": None}
     assert shop.get("/v1/operations?state=late").status_code == 400
+    assert shop.get("/v1/operations?order=due").status_code == 400
 
 
 def test_an_administrator_lists_all(gateway, server):

@@ -105,6 +105,15 @@ class TestOperations:
         assert [row.number for row in store.some_operations(384, 9)] == list(range(385, 400))
         assert store.some_operations(399, 9) == []
 
+    def test_a_few_batches_before(self, store):
+        """The last ones before a number, also before one in the middle of a batch."""
+        store.commit(changes_of(operations=batches(range(1, 400))))
+        before = [row.number for row in store.some_operations_before(1 << 62, 2)]
+        assert before == list(range(399, 256, -1))
+        before = [row.number for row in store.some_operations_before(300, 9)]
+        assert before == list(range(299, 0, -1))
+        assert store.some_operations_before(1, 9) == []
+
     def test_an_extension(self, store, place):
         """The last deadline is in force; the first one is that of the submission."""
         store.commit(changes_of(operations=batches(range(1, 4))))

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, field, form, pageSize, redrawn, table } from "./widgets.js";
+import { badge, button, choice, element, field, form, pageSize, redrawn, table } from "./widgets.js";
 
 const STATES = ["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"];
 const DUE_FIRST = new Set(["scheduled", "ready", "retrying"]);
@@ -79,13 +79,10 @@ function find() {
 }
 
 function filters(filter, order) {
-  const select = element("select", { name: "order" },
-    ...[["due", "due first"], ["newest", "newest first"]].map(([value, text]) =>
-      element("option", { value, ...(value === order ? { selected: "" } : {}) }, text)));
   const fields = ["kind", "tag", ...(session.access.sees_all ? ["client"] : [])];
   return form({ class: "filters", "aria-label": "Filter" }, (given) => go("jobs", { ...given, state: filter.state }),
     ...fields.map((name) => field(name, name, { value: filter[name] ?? "" })),
-    element("label", {}, element("span", {}, "order"), select), element("button", {}, "Show"));
+    choice("order", { due: "due first", newest: "newest first" }, order), element("button", {}, "Show"));
 }
 
 function cells(job) {

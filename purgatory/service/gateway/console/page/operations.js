@@ -1,28 +1,28 @@
-// The list of operations, in order of submission: by state, kind, key and client.
+// The list of operations, newest or oldest first: by state, kind, key and client; page by page.
 import { get } from "./api.js";
 import { counted, distance, moment, total, whole } from "./format.js";
 import { go, hash } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, field, form, pageSize, redrawn, table } from "./widgets.js";
+import { badge, button, choice, element, field, form, pageSize, redrawn, table } from "./widgets.js";
 
 const STATES = ["", "pending", "completed", "failed", "expired", "cancelled"];
 const HEAD = ["Operation", "State", "Kind", "Client", "Waits for", "Deadline, or end"];
 const PAGE = pageSize;
 
-export function operationsView(filter) {
+export function operationsView({ order = "newest", ...filter }) {
   const states = element("nav", { class: "chips", "aria-label": "States" });
   const list = element("div", {});
   let pages = 1;
 
   async function refresh() {
-    const found = await operations(filter, pages);
+    const found = await operations({ ...filter, order }, pages);
     const more = found.cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
     const text = found.operations.length ? `${counted(found.operations.length, "operation")} shown${more.length ? "; there are more" : ""}` : "No operation matches.";
     redrawn(list, operationTable(found.operations), element("p", { class: "lead" }, text), ...more);
   }
 
   redrawn(states, ...chips(filter, {}));
-  return { title: "Operations", nodes: [find(), states, filters(filter), list], refresh,
+  return { title: "Operations", nodes: [find(), states, filters(filter, order), list], refresh,
     async counted(all) { redrawn(states, ...chips(filter, all.operations)); } };
 }
 
@@ -65,8 +65,9 @@ function chips({ state: now = "", ...rest }, counts) {
   }, state || "all", ...(isCounted && Object.keys(counts).length ? [" ", element("b", {}, whole(count(state)))] : [])));
 }
 
-function filters(filter) {
+function filters(filter, order) {
   const fields = ["kind", "key", ...(session.access.sees_all ? ["client"] : [])];
   return form({ class: "filters", "aria-label": "Filter" }, (given) => go("operations", { ...given, state: filter.state }),
-    ...fields.map((name) => field(name, name, { value: filter[name] ?? "" })), element("button", {}, "Show"));
+    ...fields.map((name) => field(name, name, { value: filter[name] ?? "" })),
+    choice("order", { oldest: "oldest first", newest: "newest first" }, order), element("button", {}, "Show"));
 }

@@ -55,6 +55,12 @@ export function field(label, name, attributes = {}) {
   return element("label", {}, element("span", {}, label), input);
 }
 
+// A choice of a form: texts by value, and the value that is chosen.
+export function choice(name, texts, chosen) {
+  const options = Object.entries(texts).map(([value, text]) => element("option", { value, ...(value === chosen ? { selected: "" } : {}) }, text));
+  return element("label", {}, element("span", {}, name), element("select", { name }, ...options));
+}
+
 // A form whose fields are given to `work` as an object of trimmed texts.
 export function form(attributes, work, ...children) {
   const made = element("form", attributes, ...children);

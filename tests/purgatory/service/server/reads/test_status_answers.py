@@ -9,7 +9,7 @@ from purgatory.service.encoding import unpack
 from purgatory.service.protocol import Failure, Query, ReadOperations, Submit
 from purgatory.service.server.reads import status_answers
 from tests.testing.purgatory_harness import HANG
-from tests.testing.step_server import StepServer, operation
+from tests.testing.step_server import StepServer, job, operation
 
 
 @pytest.fixture
@@ -23,6 +23,10 @@ def shop(server, connect):
     assert client.complete("key 3", "done") == 100
     client.cancel("o0")
     return client
+
+
+#: Kind, key, client and state of a request that matches all.
+ANY = [None] * 4
 
 
 def ids(found):
@@ -58,6 +62,52 @@ def test_filters(shop, monkeypatch, few):
     assert ids(shop.list(client="other")) == ids(shop.list(kind="none")) == []
     with pytest.raises(ValueError, match="limit is 0"):
         list(shop.list(limit=0))
+
+
+@pytest.mark.parametrize("few", [0, 5000])
+def test_the_newest_first(shop, monkeypatch, few):
+    """The same, the other way round, page by page."""
+    monkeypatch.setattr(status_answers, "FEW_WATCHERS", few)
+    for wanted in ({}, {"kind": "kind 1"}, {"state": "completed"}, {"key": "key 1"}):
+        newest = ids(shop.list(order="newest", **wanted))
+        assert newest == ids(shop.list(**wanted))[::-1]
+        assert ids(shop.list(order="newest", limit=2, **wanted)) == newest[:2]
+        pages, cursor = [], 0
+        while cursor is not None:
+            page = shop.list_page(order="newest", cursor=cursor, limit=33, **wanted)
+            pages += ids(page.states)
+            cursor = page.after
+        assert pages == newest
+    with pytest.raises(ValueError, match="order is 'due'; expected one of oldest, newest"):
+        shop.list_page(order="due")
+
+
+@pytest.mark.parametrize("order", ["oldest", "newest"])
+def test_without_jobs(shop, order):
+    """They are left out, also in a state that only jobs have."""
+    for n in range(300):
+        shop.schedule_later(3600, job_id=f"j{n}")
+    shop.flush()
+    waits = [each for each in ids(shop.list(order=order)) if each.startswith("o")]
+    assert len(waits) == 700
+    assert ids(shop.list(order=order, with_jobs=False)) == waits
+    assert ids(shop.list(order=order, with_jobs=False, state="failed")) == []
+    assert ids(shop.list(order=order, with_jobs=False, client="other")) == []
+
+
+def test_a_server_with_jobs_alone_looks_at_none(step_server, monkeypatch):
+    """The counts tell that no operation matches."""
+    step_server.submit(job("o"))
+    monkeypatch.setattr(step_server.store, "some_operations", None)
+    answer = step_server.ask(ReadOperations, 0, 100, *ANY, "oldest", False)
+    assert (answer.states, answer.after) == ([], None)
+
+
+def test_an_unknown_order_is_refused(step_server):
+    """With what was expected."""
+    answer = step_server.ask(ReadOperations, 0, 100, *ANY, "due")
+    assert (type(answer), answer.code) == (Failure, "malformed")
+    assert "order is 'due'; expected one of ('oldest', 'newest')" in answer.message
 
 
 def test_async(shop, server):
