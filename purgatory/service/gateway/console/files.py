@@ -11,6 +11,8 @@ from typing import Final
 
 from starlette.responses import Response
 
+from purgatory.service.gateway.console.bundle import bundle
+
 _PACKAGE: Final = resources.files("purgatory.service")
 _TYPES: Final = {
     "html": "text/html",
@@ -41,16 +43,19 @@ _SHARED: Final = ("page.css", "text.js", "icon.svg")
 
 
 def console_files() -> dict[str, Response]:
-    """Return the answers by path."""
-    found = {
-        f"/console/{name}": _file(name, (_PACKAGE / "http" / "dashboard" / name).read_bytes())
-        for name in _SHARED
+    """Return the answers by path: the page, its styles, its icon and its modules as one file."""
+    files = {each.name: each for each in (_PACKAGE / "gateway" / "console" / "page").iterdir()}
+    files |= {name: _PACKAGE / "http" / "dashboard" / name for name in _SHARED}
+    texts = {name: file.read_text("utf-8") for name, file in files.items()}
+    modules = {name: text for name, text in texts.items() if name.endswith(".js")}
+    page = texts.pop("index.html")
+    others = {name: text for name, text in texts.items() if name not in modules}
+    return {
+        "/console": _file("index.html", page),
+        "/console/console.js": _file("console.js", bundle(modules, "main.js")),
+        **{f"/console/{name}": _file(name, text) for name, text in others.items()},
     }
-    for each in (_PACKAGE / "gateway" / "console" / "page").iterdir():
-        path = "/console" if each.name == "index.html" else f"/console/{each.name}"
-        found[path] = _file(each.name, each.read_bytes())
-    return found
 
 
-def _file(name: str, content: bytes) -> Response:
+def _file(name: str, content: str) -> Response:
     return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=_HEADERS)
