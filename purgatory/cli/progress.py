@@ -26,7 +26,8 @@ def progress_shown(
 ) -> Iterator[None]:
     """Show what `text` returns while the block runs, if `stream` (stderr) is a terminal.
 
-    Another thread calls `text` every `every_s` seconds. The line is erased at the end.
+    Another thread calls `text` every `every_s` seconds; an empty text is no line. The line is
+    erased at the end.
     """
     terminal = _terminal(stream)
     if terminal is None:
@@ -45,11 +46,12 @@ def progress_shown(
 
 
 def _show(text: Callable[[], str], stream: TextIO, ended: threading.Event, every_s: float) -> None:
-    shown = False
+    shown = ""
     while not ended.wait(every_s):
-        stream.write(f"{_ERASE}{printable(text())}")
-        stream.flush()
-        shown = True
+        before, shown = shown, printable(text())
+        if before or shown:
+            stream.write(f"{_ERASE}{shown}")
+            stream.flush()
     if shown:
         _erase(stream)
 

@@ -129,11 +129,11 @@ def _announce(text: str, facts: Mapping[str, object]) -> None:
 
 
 def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
-    with _SignalPipe() as signals:
+    # Of several servers over a database one loads it later, when it becomes active.
+    with _SignalPipe() as signals, progress_shown(service.start_progress):
         service.on_end(signals.post_end)
         try:
-            with progress_shown(service.start_progress):
-                service.start()
+            service.start()
             if service.url:
                 print(f"page and metrics at {service.url}", flush=True)
             notify("READY=1")

@@ -53,7 +53,7 @@ class ServiceDaemon:
         return self.server.failure
 
     def start_progress(self) -> str:
-        """Say how far a start is. Any thread."""
+        """Say how far a start is; empty: the server runs. Any thread."""
         return self.server.start_progress()
 
     def start(self) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
-from collections.abc import Callable, Iterator
+from collections import deque
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.cli.output import counted, say
+from purgatory.cli.progress import progress_shown
 from purgatory.cli.store.shared_database import without_password
 
 _DESCRIPTION: Final = """\
@@ -39,26 +38,13 @@ def add_copy(commands: SubParsers) -> None:
 
 def _copy(arguments: argparse.Namespace) -> int:
     ends = import_extra("purgatory.service.store_copy.ends", "service")
-    with _progress() as note:
-        copied = ends.copy_store(arguments.source, arguments.target, arguments.partition, note)
+    done = deque([0], maxlen=1)
+    with progress_shown(lambda: f"{done[-1]:,} records"):
+        copied = ends.copy_store(
+            arguments.source, arguments.target, arguments.partition, done.append
+        )
     say(
         f"{without_password(arguments.target)}: {counted(copied.operations, 'operation')}, "
         f"{counted(copied.outcomes, 'outcome')}, {counted(copied.remembered, 'remembered id')}"
     )
     return 0
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    """Show a line of progress if there is a terminal; yields the function that updates it."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-
-    def note(done: int) -> None:
-        print(f"\r{done:,} records", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield note
-    finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

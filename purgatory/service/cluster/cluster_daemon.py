@@ -91,6 +91,7 @@ class ClusterDaemon:
         self._registry = JoinedRegistry()
         self._lock = contextlib.ExitStack()
         self._closing = False
+        self._looks = True
         self._end_callbacks: list[Callable[[], None]] = []
         self.member: Member = Member(
             open_row=self._database.open_row,
@@ -105,8 +106,10 @@ class ClusterDaemon:
         self._bind = config.bind
 
     def start_progress(self) -> str:
-        """Say how far a start is: the tables are looked at. Any thread."""
-        return "looking at the database"
+        """Say how far a start is, or the loading of an active server; else empty. Any thread."""
+        if isinstance(active := self.member.active, ClusterServer):
+            return active.assembly.server.start_progress()
+        return "looking at the database" if self._looks else ""
 
     @property
     def url(self) -> str:
@@ -131,6 +134,7 @@ class ClusterDaemon:
             if self._config.http_bind:
                 self._start_http()
             self.member.start()
+            self._looks = False
         except BaseException:
             self.close()
             raise

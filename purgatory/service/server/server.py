@@ -212,10 +212,12 @@ class Server:
         self._loading = state
 
     def start_progress(self) -> str:
-        """Say how far a start is. Any thread."""
+        """Say how far a start is; empty: the server runs. Any thread."""
         state = self._loading
+        if self._parts is not None:
+            return ""
         if state is None:
-            return "opening the database; a database of an earlier version is copied and migrated"
+            return "opening the database; a database of an earlier version is migrated"
         return f"{len(state.known):,} operations and jobs are read"
 
     def _end(self, failure: Exception | None) -> None:

@@ -45,6 +45,22 @@ def test_a_short_command_shows_nothing():
         assert stream.getvalue() == ""
 
 
+def test_nothing_to_tell():
+    """A line is erased when its command has nothing to tell any more, and once."""
+    terminal, asked, texts = Terminal(), threading.Event(), iter(["", "half", "", ""])
+
+    def text():
+        try:
+            return next(texts)
+        except StopIteration:
+            asked.set()
+            return ""
+
+    with progress_shown(text, terminal, every_s=0.001):
+        assert asked.wait(HANG)
+    assert terminal.getvalue() == "\r\x1b[Khalf\r\x1b[K"
+
+
 def test_other_output():
     """The line is erased before; nothing is written where there is none."""
     terminal, file = Terminal(), io.StringIO()

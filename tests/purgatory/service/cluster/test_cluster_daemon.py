@@ -54,6 +54,34 @@ def serve(shared, tmp_path):
         yield make
 
 
+def test_how_far_the_loading_is(shared, tmp_path):
+    """The server that becomes active tells it; one that stands by or serves tells nothing."""
+    told = []
+
+    class Watched(FakeDatabase):
+        def open_store(self, lease):
+            told.append(daemon.start_progress())
+            return super().open_store(lease)
+
+    config = Config(
+        store=URL,
+        data_dir=tmp_path / "none",
+        bind="tcp://127.0.0.1:*",
+        http_bind="",
+        journal=False,
+    )
+    daemon = ClusterDaemon(config, database=Watched(tmp_path / "shared.db", shared))
+    assert daemon.start_progress() == "looking at the database"
+    with daemon:
+        eventually(lambda: is_(daemon, Role.ACTIVE))
+        assert told == ["opening the database; a database of an earlier version is migrated"]
+        assert daemon.start_progress() == ""
+        database = FakeDatabase(tmp_path / "shared.db", shared)
+        with ClusterDaemon(config, database=database) as standby:
+            eventually(lambda: daemon.status().standbys)
+            assert standby.start_progress() == ""
+
+
 def is_(daemon, role):
     """Whether a server has a role."""
     return daemon.status().role is role

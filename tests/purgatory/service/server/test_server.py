@@ -58,16 +58,18 @@ def test_before_the_start(tmp_path):
 
 
 def test_how_far_a_start_is(tmp_path):
-    """First the database is opened; then what is read is counted."""
-    config = Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0")
-    for count in (0, 3):
-        server = Server(config)
-        assert server.start_progress().startswith("opening the database")
-        with server:
-            assert server.start_progress() == f"{count} operations and jobs are read"
-            with Client(server.address, timeout=HANG) as client:
-                for n in range(3):
-                    client.submit(f"k{n}", timeout=3600)
+    """First the database is opened; then what is read is counted; at last there is no more."""
+    server = Server(Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0"))
+    assert server.start_progress().startswith("opening the database")
+    with server:
+        assert server.start_progress() == ""
+        with Client(server.address, timeout=HANG) as client:
+            for n in range(3):
+                client.submit(f"k{n}", timeout=3600)
+    late = Server(Config(data_dir=tmp_path, bind="nonsense"))
+    with pytest.raises(ServerError, match="cannot listen at nonsense"):
+        late.start()
+    assert late.start_progress() == "3 operations and jobs are read"
 
 
 def test_two_servers_cannot_have_the_same_data(serve):
