@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from purgatory.spark.report.content import Action, Report
+from purgatory.spark.report.content import Action, HotKey, Report
 from purgatory.spark.report.findings import all_advice, headlines, timeout_advice
 from purgatory.spark.report.formatting import share
 from purgatory.spark.report.histograms import ALL_KINDS
@@ -115,6 +115,50 @@ def test_without_a_finding_the_kinds_differ():
     said = "50 % of 400 operations expired: of often 75 %, of rarely 25 %."
     assert headlines(report) == [said]
     assert all_advice(report)[0].what == "Leave the timeouts as they are"
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (operations(5000, [30_000], some_never), "Shorten the timeout."),
+        (operations(4000, [10_000, 10_000, 60_000], slow), "Lengthen the timeout."),
+        (operations(2000, [10_000], slow), "Try to lengthen the timeout."),
+        (operations(200, [10], lambda _: 11), "Check the keys before the timeout."),
+    ],
+)
+def test_the_headline_of_a_single_kind(rows, said):
+    """It says what to do."""
+    report = report_of(rows)
+    assert headlines(replace(report, findings=(finding_of(rows),))) == [said]
+
+
+def test_kinds_without_a_proposal():
+    """They are to be looked at."""
+    rows = [row._replace(kind=kind) for kind in "ab" for row in operations(2000, [10_000], slow)]
+    report = report_of(rows)
+    findings = (finding_of(rows),)
+    assert headlines(replace(report, findings=findings)) == ["Look at 1 of 2 kinds."]
+
+
+def test_a_key_that_a_tenth_watches():
+    """Its share is told; a key of fewer is not, nor one where the submissions are not known."""
+    report = report_of(operations(300, [10], lambda _: 5))
+    total, *kinds = report.summaries
+
+    def advice(watched, submitted):
+        return all_advice(
+            replace(
+                report,
+                summaries=(total._replace(submitted=submitted), *kinds),
+                hot_keys=(HotKey(ALL_KINDS, "order:1", watched, 30),),
+            )
+        )
+
+    [_, (what, why)] = advice(30, 300)
+    assert what == "Key order:1: 10 % of all operations"
+    assert why.startswith("So many operations watch this one key")
+    for watched, submitted in ((29, 300), (None, None), (30, None)):
+        assert len(advice(watched, submitted)) == 1
 
 
 def test_advice_about_a_wheel_is_for_programs():
