@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from purgatory.cli.output import age, short
+from purgatory.service.troubles import by_trouble
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
@@ -61,10 +62,5 @@ def sorted_kinds(kinds: Sequence[KindOverview], by: str) -> list[KindOverview]:
     if by == "kind":
         return sorted(kinds, key=lambda each: each.kind)
     if by == "trouble":
-        return sorted(kinds, key=_trouble, reverse=True)
+        return by_trouble(kinds)
     return sorted(kinds, key=lambda each: each.count(by), reverse=True)
-
-
-def _trouble(kind: KindOverview) -> tuple[bool, int, int]:
-    ready = kind.count("ready")
-    return bool(ready and (kind.paused or not kind.workers)), kind.count("dead"), ready

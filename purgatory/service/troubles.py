@@ -1,4 +1,4 @@
-"""What an operator has to know first, as sentences: the same in `top` and in the console.
+"""What an operator has to know first, as sentences: the same on the page, in `top`, in the console.
 
 Pure; any thread.
 """
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 #: For so long a ready job may wait for a worker that takes its kind.
 LONG_MS: Final = 300_000
-_LONG_S: Final = 120
+# From so many of a unit on a larger one is told.
+_LONG: Final = 120
 
 
 def readiness_trouble(figures: Mapping[str, float]) -> str:
@@ -28,7 +29,10 @@ def readiness_trouble(figures: Mapping[str, float]) -> str:
 
 def _span(seconds: float) -> str:
     """Return a duration; a long one changes once a minute, as all consoles are told of changes."""
-    return f"{seconds:.0f} s" if seconds < _LONG_S else f"{seconds // 60:,.0f} min"
+    if seconds < _LONG:
+        return f"{seconds:.0f} s"
+    minutes = seconds // 60
+    return f"{minutes:.0f} min" if minutes < _LONG else f"{minutes // 60:,.0f} h"
 
 
 def cluster_troubles(figures: Mapping[str, float]) -> list[str]:
@@ -54,9 +58,17 @@ def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:
     return [text for _, text in sorted(found, key=lambda each: -each[0])]
 
 
+def by_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
+    """Return kinds, stuck kinds first, then kinds with dead jobs."""
+
+    def rank(kind: KindOverview) -> tuple[bool, int, int]:
+        return bool(why_stuck(kind)), kind.count("dead"), kind.count("ready")
+
+    return sorted(kinds, key=rank, reverse=True)
+
+
 def _of_kind(kind: KindOverview) -> Sequence[tuple[int, str]]:
-    ready, dead = kind.count("ready"), kind.count("dead")
-    why = _why(kind) if ready else ""
+    ready, dead, why = kind.count("ready"), kind.count("dead"), why_stuck(kind)
     found = []
     if why:
         found.append((ready, f"{_jobs(ready, kind)} {'waits' if ready == 1 else 'wait'}{why}"))
@@ -65,8 +77,10 @@ def _of_kind(kind: KindOverview) -> Sequence[tuple[int, str]]:
     return found
 
 
-def _why(kind: KindOverview) -> str:
-    """Return why ready jobs wait; empty if workers take them soon."""
+def why_stuck(kind: KindOverview) -> str:
+    """Return why ready jobs wait; empty if none is ready, or workers take them soon."""
+    if not kind.count("ready"):
+        return ""
     if kind.paused:
         return ": the kind is paused"
     if not kind.workers:

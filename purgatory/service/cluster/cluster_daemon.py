@@ -7,7 +7,7 @@ is well, and not ready. The main thread makes, starts, reloads and closes the da
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
@@ -176,7 +176,7 @@ class ClusterDaemon:
             lease,
             self._database.open_store,
             authenticator=self._authenticator,
-            cluster=lambda: asdict(self.status()),
+            cluster=lambda: self.status().shown(),
         )
         self._registry.joined = active.assembly.server.registry
         return active

@@ -1,10 +1,11 @@
 """ClusterStatus: a snapshot of a server in a cluster. Immutable."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from purgatory.service.errors import STANDBY_OF
+from purgatory.service.troubles import cluster_troubles
 
 #: The answer of a standby without an active server.
 NO_ACTIVE: Final = "standby: no server is active"
@@ -50,6 +51,11 @@ class ClusterStatus:
     beat_age_s: float = 0.0
     overdue_s: float = 0.0
     drift_ms: int = 0
+
+    def shown(self) -> dict[str, Any]:
+        """Return the fields for the page, and `troubles`: what the server lacks, in sentences."""
+        figures = {"standbys": len(self.standbys), "replicated": bool(self.replicated)}
+        return asdict(self) | {"troubles": cluster_troubles(figures)}
 
     @property
     def trouble(self) -> str:

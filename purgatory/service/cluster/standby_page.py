@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatory.version import package_version
@@ -47,8 +46,7 @@ class StandbyPage:
             "service": None,
             "health": {"broken": "", "not_ready": status.trouble},
             "operations": None,
-            "jobs": None,
-            "cluster": asdict(status),
+            "cluster": status.shown(),
         }
 
     def sample(self) -> tuple[float, ...]:

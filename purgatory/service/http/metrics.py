@@ -89,7 +89,7 @@ class ServerCollector(Collector):
         for each in kind_figures(self._server.state, self._server.now_ms()):
             for state, count in zip(JOB_STATES, each.counts, strict=True):
                 jobs.add_metric((each.kind, state), count)
-            oldest.add_metric((each.kind,), each.oldest_ready_s)
+            oldest.add_metric((each.kind,), each.oldest_ready_ms / 1000)
             workers.add_metric((each.kind,), each.workers)
         yield from (jobs, oldest, workers)
         yield from job_timing_metrics(self._server.state.jobs.timings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from purgatory.service.job_messages import JOB_STATES
 from purgatory.service.server.jobs.job_timings import TIMING_BOUNDS_MS, KindTimings
 from purgatory.service.server.jobs.kind_figures import kind_figures
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.troubles import by_trouble, job_troubles, why_stuck
 from purgatory.version import package_version
 from timingwheel import monotonic_ms
 from timingwheel.lowlevel import NS_PER_MS
@@ -23,6 +24,7 @@ from timingwheel.lowlevel import NS_PER_MS
 if TYPE_CHECKING:
     from purgatory.core.purgatory import Purgatory
     from purgatory.registry import PurgatoryStats
+    from purgatory.service.job_messages import KindOverview
     from purgatory.service.server.server import Server
     from purgatory.service.server.server_health import HealthReport
     from purgatory.service.server.stats import ServerStats
@@ -40,7 +42,7 @@ class StatusReader:
 
     `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
     `health` returns whether the server works and is ready, `operations` what `read_operations`
-    does, `jobs` a row for each kind, `cluster` what the server knows of others over the same
+    does, `jobs` what `read_jobs` does, `cluster` what the server knows of others over the same
     database; `address` is that of the server.
     """
 
@@ -52,7 +54,7 @@ class StatusReader:
         *,
         health: Callable[[], HealthReport] | None = None,
         operations: Callable[[], dict[str, Any]] | None = None,
-        jobs: Callable[[], list[dict[str, Any]]] | None = None,
+        jobs: Callable[[], dict[str, Any]] | None = None,
         cluster: Callable[[], dict[str, Any]] | None = None,
         address: str = "",
     ) -> None:
@@ -73,9 +75,9 @@ class StatusReader:
 
         `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
         their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None;
-        `health`: as `HealthReport`, or None; `operations`: see `read_operations`, or None; `jobs`:
-        see `read_jobs`, or None; `cluster`: as `ClusterStatus`, or None. Counts are since the
-        start.
+        `health`: as `HealthReport`, or None; `operations`: see `read_operations`, or None; `jobs`
+        and `troubles`: see `jobs_shown`; `cluster`: as `ClusterStatus`, or None. Counts are since
+        the start.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -101,7 +103,7 @@ class StatusReader:
             "service": None if service is None else service.as_dict(),
             "health": None if self._health is None else asdict(self._health()),
             "operations": None if self._operations is None else self._operations(),
-            "jobs": None if self._jobs is None else self._jobs(),
+            **({} if self._jobs is None else self._jobs()),
             "cluster": None if self._cluster is None else self._cluster(),
         }
 
@@ -172,21 +174,30 @@ def _timings(timings: KindTimings) -> dict[str, Any]:
     }
 
 
-def read_jobs(server: Server) -> list[dict[str, Any]]:
-    """Return a row for each kind of jobs, see `kind_figures`, as values for JSON.
+def read_jobs(server: Server) -> dict[str, Any]:
+    """Return what `jobs_shown` does of a server's jobs, see `kind_figures`."""
+    kinds = kind_figures(server.state, server.now_ms())
+    return jobs_shown(kinds, server.state.jobs.timings.by_kind)
 
-    `ended`: jobs that are done, dead and cancelled since the start; `failed_attempts`; `ran`:
-    attempts by duration, for each of `ran_bounds_ms` and beyond. See `JobTimings`.
+
+def jobs_shown(kinds: Sequence[KindOverview], timings: Mapping[str, KindTimings]) -> dict[str, Any]:
+    """Return `jobs`, a row for each kind, and `troubles`, sentences, as values for JSON.
+
+    `is_stuck`: ready jobs wait, see `why_stuck`. `ended`: jobs that are done, dead and cancelled
+    since the start; `failed_attempts`; `ran`: attempts by duration, for each of `ran_bounds_ms` and
+    beyond, see `JobTimings`.
     """
-    timings, none = server.state.jobs.timings.by_kind, KindTimings()
-    return [
+    none = KindTimings()
+    rows = [
         {
             "kind": each.kind,
             **_timings(timings.get(each.kind, none)),
             **dict(zip(JOB_STATES, each.counts, strict=True)),
-            "oldest_ready_s": each.oldest_ready_s,
+            "oldest_ready_ms": each.oldest_ready_ms,
+            "is_stuck": bool(why_stuck(each)),
             "workers": each.workers,
             "paused": each.paused,
         }
-        for each in kind_figures(server.state, server.now_ms())
+        for each in by_trouble(kinds)
     ]
+    return {"jobs": rows, "troubles": job_troubles(kinds)}

@@ -14,8 +14,6 @@ const HOUR = 3600;
 const COARSE_SECONDS = 30;
 // Seconds over which rates and durations of jobs are taken.
 const JOB_SECONDS = 60;
-// For so long a ready job may wait for a worker that takes its kind.
-const LONG_SECONDS = 300;
 const get = (id) => document.getElementById(id);
 
 // A line of a card: a name, a figure, and a note. It is there from the first `show` on.
@@ -130,7 +128,7 @@ function show(state) {
   const perSecond = rates(seconds, state);
   showName(state);
   noteJobs(seconds, state);
-  showHealth(state.health, showJobs(state.jobs));
+  showHealth(state.health, showJobs(state.jobs ?? [], state.troubles ?? []));
   showCluster(state.cluster);
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
   get("version").textContent = state.version;
@@ -159,53 +157,29 @@ function show(state) {
   showOperations(state.operations);
 }
 
-// Jobs by kind, those in trouble first. Returns whether any is; the troubles are said above them.
-function showJobs(kinds) {
-  get("jobs").hidden = !kinds?.length;
-  const troubles = (kinds ?? []).flatMap(troublesOf).sort(([one], [other]) => other - one).map(([, text]) => text);
+// Jobs by kind, in the server's order: kinds in trouble first. Returns whether any is; the troubles
+// are said above them.
+function showJobs(kinds, troubles) {
+  get("jobs").hidden = !kinds.length;
   get("troubles").hidden = !troubles.length;
   const list = get("troubles").firstElementChild;
   if (troubles.join() !== [...list.children].map((node) => node.textContent).join()) {
     list.replaceChildren(...troubles.map((text) => element("li", {}, text)));
   }
-  if (!kinds?.length) return false;
-  const rank = (row) => [row.ready && !row.workers, row.dead > 0, row.oldest_ready_s].map(Number);
-  const sorted = [...kinds].sort((a, b) => {
-    const [one, other] = [rank(a), rank(b)];
-    const n = one.findIndex((value, k) => value !== other[k]);
-    return n < 0 ? 0 : other[n] - one[n];
-  });
-  get("jobs-table").tBodies[0].replaceChildren(...sorted.map(jobsRow));
+  get("jobs-table").tBodies[0].replaceChildren(...kinds.map(jobsRow));
   return troubles.length > 0;
-}
-
-// What is wrong with a kind: how many jobs, and the sentence about them.
-function troublesOf(row) {
-  const jobs = (count, verbs) => `${whole(count)} ${count === 1 ? "job" : "jobs"} of ${row.kind ? `kind “${row.kind}”` : "no kind"} ${verbs[Number(count > 1)]}`;
-  const why = row.ready ? waitsFor(row) : "";
-  const found = [];
-  if (why) found.push([row.ready, jobs(row.ready, ["waits", "wait"]) + why]);
-  if (row.dead) found.push([row.dead, jobs(row.dead, ["is dead", "are dead"])]);
-  return found;
-}
-
-// Why ready jobs of a kind wait; empty if workers take them soon.
-function waitsFor(row) {
-  if (row.paused) return ": the kind is paused";
-  if (!row.workers) return ", and no worker takes this kind";
-  return row.oldest_ready_s > LONG_SECONDS ? `, the oldest for ${duration(Math.floor(row.oldest_ready_s) * 1000)}` : "";
 }
 
 function jobsRow(row) {
   const pace = paceOf(row);
-  const old = row.ready ? duration(Math.floor(row.oldest_ready_s) * 1000) : "–";
+  const old = row.ready ? duration(Math.floor(row.oldest_ready_ms / 1000) * 1000) : "–";
   const cell = (text, alarm = false) => element("td", { "data-alarm": alarm }, text);
   return element("tr", {}, element("th", { scope: "row" }, row.kind || "(no kind)"),
-    cell(whole(row.ready), row.ready > 0 && !row.workers), cell(old, row.ready > 0 && row.oldest_ready_s > LONG_SECONDS),
+    cell(whole(row.ready), row.is_stuck), cell(old, row.is_stuck),
     cell(whole(row.dead), row.dead > 0), cell(whole(row.running)), cell(whole(row.retrying)),
     cell(whole(row.scheduled)), cell(rate(pace.done)), cell(rate(pace.failed), pace.failed > 0),
     cell(pace.half), cell(pace.most),
-    cell(row.paused ? "paused" : whole(row.workers), row.ready > 0 && !row.workers));
+    cell(row.paused ? "paused" : whole(row.workers), row.is_stuck));
 }
 
 // What is due next, and what failed last: if the server shows that here.
@@ -254,14 +228,13 @@ function showCluster(cluster) {
   if (!cluster) return;
   const count = cluster.standbys.length;
   const parts = [
-    !count && "No standby: if this server ends, nothing answers",
-    !cluster.replicated && "Not replicated: a loss of the database loses what was acknowledged",
+    ...cluster.troubles,
     cluster.role === "active" ? `Active, epoch ${cluster.epoch}` : `${cluster.role[0].toUpperCase()}${cluster.role.slice(1)}; active: ${cluster.active || "none"}`,
     cluster.partition && `partition ${cluster.partition}`,
     count && `${count} ${count === 1 ? "standby" : "standbys"}: ${cluster.standbys.join(", ")}`,
     cluster.replicated && "the database has a synchronous standby",
   ];
-  node.dataset.state = count && cluster.replicated ? "good" : "warning";
+  node.dataset.state = cluster.troubles.length ? "warning" : "good";
   tell(node, parts.filter(Boolean).join(" · "));
 }
 

@@ -17,7 +17,6 @@ from purgatory.service.job_messages import (
     JobPage,
     JobStates,
     JobStatus,
-    KindOverview,
     ListJobs,
     Overview,
     ReadJobs,
@@ -204,12 +203,7 @@ class JobAnswers:
         if client is not None:
             counts = {}
             yield from self._count_one_by_one(_ANY, client, counts)
-        kinds = [
-            KindOverview(kind, by_state, round(1000 * oldest_s), workers, paused)
-            for kind, by_state, oldest_s, workers, paused in kind_figures(
-                state, state.stamp.now_ms, counts, client
-            )
-        ]
+        kinds = kind_figures(state, state.stamp.now_ms, counts, client)
         yield encode(Overview(request.seq, kinds, state.operation_counts.of(client)))
 
     def _count_one_by_one(

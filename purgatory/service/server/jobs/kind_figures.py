@@ -5,8 +5,9 @@ The store thread runs meanwhile: each step here reads a value or copies a dict.
 
 from collections.abc import Iterable
 from heapq import nlargest
-from typing import Final, NamedTuple
+from typing import Final
 
+from purgatory.service.job_messages import KindOverview
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
 
@@ -15,26 +16,12 @@ MOST_KINDS: Final = 100
 OTHER: Final = "other"
 
 
-class KindFigures(NamedTuple):
-    """The jobs of a kind: `counts` by state, in the order of JOB_STATES.
-
-    `oldest_ready_s`: for how many seconds the oldest ready job has waited; 0 if none is ready.
-    `workers`: connections that take the kind. `paused`: no worker begins a job of the kind.
-    """
-
-    kind: str
-    counts: tuple[int, ...]
-    oldest_ready_s: float
-    workers: int
-    paused: bool = False
-
-
 def kind_figures(
     state: ServerState,
     now_ms: int,
     counted: dict[str, list[int]] | None = None,
     client: str | None = None,
-) -> list[KindFigures]:
+) -> list[KindOverview]:
     """Return the figures of the busiest kinds, and of all others together.
 
     `counted`: jobs by kind and state; None: all jobs. `client`: ages and workers of that client.
@@ -45,10 +32,10 @@ def kind_figures(
     limits = state.leases.limits
     since_ms, workers = _oldest_ready(groups), _workers(groups)
     found = [
-        KindFigures(
+        KindOverview(
             kind,
             some,
-            max(0, now_ms - since_ms.get(kind, now_ms)) / 1000,
+            max(0, now_ms - since_ms.get(kind, now_ms)),
             workers.get(kind, 0),
             bool(limits.find(kind).paused),
         )
@@ -71,14 +58,14 @@ def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
     return {**found, OTHER: [sum(column) for column in zip(*others, strict=True)]}
 
 
-def _together(kinds: Iterable[KindFigures]) -> KindFigures:
+def _together(kinds: Iterable[KindOverview]) -> KindOverview:
     """Return the sum of some kinds, with the oldest job of all."""
-    all_counts, oldest_s, workers = [], 0.0, 0
+    all_counts, oldest_ms, workers = [], 0, 0
     for each in kinds:
         all_counts.append(each.counts)
-        oldest_s = max(oldest_s, each.oldest_ready_s)
+        oldest_ms = max(oldest_ms, each.oldest_ready_ms)
         workers += each.workers
-    return KindFigures(OTHER, tuple(map(sum, zip(*all_counts, strict=True))), oldest_s, workers)
+    return KindOverview(OTHER, tuple(map(sum, zip(*all_counts, strict=True))), oldest_ms, workers)
 
 
 def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
@@ -102,5 +89,5 @@ def _workers(groups: list[JobGroup]) -> dict[str, int]:
     return found
 
 
-def _length(figures: KindFigures) -> int:
-    return sum(figures.counts)
+def _length(kind: KindOverview) -> int:
+    return sum(kind.counts)

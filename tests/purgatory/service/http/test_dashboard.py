@@ -7,7 +7,8 @@ import shutil
 import socket
 import threading
 import urllib.request
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -17,7 +18,9 @@ from purgatory import Purgatory
 from purgatory.service.cluster.cluster_status import ClusterStatus, Role
 from purgatory.service.cluster.standby_page import StandbyPage
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.http.snapshot import StatusReader, jobs_shown
+from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.server.jobs.job_timings import TIMING_BOUNDS_MS, KindTimings
 from purgatory.service.server.server_health import HealthReport
 from purgatory.service.server.stats import ServerStats
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
@@ -310,11 +313,10 @@ OPERATIONS = {
 }
 
 
-def kind(name, **counts):
-    """Return the row of a kind, as `read_jobs` makes it."""
-    states = ("scheduled", "ready", "running", "retrying", "dead", "done", "cancelled")
-    row = {"kind": name, **dict.fromkeys(states, 0)}
-    return row | {"oldest_ready_s": 0.0, "workers": 1, "paused": False} | counts
+def kind(name, oldest_ready_ms=0, workers=1, *, paused=False, **counts):
+    """Return a kind with so many jobs in some states."""
+    by_state = tuple(counts.get(state, 0) for state in JOB_STATES)
+    return KindOverview(name, by_state, oldest_ready_ms, workers, paused)
 
 
 NOTHING = "\N{EN DASH}"
@@ -322,8 +324,8 @@ CHART_SAYS = "text => document.querySelector('#outcomes-chart').textContent.incl
 JOBS = [
     kind("report", scheduled=3, done=12),
     kind("mail", dead=110, done=5000, running=4),
-    kind("mial", ready=2501, oldest_ready_s=7260.0, workers=0),
-    kind("sms", ready=1, paused=True, oldest_ready_s=5.0),
+    kind("mial", ready=2501, oldest_ready_ms=7_260_000, workers=0),
+    kind("sms", ready=1, paused=True, oldest_ready_ms=5000),
 ]
 
 
@@ -332,16 +334,17 @@ class TestJobs:
 
     @pytest.fixture
     def shown(self, bench):
-        found = []
+        found, timings = [], {}
         well = HealthReport("", "", 0.0, 0.0, 0.0, -1.0)
-        with serve(bench.purgatory, jobs=lambda: found, health=lambda: well) as web:
-            yield web, found
+        jobs = partial(jobs_shown, found, timings)
+        with serve(bench.purgatory, jobs=jobs, health=lambda: well) as web:
+            yield web, found, timings
 
     @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
     @pytest.mark.parametrize("color_scheme", ["light", "dark"])
     def test_stuck_and_dead_jobs(self, shown, visit, viewport, color_scheme):
         """They are said in words, on the first screen; the kinds in trouble are first."""
-        web, found = shown
+        web, found, _ = shown
         found += JOBS
         page = visit(web, viewport=viewport, color_scheme=color_scheme)
         assert page.eval_on_selector_all("#troubles li", "all => all.map(n => n.textContent)") == [
@@ -355,7 +358,7 @@ class TestJobs:
         rows = page.eval_on_selector_all(
             "#jobs-table tbody tr", "all => all.map(row => [...row.cells].map(c => c.textContent))"
         )
-        assert [row[0] for row in rows] == ["mial", "mail", "sms", "report"]
+        assert [row[0] for row in rows] == ["mial", "sms", "mail", "report"]
         assert rows[0][1:3] == ["2,501", "2 hours"]
         if folder := os.environ.get("PICTURES"):
             name = f"page-{viewport['width']}-{color_scheme}.png"
@@ -365,13 +368,14 @@ class TestJobs:
 
     def test_how_fast_they_are(self, shown, visit):
         """Done and failed a second, and how long half and nearly all take, of the last minute."""
-        web, found = shown
-        timings = {"ended": [0, 0, 0], "failed_attempts": 0, "ran": [0, 0, 0]}
-        found.append(kind("mail", ran_bounds_ms=[10, 1000], **timings))
+        web, found, timings = shown
+        found.append(kind("mail"))
         page = visit(web)
         cells = "[...document.querySelectorAll('#jobs-table td')].map(cell => cell.textContent)"
         assert page.evaluate(cells)[6:10] == ["0", "0", NOTHING, NOTHING]
-        found[0] |= {"ended": [98, 0, 0], "failed_attempts": 2, "ran": [60, 39, 1]}
+        timings["mail"] = busy = KindTimings()
+        busy.ended[0], busy.failed_attempts = 98, 2
+        busy.ran[TIMING_BOUNDS_MS.index(10)], busy.ran[TIMING_BOUNDS_MS.index(1000)] = 60, 40
         sync_api.expect(page.locator("#jobs-table td").nth(8)).to_contain_text("ms")
         done, failed, half, most = page.evaluate(cells)[6:10]
         assert float(done) > float(failed) > 0
@@ -572,7 +576,7 @@ ALONE = ClusterStatus(role=Role.ACTIVE, address="tcp://a:7411", active="tcp://a:
 def test_an_active_server_among_others(bench, visit):
     """A line says which servers stand by, and whether the database is replicated."""
     status = [ALONE]
-    with serve(bench.purgatory, cluster=lambda: asdict(status[0])) as web:
+    with serve(bench.purgatory, cluster=lambda: status[0].shown()) as web:
         page = visit(web)
         line = page.locator("#cluster")
         assert line.inner_text().startswith("No standby: if this server ends, nothing answers")
