@@ -203,7 +203,8 @@ def test_a_server_keeps_its_bound(tmp_path, size, peers, greets):
         code, errors = serve.end()
         for thread in threads:
             thread.join()
-        assert peak < MIN_BYTES * 120 // 100
+        # Without a bound these take gigabytes. On a busy machine the watchdog looks late.
+        assert peak < MIN_BYTES * 150 // 100
         assert (code, "cut off a peer" in errors) == (0, True), errors
 
 
