@@ -289,6 +289,18 @@ MUTANTS = [
         "            self.blocked[connection] = None\n            return False\n",
         "            return False\n",
     ),
+    Mutant(
+        "a number has no bound",
+        "purgatory/service/protocol.py",
+        "Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]\n",
+        "Int64: TypeAlias = int\n",
+    ),
+    Mutant(
+        "an error without a text ends a thread of a worker",
+        "purgatory/service/errors.py",
+        "    except BaseException as trouble:\n        ctrl_c",
+        "    except OSError as trouble:\n        ctrl_c",
+    ),
     # Jobs, and their leases to workers.
     Mutant(
         "a job that has failed is tried again at once",

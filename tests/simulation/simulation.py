@@ -24,6 +24,7 @@ from tests.simulation.model.world_model import WorldModel
 from tests.simulation.oracle import Oracle
 from tests.simulation.programs.async_program import AsyncProgram
 from tests.simulation.programs.program import Program
+from tests.simulation.programs.stranger import Stranger
 from tests.simulation.programs.workload import Workload, draw_workload
 from tests.simulation.rot import ROT_SEEDS, Rot
 from tests.simulation.troubles import RECOVERY_NS, Troubles
@@ -115,6 +116,12 @@ class Simulation:
             self.oracle.report,
             settings.kinds,
             self.phases.note,
+        )
+        #: One, or none.
+        self.strangers: list[Stranger] = (
+            [Stranger(self.world, self.network, self.oracle.report)]
+            if self.workload.has_stranger
+            else []
         )
         self.oracle.disk_may_fail = not REFUSING.isdisjoint(self.faults.kinds)
 

@@ -1,6 +1,7 @@
 """HandlerBehaviour: what the handlers of a world do: return, raise, take their time, or hang."""
 
 from typing import Final
+from zlib import crc32
 
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.jobs.job_records import JobRecord
@@ -13,6 +14,14 @@ _CALM_S: Final = 0.1
 
 class JobHandlerError(Exception):
     """What handlers raise."""
+
+
+class WordlessError(JobHandlerError):
+    """What the handlers of some jobs raise: its text cannot be made."""
+
+    def __str__(self) -> str:
+        """Raise ValueError."""
+        raise ValueError("no text")
 
 
 class HandlerBehaviour:
@@ -28,7 +37,9 @@ class HandlerBehaviour:
         """Return for how many nanoseconds a handler runs, and what it raises then."""
         seconds = self._draw_seconds()
         fails = job.is_poison or (not self.is_calm and self._world.chance(self._workload.failing))
-        error = JobHandlerError(job.job_id) if fails else None
+        # By the id and not by chance: the other draws of the world stay as they were.
+        kind = JobHandlerError if crc32(job.job_id.encode()) % 4 else WordlessError
+        error = kind(job.job_id) if fails else None
         return job.handler_ns or int(seconds * NS_PER_S), error
 
     def _draw_seconds(self) -> float:

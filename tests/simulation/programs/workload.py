@@ -25,6 +25,8 @@ ACTIONS: Final = {
 ASYNC_SEEDS: Final = (12, 13)
 #: And those of worlds in which programs submit at the last moment of a held event.
 LAST_MOMENT_SEEDS: Final = (2, 7)
+#: And those of worlds in which a peer sends hostile numbers.
+STRANGER_SEEDS: Final = (4, 9)
 _NEEDED: Final = ("defer", "submit", "complete")
 
 
@@ -46,6 +48,8 @@ class Workload:
     has_journal: bool = False
     #: Whether every second client is an `AsyncClient`.
     has_async: bool = False
+    #: Whether a peer sends hostile numbers.
+    has_stranger: bool = False
 
 
 def draw_workload(world: World) -> Workload:
@@ -73,6 +77,7 @@ def draw_workload(world: World) -> Workload:
         jobs=draw_jobs(world) if world.seed % 2 else None,
         has_journal=world.seed % 8 in (4, 5),
         has_async=world.seed % 16 in ASYNC_SEEDS,
+        has_stranger=world.seed % 16 in STRANGER_SEEDS,
     )
 
 
