@@ -20,15 +20,15 @@ EXAMPLES: Final = "seconds, or as 500ms, 30m, 1h30m, PT30M, P1DT2H"
 def parse_duration(text: str) -> float:
     """Return a duration in seconds; a plain number is one in seconds, of any sign.
 
-    Raises ValueError for what is no duration: NaN, infinity, ISO 8601's years and months, which
-    have no fixed length.
+    Raises ValueError for NaN, infinity, and ISO 8601's years and months, which have no fixed
+    length.
     """
     try:
         seconds = float(text)
     except ValueError:
         seconds = _sum_of_units(text.strip())
     if not math.isfinite(seconds):
-        raise ValueError(f"{text!r} is no duration; expected {EXAMPLES}")
+        raise ValueError(f"{text!r} is not a valid duration; expected {EXAMPLES}")
     return seconds
 
 

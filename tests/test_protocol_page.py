@@ -9,7 +9,20 @@ from msgspec.structs import fields
 from purgatory.service import errors, job_messages, protocol
 from purgatory.service.client.resending import MAX_SENDINGS
 from purgatory.service.config import Config
-from purgatory.service.protocol import OLDEST_VERSION, VERSION
+from purgatory.service.protocol import (
+    OLDEST_VERSION,
+    VERSION,
+    Acknowledge,
+    EndDead,
+    Extend,
+    Fail,
+    Finish,
+    Keep,
+    ReadDead,
+    ReadOperations,
+    Unread,
+    Work,
+)
 from purgatory.service.server.jobs.job_statuses import MOST as MOST_LISTED
 from purgatory.service.server.jobs.job_watches import PER_CONNECTION
 from purgatory.service.server.jobs.mass_cancels import PORTION
@@ -34,6 +47,7 @@ from purgatory.service.server.records.remembered_replies import (
     SESSIONS_PER_CLIENT,
 )
 from purgatory.service.server.state import READABLE_MS
+from purgatory.service.verbs import VERBS
 from tests.test_docs import ROOT
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
@@ -54,6 +68,10 @@ ITEMS = {  # of requests, by the first name in the item
     "number, op_id, kind": protocol.DeadJob,
     "message_bytes": protocol.Limits,
     "repeat, client, paused": job_messages.RepeatState,
+}
+# What came with version 3: the messages of this module.
+JOB_MESSAGES = {
+    value for value in vars(job_messages).values() if hasattr(value, "__struct_config__")
 }
 # Answers whose page leaves the defaults of lists out: an empty list is what is not listed.
 LISTS_ALONE = {"Submitted"}
@@ -132,6 +150,25 @@ def test_the_table_of_codes():
     }
     codes = {getattr(each, "code", "") for each in vars(errors).values() if isinstance(each, type)}
     assert listed == codes - {"", errors.Refused.code}
+
+
+def test_what_earlier_versions_lack():
+    """The section names the messages of version 3 by number, and the requests of version 2."""
+    section = " ".join(PAGE[PAGE.index("## Versions 2 and 1") :].split())
+    lacked = re.search(r"neither the messages ((?:\d+ to \d+(?:, | and )?)+)", section)[1]
+    ranges = [tuple(map(int, pair)) for pair in re.findall(r"(\d+) to (\d+)", lacked)]
+    numbers = {number for first, last in ranges for number in range(first, last + 1)}
+    newer = {each.__struct_config__.tag for each, verb in VERBS.items() if verb.version == VERSION}
+    answers = {
+        verb.answer.__struct_config__.tag for verb in VERBS.values() if verb.version == VERSION
+    }
+    of_jobs = {number for number, message in messages().items() if message in JOB_MESSAGES}
+    assert newer | answers | of_jobs == numbers & set(messages())
+    first = section[section.index("Version 1 has neither") :]
+    names = {ReadOperations: "list", Extend: "extend", Fail: "fail", Unread: "unread"}
+    later = {each for each, verb in VERBS.items() if verb.version == 2}
+    for request in later - {Acknowledge, Work, Keep, Finish, ReadDead, EndDead}:
+        assert f"`{names[request]}`" in first
 
 
 def most_unfinished():

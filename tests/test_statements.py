@@ -230,6 +230,63 @@ def test_the_gateways_arguments():
     assert sum(len(said[route] & names) for route, names in has.items()) > 40
 
 
+def test_no_page_speaks_of_a_release_that_was_none():
+    """The changelog has a single release, so nothing can be of an earlier one."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## \[(\d[^]]*)", text, re.MULTILINE) == ["1.0.0"]
+    told = [
+        name_of(page)
+        for page in PAGES
+        if re.search(r"(earlier|former|previous)\s+release", page.read_text())
+    ]
+    assert told == []
+
+
+def test_what_is_not_public_is_said_alike():
+    """A module of the reference that is not public is an exception wherever a page says what is."""
+    versions = (ROOT / "docs" / "versions.md").read_text()
+    not_public = versions[versions.index("Not public:") :].split("\n\n")[0]
+    listed = set(re.findall(r"`([\w.]+)`", not_public)) & set(public_modules())
+    assert listed == {"timingwheel.lowlevel"}
+    public = re.search(r"^\| Python \|.*$", versions, re.MULTILINE)[0]
+    reference = (ROOT / "docs" / "api" / "index.md").read_text().split("\n\n")[1]
+    for module in listed:
+        assert f"`{module}`" in public
+        assert f"`{module}`" in reference
+
+
+def test_the_methods_that_a_client_has_as_a_purgatory_has():
+    """The tutorial names those alone that both have."""
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    names = re.search(r"a `Client` has (.*), as a purgatory has", text)[1]
+    for name in re.findall(r"`(\w+)`", names):
+        assert callable(getattr(Client, name))
+        assert callable(getattr(Purgatory, name))
+
+
+def test_what_a_heartbeat_costs():
+    """A fraction of a microsecond, at ten thousand and at a million, as the figures have it."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    row = re.search(
+        r"^\| `reschedule` to a new delay, ns \| (\d+) \| (\d+) \|$", text, re.MULTILINE
+    )
+    assert max(map(int, row.groups())) < 1000
+
+
+def test_the_query_of_the_jobs():
+    """The page says of the query's quantile what the query computes."""
+    text = (ROOT / "docs" / "service.md").read_text()
+    assert "quantile_cont(run_ms, 0.99)" in text
+    assert "the time within which 99 % ran" in text
+
+
+def test_how_many_files_a_micro_batch_has():
+    """The default of `--max-files` is that of the stream's sources."""
+    sources = pytest.importorskip("purgatory.spark.stream.sources")
+    text = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    assert f"as many as have {int(sources._MAX_BYTES) >> 20} MB" in text
+
+
 def test_the_table_of_rights():
     """The service's page has each right in the order of the code."""
     text = (ROOT / "docs" / "service.md").read_text()

@@ -89,15 +89,15 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def messages(path: Path) -> list[tuple[int, str]]:
-    """The texts of errors, logs and help of a file: of five words or more."""
+def messages(path: Path, words: int = LEAST_WORDS // 2 + 1) -> list[tuple[int, str]]:
+    """The texts of errors, logs and help of a file: of so many words or more."""
     return [
         (part.lineno, part.value)
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Raise | ast.Call)
         for part in ast.walk(node)
         if isinstance(part, ast.Constant) and isinstance(part.value, str)
-        if part.value.count(" ") >= LEAST_WORDS // 2
+        if part.value.count(" ") >= words - 1
     ]
 
 
@@ -165,6 +165,35 @@ def test_each_room_and_page_has_a_bound():
     """None is forgotten, and none is left in the lists."""
     assert set(ROOMS) == set(texts_of_rooms())
     assert set(PAGE_BOUNDS) <= {str(path.relative_to(ROOT)) for path in PAGES}
+
+
+# What an operator would have to look up, in messages, and the plain words for it.
+HOUSE_WORDS = {
+    r"\b(we|us|our|ours)\b": "name the actor",
+    r"\blets? (\w+ ){0,2}in\b": "allow, accept",
+    r"(?<![Tt]here )\bis no (?!longer)": "is not a",
+    r"\b(has|have) not the\b": "lacks",
+    r"\btold\b": "delivered, reported",
+    r"\bgo(es)? on\b(?! above)": "continues",
+    r"\bsays\b": "reports",
+    r"\bas many as it takes\b": "the limit, by its name",
+    r"\bbrought from\b": "migrated from",
+    r"\b(bad|good) news\b": "what is wrong",
+    r"\bis there (already|twice)\b": "exists",
+    r"\bno .* tells\b": "does not show",
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_messages_are_in_the_words_of_operators(path):
+    """Errors, logs and help say what happened, to what, and what to do."""
+    found = [
+        (line, text, plain)
+        for line, text in messages(path, words=3)
+        for pattern, plain in HOUSE_WORDS.items()
+        if re.search(pattern, text)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))

@@ -160,7 +160,9 @@ class Failure:
         """
         if self._error is not None:
             error, self._error = self._error, None
-            log.error("%s goes on after an error", threading.current_thread().name, exc_info=error)
+            log.error(
+                "%s continues after an error", threading.current_thread().name, exc_info=error
+            )
             if self.count > 1:
                 self._waiter.wait(ERROR_PAUSE_S)
             else:

@@ -114,7 +114,7 @@ class TaskRunner:
         try:
             task._tt_on_error(error)
         except Exception:  # noqa: BLE001  # it is logged
-            _log_raised("what ends a task of timer %r raised", self._name)
+            _log_raised("ending a task of timer %r raised", self._name)
         self._report(error, task)
 
     def _observe(self, late_ns: i64, count: i64) -> None:

@@ -60,4 +60,4 @@ class LoopFuture(asyncio.Future[Any]):
     def _resolve_by_hand(self, result: object, error: BaseException | None) -> None:
         operation = self._operation
         if not call_in_loop(operation.delivery, operation.resolve_by_hand, result, error):
-            raise asyncio.InvalidStateError(f"its operation has ended: {self!r}")
+            raise asyncio.InvalidStateError(f"the operation has ended: {self!r}")

@@ -26,8 +26,8 @@ _KEYS_EXAMPLES: Final = """\
 examples, on the server:
   purgatory keys new server          its pair; server.key is for the clients
   purgatory keys new shop            a pair for a client: hand on shop.key_secret
-  purgatory keys allow shop          let that client in
-  purgatory keys allow till KEY      let in one that made its pair itself (KEY: the key, or a file)
+  purgatory keys allow shop          allow that client
+  purgatory keys allow till KEY      allow one that made its pair itself (KEY: the key, or a file)
   purgatory keys allow till -- -KEY  another tool has made a key that begins with "-"
   purgatory keys allow billing --rights submit,read
                                      it may do no more than that, and only under its own name
@@ -52,11 +52,11 @@ _TOKEN_RIGHTS: Final = "submit,complete,read,work"
 
 def add_keys(subparsers: SubParsers) -> None:
     """Add `purgatory keys` and its subcommands."""
-    summary = "make keys, and say which clients are let in"
+    summary = "make keys, and choose which clients may connect"
     commands = add_group(subparsers, "keys", summary, _KEYS, _KEYS_EXAMPLES)
     new = add_command(commands, "new", _new_key, "make a key pair")
     new.add_argument("name", metavar="NAME", help='of the client; "server" for the server itself')
-    allow = add_command(commands, "allow", _allow, "let a client in")
+    allow = add_command(commands, "allow", _allow, "allow a client to connect")
     allow.add_argument("name", metavar="NAME", help="its name in this directory")
     allow.add_argument(
         "key",
@@ -75,9 +75,9 @@ def add_keys(subparsers: SubParsers) -> None:
         metavar="RIGHT,...",
         help="of submit, complete, read, work and administer (default: all)",
     )
-    revoke = add_command(commands, "revoke", _revoke_key, "let a client in no longer")
-    revoke.add_argument("name", metavar="NAME")
-    shown = add_command(commands, "list", _list_keys, "show the keys and the clients let in")
+    revoke = add_command(commands, "revoke", _revoke_key, "refuse a client from now on")
+    revoke.add_argument("name", metavar="NAME", help="of the client, as keys list shows it")
+    shown = add_command(commands, "list", _list_keys, "show the keys and the allowed clients")
     add_directory_options(new, allow, revoke, shown)
 
 
@@ -95,7 +95,9 @@ def add_tokens(subparsers: SubParsers) -> None:
     )
     summary = "make a token, or all of a client, useless"
     revoke = add_command(commands, "revoke", _revoke_token, summary)
-    revoke.add_argument("name", metavar="NAME|ID")
+    revoke.add_argument(
+        "name", metavar="NAME|ID", help="of a client, for all of its tokens, or of a token"
+    )
     shown = add_command(commands, "list", _list_tokens, "list the tokens")
     add_directory_options(new, revoke, shown)
 
@@ -139,7 +141,7 @@ def _allow(arguments: argparse.Namespace) -> int:
     read_public = import_extra("purgatory.service.auth.key_store", "service").read_public
     public = read_public(arguments.key or str(keys.directory / f"{arguments.name}.key"))
     fresh = keys.allow(arguments.name, public, _access(arguments))
-    words = "is let in" if fresh else "was let in already"
+    words = "is allowed" if fresh else "was allowed already"
     print(f"{arguments.name} {words}, {_shown(keys.allowed()[public])}")
     return 0
 
@@ -164,7 +166,9 @@ def _shown(access: Access) -> str:
 
 def _revoke_key(arguments: argparse.Namespace) -> int:
     found = _key_store(arguments).revoke(arguments.name)
-    print(f"{arguments.name} is let in no longer" if found else f"{arguments.name} was not let in")
+    print(
+        f"{arguments.name} is no longer allowed" if found else f"{arguments.name} was not allowed"
+    )
     return 0 if found else 1
 
 
@@ -173,7 +177,7 @@ def _list_keys(arguments: argparse.Namespace) -> int:
     pairs = ", ".join(keys.names()) or "none"
     print(f"key pairs in {keys.directory}: {pairs}")
     allowed = keys.allowed()
-    print("clients let in:" if allowed else "clients let in: none")
+    print("allowed clients:" if allowed else "allowed clients: none")
     for public, access in sorted(allowed.items(), key=lambda entry: entry[1].label):
         print(f"  {public.decode()}  {access.label}, {_shown(access)}")
     return 0

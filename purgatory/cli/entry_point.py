@@ -165,7 +165,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as done:  # --help and --version
         return int(done.code or 0)
     for name, nearest in misspelt(os.environ).items():
-        _print_error(f"warning: {name} is no setting; did you mean {nearest}?")
+        _print_error(f"warning: {name} is not a setting; did you mean {nearest}?")
     return int(arguments.run(arguments))
 
 

@@ -86,7 +86,9 @@ def add_parsers(subparsers: SubParsers) -> None:
         **DURATION,
     )
     fail = _add(subparsers, "fail", _fail, "fail keys at a server", "KEY")
-    fail.add_argument("--error", default="Failed", metavar="NAME", help="its type (Failed)")
+    fail.add_argument(
+        "--error", default="Failed", metavar="NAME", help="type of the error (Failed)"
+    )
     fail.add_argument("--message", default="", metavar="TEXT", help="what went wrong")
     extend = _add(subparsers, "extend", _extend, "give operations at a server more time", "ID")
     extend.add_argument(
@@ -97,7 +99,7 @@ def add_parsers(subparsers: SubParsers) -> None:
         **DURATION,
     )
     _add(subparsers, "cancel", _cancel, "cancel operations at a server", "ID")
-    add_json_option(_add(subparsers, "query", _query, "ask a server about operations", "ID"))
+    add_json_option(_add(subparsers, "query", _query, "show the states of operations", "ID"))
     _add_list(subparsers)
 
 
@@ -107,18 +109,18 @@ def _add(
     run: Callable[[argparse.Namespace], int],
     summary: str,
     of: str,
-    text: str | None = None,
 ) -> argparse.ArgumentParser:
     """Add a command for one KEY or more, or one ID or more."""
     parser = add_command(subparsers, name, run, summary, f"{summary.capitalize()}.")
     add_connection_options(parser)
+    text = {"KEY": "watch key", "ID": "of an operation"}[of]
     parser.add_argument(f"{of.lower()}s", metavar=of, nargs="+", help=text)
     return parser
 
 
 def _add_defer(subparsers: SubParsers) -> None:
-    summary = "have an operation wait at a server"
-    parser = _add(subparsers, "defer", _defer, summary, "KEY", "what it waits for")
+    summary = "submit an operation to a server"
+    parser = _add(subparsers, "defer", _defer, summary, "KEY")
     parser.add_argument(
         "--in",
         dest="timeout",
@@ -126,8 +128,8 @@ def _add_defer(subparsers: SubParsers) -> None:
         help="when it expires: seconds, 30m, 1h30m, PT30M, P1DT2H (default: 30)",
         **DURATION,
     )
-    parser.add_argument("--need", default=1, help="how many of the keys", **COUNT)
-    parser.add_argument("--kind", default="", help="a word for the statistics")
+    parser.add_argument("--need", default=1, help="how many of the keys must be completed", **COUNT)
+    parser.add_argument("--kind", default="", help="a name for filters and statistics")
     parser.add_argument("--id", metavar="ID", help="its id; a second submission changes nothing")
     parser.add_argument("--payload", metavar="VALUE", help="kept with it: JSON, or else a text")
     parser.add_argument(

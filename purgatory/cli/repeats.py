@@ -70,11 +70,11 @@ def add_parser(subparsers: SubParsers) -> None:
     commands = add_group(subparsers, "repeats", summary, _DESCRIPTION, _EXAMPLES)
     listed = add_command(commands, "list", _list, "list them, of all clients")
     shown = add_command(commands, "show", _show, "show some, with payload")
-    shown.add_argument("names", metavar="NAME", nargs="+")
+    shown.add_argument("names", metavar="NAME", nargs="+", help="of a repeat")
     _add_set(commands)
     for change, text in _CHANGES.items():
         parser = add_command(commands, change, _change, text)
-        parser.add_argument("names", metavar="NAME", nargs="+")
+        parser.add_argument("names", metavar="NAME", nargs="+", help="of a repeat")
         parser.set_defaults(change=change)
         _add_selection(parser)
     for parser in (listed, shown):
@@ -90,7 +90,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 def _add_set(commands: SubParsers) -> None:
     parser = add_command(commands, "set", _set, "declare a repeat, or replace its settings")
-    parser.add_argument("repeat", metavar="NAME")
+    parser.add_argument("repeat", metavar="NAME", help="of the repeat, one for each client")
     times = parser.add_mutually_exclusive_group(required=True)
     times.add_argument("--cron", metavar="EXPRESSION", help="minute hour day month weekday")
     times.add_argument("--every", help="an interval: 90, 15m, 1h30m", **DURATION)
@@ -106,7 +106,9 @@ def _add_set(commands: SubParsers) -> None:
         default="one",
         help="which times run that passed while no server ran, or during a pause",
     )
-    parser.add_argument("--jitter", default=0.0, help="each job is later by a part", **DURATION)
+    parser.add_argument(
+        "--jitter", default=0.0, help="each job is later, by up to this", **DURATION
+    )
     add_json_option(parser)
     add_connection_options(parser)
 
@@ -114,8 +116,10 @@ def _add_set(commands: SubParsers) -> None:
 def _add_next(commands: SubParsers) -> None:
     summary = "show the next times of one, or of --cron without a server"
     parser = add_command(commands, "next", _next, summary)
-    parser.add_argument("repeat", metavar="NAME", nargs="?")
-    parser.add_argument("--cron", metavar="EXPRESSION", help="instead of NAME")
+    parser.add_argument("repeat", metavar="NAME", nargs="?", help="of a repeat")
+    parser.add_argument(
+        "--cron", metavar="EXPRESSION", help="minute hour day month weekday, instead of NAME"
+    )
     parser.add_argument("--tz", default="UTC", metavar="ZONE", help="of --cron (UTC)")
     parser.add_argument("--count", default=_COUNT, help=f"so many ({_COUNT})", **COUNT)
     add_json_option(parser)

@@ -41,10 +41,10 @@ def add_parser(subparsers: SubParsers) -> None:
     """Add the command and its options."""
     summary = "run the jobs of a program's worker"
     parser = add_command(subparsers, "worker", _run, summary, _DESCRIPTION, _EXAMPLES)
-    parser.add_argument("worker", metavar="MODULE:NAME")
-    text = "how long to wait for handlers at the end (30)"
+    parser.add_argument("worker", metavar="MODULE:NAME", help="a purgatory.Worker, and its module")
     text = "serve metrics for Prometheus at this port of 127.0.0.1, or at HOST:PORT"
     parser.add_argument("--metrics-port", metavar="PORT", help=text)
+    text = "how long to wait for running handlers at the end (30)"
     parser.add_argument("--drain", default=30.0, help=text, **DURATION)
 
 
@@ -105,7 +105,7 @@ def _load(name: str) -> Worker:
     except Exception as error:  # of the program
         raise ConfigError(f"worker {name}: {type(error).__name__}: {error}") from error
     if not isinstance(found, kind):
-        raise ConfigError(f"worker {name}: {found!r} is no purgatory.Worker")
+        raise ConfigError(f"worker {name}: {found!r} is not a purgatory.Worker")
     worker: Worker = found
     return worker
 

@@ -78,8 +78,8 @@ def _copy_database(source: Path, target: Path) -> None:
             version = schema_version(connection)
             if version != SCHEMA_VERSION:
                 raise StoreError(
-                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}, to which a "
-                    "server brings it when it starts"
+                    f"{source}: schema version is {version}; expected {SCHEMA_VERSION}: start "
+                    "a server of this version, which migrates the data"
                 )
             copy_database(connection, target)
     except sqlite3.Error as error:

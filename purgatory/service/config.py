@@ -83,7 +83,7 @@ class Config:
     remember_ended: float = _setting(
         86400.0, "seconds that an id from a caller is remembered after the end, by default"
     )
-    close_timeout: float = _setting(10.0, "seconds that ending may take")
+    close_timeout: float = _setting(10.0, "seconds that closing the server may take")
     max_message_bytes: int = _setting(1 << 20, "bytes of a message")
     max_keys: int = _setting(100, "watch keys of an operation")
     max_text_bytes: int = _setting(1024, "bytes of a key, id, kind or client name")
@@ -102,7 +102,7 @@ class Config:
     max_memory: int = field(
         default_factory=default_max_memory,
         metadata={
-            "help": "bytes of memory, 0 for any; by default half of the machine's or the cgroup's"
+            "help": "bytes of memory, 0: no limit (default: half of the machine's or the cgroup's)"
         },
     )
 
@@ -211,7 +211,9 @@ def _read_file(path: Path) -> dict[str, Any]:
     settings = {}
     for name, value in table.items():
         if name not in known:
-            raise ConfigError(f"{path}: {name} is no setting; expected one of {', '.join(known)}")
+            raise ConfigError(
+                f"{path}: {name} is not a setting; expected one of {', '.join(known)}"
+            )
         place = f"{path}: {name}"
         if known[name].type in _WRITTEN_AS_TEXT and isinstance(value, str):
             settings[name] = _parsed(place, value, known[name])

@@ -172,4 +172,5 @@ class Drill:
     @property
     def doubts(self) -> int:
         """How many commits were in doubt."""
-        return sum(host.count_in_log("a group is in doubt") for host in self.hosts)
+        in_doubt = "it is unknown whether a commit succeeded"
+        return sum(host.count_in_log(in_doubt) for host in self.hosts)

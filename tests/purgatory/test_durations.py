@@ -30,7 +30,7 @@ def test_forms(text, expected):
 )  # fmt: skip
 def test_no_duration(text):
     """The message names the text and what was expected."""
-    with pytest.raises(ValueError, match="is no duration; expected seconds") as e:
+    with pytest.raises(ValueError, match="is not a valid duration; expected seconds") as e:
         parse_duration(text)
     assert repr(text) in str(e.value)
 
@@ -56,5 +56,5 @@ def test_both_forms_say_the_same(days, hours, minutes, secs):
 )
 def test_not_finite(text):
     """NaN compares as neither early nor late, and no wait can last for an infinite time."""
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="is not a valid duration"):
         parse_duration(text)

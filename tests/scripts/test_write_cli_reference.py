@@ -19,6 +19,14 @@ def test_each_command_has_a_section():
     assert {"purgatory serve", "purgatory jobs list", "purgatory store status"} <= set(found)
 
 
+def test_each_argument_has_a_meaning_of_its_own():
+    """None is empty, and no two of a command are alike."""
+    for command, _ in write_cli_reference.commands(make_parser()):
+        texts = [action.help for action in command._actions]
+        assert all(texts), command.prog
+        assert len(set(texts)) == len(texts), command.prog
+
+
 def test_a_section():
     """Arguments, options with and without values, a default, what is required, and examples."""
     parser = argparse.ArgumentParser(prog="x", epilog="examples:\n  x 1")

@@ -79,7 +79,7 @@ class ManualClock:
                     f"clock is at {self()} ms; cannot go back to {now_ns // NS_PER_MS} ms"
                 )
             if now_ns > MAX_NOW_NS:
-                raise ValueError(f"clock is at {self()} ms; cannot go on for {amount_ns} ns")
+                raise ValueError(f"clock is at {self()} ms; cannot advance by {amount_ns} ns")
             self._now_ns = now_ns
             listeners = self._listeners
         for reference in listeners:

@@ -32,7 +32,7 @@ class _PoolContext(threading.local):
 class PoolExecutor:
     """Adapts any `concurrent.futures.Executor`, and never shuts it down. Any thread.
 
-    `refuse(bucket, error)` is called for a bucket with tasks left if the pool dropped its jobs, or
+    `refuse(bucket, error)` is called for a bucket with tasks left if the pool dropped the tasks, or
     they died.
     """
 
@@ -92,7 +92,7 @@ class PoolExecutor:
 
 def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
     """Return why a finished job did not run all its tasks."""
-    error = concurrent.futures.CancelledError("the pool dropped its job")
+    error = concurrent.futures.CancelledError("the pool dropped the task")
     if not future.cancelled():  # an exception from another thread ended it
         error.__cause__ = future.exception()
     return error

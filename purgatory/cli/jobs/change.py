@@ -52,7 +52,7 @@ def add_changes(commands: SubParsers) -> None:
         parser.add_argument("--all", action="store_true", help="all dead jobs")
         parser.set_defaults(verb=name)
     text = "Have jobs run now that are scheduled, ready or retrying."
-    _add(commands, "run", _run, "have jobs run now", text, _NOT_ALL, "+")
+    _add(commands, "run", _run, "run jobs now", text, _NOT_ALL, "+")
     text = "Move jobs to another time that are scheduled, ready or retrying."
     summary = "move jobs to another time"
     add_time(_add(commands, "reschedule", _reschedule, summary, text, _NOT_ALL, "+"))

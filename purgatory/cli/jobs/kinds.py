@@ -46,9 +46,9 @@ def add_kinds(commands: SubParsers) -> None:
     summary = "limit the jobs of a kind, or list the limits"
     parser = add_command(commands, "limit", _limit, summary, _LIMIT, _LIMIT_EXAMPLES)
     parser.add_argument("kind", metavar="KIND", nargs="?", help="of jobs")
-    parser.add_argument("--running", type=int, metavar="N", help="so many run at a time, at most")
+    parser.add_argument("--running", type=int, metavar="N", help="at most N handlers at a time")
     parser.add_argument(
-        "--per-second", type=float, metavar="RATE", help="so many begin in a second, at most"
+        "--per-second", type=float, metavar="RATE", help="at most RATE begin in a second"
     )
     add_json_option(parser)
     add_connection_options(parser)

@@ -30,12 +30,12 @@ did not end as done, 2 an error"""
 def add_schedule(commands: SubParsers) -> None:
     """Add `jobs schedule`."""
     parser = add_command(
-        commands, "schedule", _schedule, "have a worker do a job", _DESCRIPTION, _EXAMPLES
+        commands, "schedule", _schedule, "schedule a job for a worker", _DESCRIPTION, _EXAMPLES
     )
     add_time(parser)
     parser.add_argument("--kind", default="", help="chooses the worker's handler")
     parser.add_argument("--payload", metavar="VALUE", help="for the handler: JSON, or else a text")
-    parser.add_argument("--id", metavar="ID", help="its id; the server does not take it twice")
+    parser.add_argument("--id", metavar="ID", help="its id; a known id adds no second job")
     parser.add_argument(
         "--unique-for", help="how long the id is remembered after the job's end", **DURATION
     )

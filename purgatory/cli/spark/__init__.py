@@ -12,7 +12,7 @@ def add_parser(subparsers: SubParsers) -> None:
     commands = add_group(
         subparsers,
         "spark",
-        "the same on Spark, for more than one machine holds",
+        "the same on Spark, for traces too large for one machine",
         "Traces on Apache Spark, on this machine or, under spark-submit, a cluster.",
     )
     for add in (add_resolve, add_run, add_compact, add_report, add_package):

@@ -119,7 +119,7 @@ def _add_time_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--idle",
-        help="after so long without rows from a source, its event time goes on with the clock "
+        help="after so long without rows from a source, its event time follows the clock "
         "(default: never)",
         **duration,
     )
@@ -133,7 +133,7 @@ def _add_time_options(parser: argparse.ArgumentParser) -> None:
 def _add_source_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-files",
-        help="files of each directory in one micro-batch (default: all present files)",
+        help="files of each directory in one micro-batch (default: as many as have 64 MB)",
         **COUNT,
     )
     parser.add_argument(

@@ -116,7 +116,9 @@ def _check(names: Iterable[str], rights: set[str]) -> None:
             )
     unknown = sorted(rights.difference(RIGHTS))
     if unknown or not rights:
-        raise KeysError(f"{', '.join(unknown)!r} is no right; expected some of {', '.join(RIGHTS)}")
+        raise KeysError(
+            f"{', '.join(unknown)!r} is not a right; expected some of {', '.join(RIGHTS)}"
+        )
 
 
 #: What each client may do at a server without keys.

@@ -96,7 +96,10 @@ class CurveAuthenticator:
         logged = self._logged_keys
         if key not in logged and len(logged) < _MAX_LOGGED_KEYS:
             logged.add(key)
-            log.warning("a client with the key %s was not let in", key.decode("ascii", "replace"))
+            log.warning(
+                "refused a client with the key %s: not on the allow list",
+                key.decode("ascii", "replace"),
+            )
         return False
 
     def access_of(self, user_id: str) -> Access | None:
@@ -109,9 +112,9 @@ class CurveAuthenticator:
         try:
             self._allowed = self._keys.allowed()
         except KeysError:
-            log.exception("the list of clients stays as it was")
+            log.exception("the allow list cannot be read; the earlier one stays in force")
         else:
-            log.info("%d clients are let in", len(self._allowed))
+            log.info("%d clients are allowed", len(self._allowed))
 
     def close(self) -> None:
         """End the thread; to be called before the context is terminated. Idempotent."""
@@ -135,7 +138,7 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
     if authenticator is None:
         trouble, verb = f"{keys.directory} has no key of the server", "new server"
     elif not authenticator.allowed:
-        trouble, verb = f"no client is let in by {keys.directory}", "allow"
+        trouble, verb = f"no client is allowed in {keys.directory}", "allow"
     else:
         return authenticator
     if open_binds and not config.insecure:

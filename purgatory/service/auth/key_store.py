@@ -33,7 +33,7 @@ SERVER: Final = "server"
 _ALLOWED: Final = "allowed"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _HEAD: Final = (
-    "# Clients that are let in: public key, name and, if limited, names=... rights=...\n"
+    "# Allowed clients: public key, name and, if limited, names=... rights=...\n"
     "# `purgatory keys allow` adds to it.\n"
 )
 
@@ -84,9 +84,9 @@ class KeyStore:
         allowed = dict(self.allowed())
         before = allowed.pop(public, None)
         if before is not None and before.label != name:
-            raise KeysError(f"this key is let in already, as {before.label!r}")
+            raise KeysError(f"this key is already allowed, as {before.label!r}")
         if any(one.label == name for one in allowed.values()):
-            raise KeysError(f"{name!r} is let in already, with another key; revoke it first")
+            raise KeysError(f"{name!r} is already allowed, with another key; revoke it first")
         wanted = access or before or Access(name)
         if wanted == before:
             return False
@@ -172,13 +172,15 @@ def check_public(key: bytes) -> None:
     except (KeyError, ValueError, struct.error):  # not Z85: bad characters, or too large a number
         fine = False
     if not fine:
-        raise KeysError(f"{key.decode('ascii', 'replace')!r} is no key; expected 40 characters")
+        raise KeysError(f"{key.decode('ascii', 'replace')!r} is not a key; expected 40 characters")
 
 
 def check_name(name: str) -> None:
     """Raise KeysError unless it can be the name of a key."""
     if not _NAME.fullmatch(name):
-        raise KeysError(f"{name!r} is no name; expected letters, digits and . _ -, at most 64")
+        raise KeysError(
+            f"{name!r} is not a valid name; expected letters, digits and . _ -, at most 64"
+        )
 
 
 def _certificate(name: str, public: bytes, secret: bytes | None = None) -> str:

@@ -93,4 +93,4 @@ def _hashed(token: str) -> str:
 
 def _check_hash(text: str) -> None:
     if not _HASH.fullmatch(text):
-        raise KeysError(f"{text!r} is no hash; expected 64 hexadecimal digits")
+        raise KeysError(f"{text!r} is not a hash; expected 64 hexadecimal digits")

@@ -324,7 +324,9 @@ def _chain(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
 def _copy_result(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
     if target.done():
         return
-    error = OperationCancelled("it was cancelled") if source.cancelled() else source.exception()
+    error = (
+        OperationCancelled("the call was cancelled") if source.cancelled() else source.exception()
+    )
     if error is None:
         target.set_result(source.result())
     else:

@@ -322,7 +322,7 @@ class ServerConnection:
                 reason = f"no server can be reached at {self._route.current}"
                 self.drop(reason, RECONNECT_DELAY_S)
             else:
-                self.drop("the server has not let us in", RECONNECT_DELAY_S)
+                self.drop("the server refused the connection", RECONNECT_DELAY_S)
 
     def _on_disconnected(self) -> None:
         self.frames_pending = True
@@ -451,5 +451,5 @@ def _decode(frame: bytes) -> Any:
     try:
         return encoding.decode_answer(frame)
     except encoding.NOT_A_MESSAGE as error:
-        log.warning("the server sent what is no message of protocol %d: %s", VERSION, error)
+        log.warning("the server sent a message that is not of protocol %d: %s", VERSION, error)
         return None

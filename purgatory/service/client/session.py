@@ -365,7 +365,7 @@ class Session:
         elif message.seq in self._unanswered:
             self._on_refused(self._unanswered.pop(message.seq)[1], error)
         else:
-            log.warning("the server says: %s", error)
+            log.warning("error from the server: %s", error)
         return []
 
     def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:

@@ -250,7 +250,7 @@ class Member:
         except StoreError as error:
             if not (lease.lost or self._stopping.is_set()) and error.fatal:
                 raise
-            log.warning("what the store has could not be loaded: %s", lease.lost or error)
+            log.warning("the store could not be loaded: %s", lease.lost or error)
             self._stopping.wait(_RETRY_S)
             return
         if not lease.lost:

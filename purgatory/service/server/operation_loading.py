@@ -86,7 +86,7 @@ class OperationLoading:
         if before is None:
             return
         if not isinstance(before, OutcomeRecord) or before.unique_ms < 0:
-            raise ValueError(f"operation {row.op_id!r} is there twice")
+            raise ValueError(f"operation {row.op_id!r} exists twice")
         if before.job is None:
             self._state.operation_counts.forget(before.client.name, before.outcome)
         # Its client has acknowledged the outcome: the id was free.

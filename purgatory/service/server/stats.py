@@ -47,7 +47,7 @@ class ServerStats:
     store_bytes: int = field(metadata=_is(GAUGE, "Size of the database and its log"))
     uptime_seconds: float = field(metadata=_is(GAUGE, "Seconds since the start"))
     memory_bytes: int = field(metadata=_is(GAUGE, "Memory that the process takes, by estimate"))
-    max_memory_bytes: int = field(metadata=_is(GAUGE, "Memory that the process may take; 0: any"))
+    max_memory_bytes: int = field(metadata=_is(GAUGE, "Limit of that memory (max_memory); 0: none"))
     ready: int = field(metadata=_is(GAUGE, "1 if the server is ready, else 0"))
     last_commit_age_seconds: float = field(
         metadata=_is(GAUGE, "Seconds since a commit last succeeded")
@@ -62,13 +62,15 @@ class ServerStats:
     jobs_waiting: int = field(
         metadata=_is(GAUGE, "Jobs that are due and wait for a worker, or for their next attempt")
     )
-    jobs_leased: int = field(metadata=_is(GAUGE, "Jobs that workers have"))
-    jobs_dead: int = field(metadata=_is(GAUGE, "Jobs that were given up"))
+    jobs_leased: int = field(metadata=_is(GAUGE, "Jobs leased to workers"))
+    jobs_dead: int = field(metadata=_is(GAUGE, "Dead jobs"))
     repeats: int = field(metadata=_is(PURGATORY, "Repeats, including paused ones"))
     remembered_ids: int = field(
         metadata=_is(PURGATORY, "Ids from callers that are remembered after their end, or will be")
     )
-    max_remembered_ids: int = field(metadata=_is(PURGATORY, "As many such ids there may be"))
+    max_remembered_ids: int = field(
+        metadata=_is(PURGATORY, "Limit of remembered ids (max_remembered)")
+    )
 
     def as_dict(self) -> dict[str, int | float]:
         """Return name -> number."""

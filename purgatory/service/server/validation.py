@@ -90,7 +90,9 @@ class RequestValidator:
                 f"outcomes; expected at most {limits.pending_per_client}"
             )
         if total >= limits.pending:
-            return TooManyPending(f"the server has {total} operations, as many as it takes")
+            return TooManyPending(
+                f"the server has {total} operations; expected at most {limits.pending}"
+            )
         try:
             self.check_timeout(submission.timeout_ms)
             self._check_size("payload", len(submission.payload))

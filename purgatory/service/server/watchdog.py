@@ -41,7 +41,7 @@ class Watchdog:
                     if look():
                         seconds = SOON_S
                 except Exception:
-                    log.exception("the watchdog looks at this no longer: %r", look)
+                    log.exception("the watchdog stops checking %r", look)
                     self._looks.remove(look)
 
     def close(self) -> None:

@@ -36,8 +36,8 @@ def make_private_directory(directory: Path, own: Collection[str]) -> None:
         raise StoreError(f"{directory}: cannot write there: {error.strerror}") from error
     if mode & OTHERS:
         raise StoreError(
-            f"{directory}: its mode is {stat.S_IMODE(mode):04o}, which lets others in; expected "
-            f"{PRIVATE_DIRECTORY:04o}, or a new directory in it"
+            f"{directory}: its mode is {stat.S_IMODE(mode):04o}, so other users can read it; "
+            f"expected {PRIVATE_DIRECTORY:04o}, or a new directory in it"
         )
 
 

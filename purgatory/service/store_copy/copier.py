@@ -72,7 +72,7 @@ class StoreCopier:
         metadata = self._source.metadata()
         self._target.set_metadata({key: metadata[key] for key in metadata.keys() - _OWN})
         if self._target.last_numbers() != self._source.last_numbers():
-            raise StoreError("the copy lacks numbers that were given; nothing should use it")
+            raise StoreError("the copy is incomplete; delete it")
         return copied
 
     def _commit(self, changes: Changes, count: int) -> None:

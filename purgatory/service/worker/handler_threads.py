@@ -164,7 +164,7 @@ class HandlerThreads:
             try:
                 self._loop.run_forever()
             except BaseException:
-                log.exception("worker %r: the event loop goes on", self._name)
+                log.exception("worker %r: the event loop continues", self._name)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 

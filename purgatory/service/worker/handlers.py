@@ -116,8 +116,8 @@ def check_retry(retry: Retry) -> Retry:
     most = check_count("max_attempts", retry.max_attempts, 1, _MOST_ATTEMPTS)
     if not 0 <= retry.delay <= retry.max_delay:
         raise ValueError(
-            f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected 0 or "
-            "more, and not the larger first"
+            f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected "
+            "0 <= retry_delay <= max_retry_delay"
         )
     to_ms(retry.max_delay)  # a server takes no longer one
     return retry._replace(max_attempts=most)

@@ -150,7 +150,7 @@ class Worker:
 
         def register(function: _F) -> _F:
             if kind in self._handlers:
-                raise ValueError(f"kind {kind!r} has a handler")
+                raise ValueError(f"kind {kind!r} has a handler already")
             self._handlers[kind] = make_handler(function, retry, limits)
             return function
 

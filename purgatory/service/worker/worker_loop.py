@@ -204,7 +204,11 @@ class WorkerLoop:
             return
         self._phase = _Phase.FINISHED
         if left:  # those leases end by themselves
-            log.warning("worker %r: no answer to the ends of %d leases", self._settings.name, left)
+            log.warning(
+                "worker %r: the server did not confirm the ends of %d leases",
+                self._settings.name,
+                left,
+            )
 
     def _wake_if_stopping(self) -> None:
         """Make the loop check the end of its phase; a running worker needs no check."""

@@ -193,8 +193,8 @@ def timeout_advice(finding: Finding) -> Advice:
     return Advice(
         f"{summary.kind}: try more than {now}",
         f"{share(summary.expired / summary.operations)} expire, and completions still come when "
-        "the timeout ends the wait. How many a longer one gains, no outcome here tells: give it to "
-        "a part of the operations, and report again.",
+        "the timeout ends the wait. These outcomes do not show how many more would complete with "
+        "a longer one: give it to a part of the operations, and report again.",
     )
 
 

@@ -154,7 +154,7 @@ def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
     if not names:
         return None
     if _SETTINGS not in names:
-        raise CheckpointMismatch(f"{path}: not empty, and not a checkpoint of ours")
+        raise CheckpointMismatch(f"{path}: not empty, and not a stream's checkpoint")
     found = read_json_object(file_system, f"{path}/{_SETTINGS}")
     if found.get("format") != FORMAT:
         raise CheckpointMismatch(

@@ -74,7 +74,9 @@ class StreamOutput:
         elif names:
             raise CheckpointMismatch(f"{self.path}: not empty, and not the output of a stream")
         elif not is_new:
-            raise CheckpointMismatch(f"{self.path}: gone or emptied, with the outcomes so far")
+            raise CheckpointMismatch(
+                f"{self.path}: missing or empty; expected the outcomes written so far"
+            )
 
     def stage(self, rows: DataFrame, count: int, output: str) -> None:
         """Write `count` rows of a micro-batch into the staging directory.

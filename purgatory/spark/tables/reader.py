@@ -149,7 +149,7 @@ def format_of(name: str) -> str | None:
 
 def _check_not_empty(name: str, kind: str, size: int) -> None:
     if size == 0 and kind == PARQUET:
-        raise TableError(f"{name}: an empty file is no Parquet")
+        raise TableError(f"{name}: an empty file, not Parquet")
     if size == 0 and kind == CSV:
         raise TableError(f"{name}: empty, not even a header line")
 

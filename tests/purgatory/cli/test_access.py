@@ -16,15 +16,15 @@ def test_a_key_from_new_to_revoked(run, tmp_path):
     run("keys", "new", "shop", *where)
     assert run("keys", "allow", "shop", *where)[:2] == (
         0,
-        "shop is let in, as any name: may do all\n",
+        "shop is allowed, as any name: may do all\n",
     )
-    assert run("keys", "allow", "shop", *where)[1].startswith("shop was let in already")
+    assert run("keys", "allow", "shop", *where)[1].startswith("shop was allowed already")
     code, out, _ = run("keys", "list", *where)
     assert "server, shop" in out
     assert out.splitlines()[-1].endswith("  shop, as any name: may do all")
     assert run("keys", "revoke", "shop", *where)[0] == 0
     assert run("keys", "revoke", "shop", *where)[0] == 1
-    assert "let in: none" in run("keys", "list", *where)[1]
+    assert "allowed clients: none" in run("keys", "list", *where)[1]
 
 
 def test_a_key_of_elsewhere(run, tmp_path):
@@ -34,7 +34,7 @@ def test_a_key_of_elsewhere(run, tmp_path):
     here = ["--keys-dir", tmp_path / "here"]
     assert run("keys", "allow", "till", public, *here)[0] == 0
     path = tmp_path / "other" / "till.key"
-    assert run("keys", "allow", "till", path, *here)[1].startswith("till was let in already")
+    assert run("keys", "allow", "till", path, *here)[1].startswith("till was allowed already")
 
 
 def test_a_key_that_begins_with_a_dash(run, tmp_path):
@@ -62,7 +62,7 @@ def test_limits(run, tmp_path, options, line):
     code, out, _ = run("keys", "allow", "till", *options, "--keys-dir", tmp_path)
     assert code == 0
     assert (tmp_path / "allowed").read_text().splitlines()[-1] == f"{public} till {line}".rstrip()
-    told = out.strip().removeprefix("till is let in")
+    told = out.strip().removeprefix("till is allowed")
     assert told in run("keys", "list", "--keys-dir", tmp_path)[1]
 
 
@@ -78,11 +78,11 @@ def test_limits_are_kept_and_changed(run, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["new", "a/b"], "is no name"),
+        (["new", "a/b"], "is not a valid name"),
         (["allow", "x"], "x.key: not found"),
         (["allow", "x", "y"], "y: not found"),
-        (["allow", "x", "0" * 40, "--rights", "rule,read"], "'rule' is no right; expected some"),
-        (["allow", "x", "0" * 40, "--rights", ""], "'' is no right"),
+        (["allow", "x", "0" * 40, "--rights", "rule,read"], "'rule' is not a right; expected some"),
+        (["allow", "x", "0" * 40, "--rights", ""], "'' is not a right"),
         (["allow", "x", "0" * 40, "--name", "a b"], "'a b' cannot be listed"),
     ],
 )
@@ -112,4 +112,4 @@ def test_a_token_from_new_to_revoked(run, tmp_path):
 
 def test_bad_rights_of_a_token(run, tmp_path):
     code, _, error = run("tokens", "new", "shop", "--rights", "fly", "--data-dir", tmp_path)
-    assert (code, "'fly' is no right" in error) == (2, True)
+    assert (code, "'fly' is not a right" in error) == (2, True)

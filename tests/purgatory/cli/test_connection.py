@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
     ("argv", "told"),
     [
         (["defer", "k", "--in", "-1"], "delay is -1.0"),
-        (["defer", "k", "--in", "nan"], "'nan' is no duration"),
+        (["defer", "k", "--in", "nan"], "'nan' is not a valid duration"),
         (["defer", "k", "--need", "2"], "need is 2"),
         (["defer", "k", "--in", "1e12"], "timeout_ms is"),
         (["stats", "--patience", "0"], "--patience 0"),

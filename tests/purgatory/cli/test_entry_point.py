@@ -248,7 +248,7 @@ def test_a_misspelt_variable(name, nearest, capsys, monkeypatch):
     monkeypatch.setenv(name, "1")
     assert cli.main(["trace", "check", "/nothing"]) == cli.FAILED
     first, second = capsys.readouterr().err.splitlines()
-    assert first == f"purgatory: warning: {name} is no setting; did you mean {nearest}?"
+    assert first == f"purgatory: warning: {name} is not a setting; did you mean {nearest}?"
     assert "/nothing" in second
 
 

@@ -200,7 +200,7 @@ class TestDefer:
             assert state["deadline_ms"] - state["submitted_ms"] == expected * 1000
         code, _, err = run("defer", "k", "--in", "30x")
         assert code == 2
-        assert "argument --in: '30x' is no duration; expected seconds" in err
+        assert "argument --in: '30x' is not a valid duration; expected seconds" in err
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "[NaN]", "[1e999]"])

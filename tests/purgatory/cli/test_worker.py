@@ -113,7 +113,7 @@ def test_a_worker_whose_handlers_hang(tmp_path, server, client):
         ("reminders", "expected MODULE:NAME"),
         ("no_such_module:worker", "there is no module no_such_module"),
         ("json:worker", "has no attribute 'worker'"),
-        ("json:dumps", "is no purgatory.Worker"),
+        ("json:dumps", "is not a purgatory.Worker"),
     ],
 )
 def test_what_is_no_worker(run, name, words):

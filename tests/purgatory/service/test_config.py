@@ -96,7 +96,7 @@ def test_bad_values(flags, environment, message):
         ("retention = true", "retention is True; expected a duration"),
         ("bind = 5", "bind is 5; expected a text"),
         ("data_dir = 5", "data_dir is 5; expected a path"),
-        ("max_kees = 5", "max_kees is no setting; expected one of data_dir"),
+        ("max_kees = 5", "max_kees is not a setting; expected one of data_dir"),
         ("max_keys =", "not TOML"),
     ],
 )

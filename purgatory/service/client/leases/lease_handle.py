@@ -45,7 +45,7 @@ class LeaseTerms:
 
     def timed_out(self) -> LeaseTimeout:
         """Return the error of a program that has waited for too long."""
-        return LeaseTimeout(f"lease {self.name!r} was another's for {self.timeout_s:g} s")
+        return LeaseTimeout(f"another program held lease {self.name!r} for {self.timeout_s:g} s")
 
 
 class LeaseOwner:

@@ -114,7 +114,7 @@ class ParquetSink:
             self._writer.post(rows, rows.weight)
         except JournalError:
             self._behind = True
-            log.exception("the journal is behind, and goes on when the server is started again")
+            log.exception("the journal is behind until the server is started again")
 
     def _waiting_rows(self) -> int:
         return 0 if self._rows is None else self._posted_rows - self._rows.written_rows

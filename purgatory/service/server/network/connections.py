@@ -168,7 +168,7 @@ class Connections:
         for connection in list(self.by_route.values()):
             access = security.access_of(connection.user)
             if access is None or not access.allows_name(connection.client):
-                log.warning("client %r is let in no longer", connection.client)
+                log.warning("client %r is no longer allowed", connection.client)
                 self.drop(connection)
             elif access != connection.access:
                 self._set_access(connection, access)

@@ -212,11 +212,13 @@ class Reception:
                 f"version is {hello.version}; expected {OLDEST_VERSION} to {VERSION}"
             )
         if before is not None:
-            raise Malformed(f"{before.client!r} has said hello on this connection")
+            raise Malformed(f"client {before.client!r} sent a second hello on a connection")
         if self.closing:
             raise ServerClosing("the server is about to end")
         access.check_name(hello.client)
         self._validator.check_text(hello.client)
         self._validator.check_text(hello.session, empty=True)
         if not self._connections.has_room(self._max_clients, now):
-            raise TooManyClients(f"{self._max_clients} connections are there already")
+            raise TooManyClients(
+                f"{self._max_clients} clients are connected, as many as max_clients allows"
+            )

@@ -72,7 +72,7 @@ class RememberedIds:
         if unique_ms <= 0 or self.total < self.most:
             return None
         return TooManyRemembered(
-            f"the server remembers {self.total} ids, as many as it takes (max_remembered)"
+            f"the server remembers {self.total} ids, as many as max_remembered allows"
         )
 
     def hash_of(self, op_id: str) -> int:

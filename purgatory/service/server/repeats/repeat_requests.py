@@ -79,7 +79,7 @@ class RepeatRequests:
                 f"client {record.client!r} has {count} repeats; expected at most {MOST_OF_A_CLIENT}"
             )
         if before is None and (count := repeats.count()) >= MOST:
-            raise TooManyRepeats(f"the server has {count} repeats, as many as it takes")
+            raise TooManyRepeats(f"the server has {count} repeats; expected at most {MOST}")
         size = record.bytes - (0 if before is None else before.bytes)
         state = self._state
         if size > 0 and repeats.bytes_more() + size > state.memory_left:

@@ -162,26 +162,28 @@ class Groups:
     def _fenced(self, row: "tuple[object, ...] | None") -> StoreFenced:
         where, lease = self._database.where, self._lease
         if row is None:
-            return StoreFenced(f"{where}: the lease has no row any more")
+            return StoreFenced(f"{where}: the row of the lease is missing")
         holder, epoch, commits = row
         if (holder, epoch) == (lease.holder, lease.epoch):
             return StoreFenced(
                 f"{where}: the database has {commits} groups; expected {self._commits}: it was "
                 "restored, or has lost some"
             )
-        return StoreFenced(f"{where}: epoch {epoch} has the data; this server has {lease.epoch}")
+        return StoreFenced(
+            f"{where}: epoch {epoch} has taken over; this server has epoch {lease.epoch}"
+        )
 
     # Doubt.
 
     def _resolve(self, why: str) -> None:
         """Find out whether the group is there; see the module. Raises StoreError if it is not."""
-        log.warning("%s: a group is in doubt: %s", self._database.where, why)
+        log.warning("%s: it is unknown whether a commit succeeded: %s", self._database.where, why)
         commits = self._raise_epoch()
         if commits == self._commits + 1:
             self._commits = commits
-            log.warning("%s: the group is there", self._database.where)
+            log.warning("%s: that commit succeeded", self._database.where)
             return
-        raise StoreError(f"{self._database.where}: a group was not kept: {why}")
+        raise StoreError(f"{self._database.where}: a commit failed: {why}")
 
     def _raise_epoch(self) -> int:
         """Raise the own epoch until that is done; returns the count of groups then."""

@@ -215,5 +215,5 @@ class PostgresLeaseRow:
     def _seen(self, rows: Rows) -> SeenLease:
         row = one_row(rows)
         if row is None:
-            raise StoreError(f"{self._database.where}: the lease has no row any more")
+            raise StoreError(f"{self._database.where}: the row of the lease is missing")
         return SeenLease(*row)

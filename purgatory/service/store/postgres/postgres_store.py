@@ -106,7 +106,7 @@ class PostgresStore(Store):
         steps = migration(namespace, version)
         if steps:
             self._groups.write(steps)
-            log.warning("%s: brought from schema version %d", database.where, version)
+            log.warning("%s: migrated from schema version %d", database.where, version)
         self._meta = MetadataRows(namespace)
         self._operations = PostgresOperations(database, namespace)
         self._outcomes = PostgresOutcomes(database, namespace)

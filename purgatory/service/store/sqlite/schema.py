@@ -170,7 +170,7 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
     kept = path.with_name(f"{path.name}.version-{version}")
     files.copy(connection, kept)
     migrate(connection, version)
-    log.warning("%s: brought from schema version %d to %d; as it was: %s",
+    log.warning("%s: migrated from schema version %d to %d; copy of the earlier database: %s",
                 path, version, SCHEMA_VERSION, kept)  # fmt: skip
 
 

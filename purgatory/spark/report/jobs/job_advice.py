@@ -154,7 +154,7 @@ def vain_retries(report: JobsReport, summary: JobSummary) -> Advice | None:
     if done + dead < MIN_JOBS or done >= _FEW_SAVED * (done + dead):
         return None
     return Advice(
-        f"{summary.kind}: further attempts do hardly a job",
+        f"{summary.kind}: retries hardly help",
         f"Of {count(done + dead)} jobs with more than one attempt, without cancelled jobs, "
         f"{count(done)} were done. With fewer (max_attempts) they are dead sooner, and cost less.",
     )

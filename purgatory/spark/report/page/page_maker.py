@@ -172,7 +172,7 @@ def _timeouts(report: Report) -> str:
     parts.append(table(title, *timeout_table(report, kinds), tables.timeouts(report)))
     parts.append(
         paragraph(
-            "A dash: no outcome tells of a timeout long enough, as for a share that has no column. "
+            "A dash: no operation had a timeout long enough, as for a share that has no column. "
             "In brackets: how many operations waited that long, if they are fewer than a hundred; "
             "a timeout that rests on a handful of them is a guess.",
             "small",

@@ -56,7 +56,7 @@ def test_waiting(run, client):
         ((), "one of the arguments --in --at is required"),
         (("--in", "1", "--at", "2027-03-01T09:00"), "not allowed with"),
         (("--at", "soon"), "expected a moment"),
-        (("--in", "soon"), "is no duration"),
+        (("--in", "soon"), "is not a valid duration"),
         (("--in", "-1"), "expected"),
         (("--in", "1", "--priority", "11"), "at most 10"),
         (("--in", "1", "--priority", "high"), "invalid int"),

@@ -51,7 +51,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(spark, feed, argu
     (feed.checkpoint / "something").touch()
     assert main([*arguments, "--until-end"]) == 2
     said = capsys.readouterr().err
-    assert said == f"purgatory: {feed.checkpoint}: not empty, and not a checkpoint of ours\n"
+    assert said == f"purgatory: {feed.checkpoint}: not empty, and not a stream's checkpoint\n"
 
 
 @pytest.mark.parametrize(

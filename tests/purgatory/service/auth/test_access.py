@@ -107,7 +107,7 @@ class TestTable:
 
     def test_bad_values(self):
         """The error names the value and what was expected."""
-        with pytest.raises(KeysError, match=r"'rule' is no right; expected some of submit, comp"):
+        with pytest.raises(KeysError, match=r"'rule' is not a right; expected some of submit"):
             Access("x", (), ["read", "rule"])
         for name in ("a b", "", "a,b", "ä", "x" * 201):
             with pytest.raises(KeysError, match="cannot be listed"):

@@ -211,7 +211,7 @@ class TestLog:
         assert authenticator.refused_handshakes == 300
         authenticator.reload()
         authenticator.callback("purgatory", b"0" * 40)
-        assert len([r for r in caplog.records if "not let in" in r.message]) == 101
+        assert len([r for r in caplog.records if "not on the allow list" in r.message]) == 101
 
 
 class TestEnd:

@@ -62,10 +62,10 @@ def test_what_is_no_token(store, token):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("nonsense", "is no hash"),
-        ("0" * 64, "is no name"),
-        (f"{'0' * 64} a/b", "is no name"),
-        (f"{'0' * 64} shop rights=fly", "'fly' is no right"),
+        ("nonsense", "is not a hash"),
+        ("0" * 64, "is not a valid name"),
+        (f"{'0' * 64} a/b", "is not a valid name"),
+        (f"{'0' * 64} shop rights=fly", "'fly' is not a right"),
         (f"{'0' * 64} shop x", "expected names="),
     ],
 )
@@ -78,5 +78,5 @@ def test_a_damaged_file(store, tmp_path, line, reason):
 
 
 def test_a_bad_name(store):
-    with pytest.raises(KeysError, match="'a b' is no name"):
+    with pytest.raises(KeysError, match="'a b' is not a valid name"):
         store.new(Access("a b"))

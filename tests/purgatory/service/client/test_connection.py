@@ -24,7 +24,7 @@ def test_a_frame_that_is_no_message(fake, caplog):
         fake.send(StatsReply(seq, {"x": 1}))
         thread.join(HANG)
         assert results == [{"x": 1}]
-    assert "no message of protocol 3" in caplog.text
+    assert "not of protocol 3" in caplog.text
 
 
 @pytest.mark.parametrize("seconds", [None, 0.1, 2, 60.0, 6000])

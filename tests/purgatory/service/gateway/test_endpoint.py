@@ -21,7 +21,7 @@ def test_any_text_is_a_name(shop, name):
         ({"keys": []}, "keys"),
         ({"keys": [""]}, "keys"),
         ({"keys": ["k"], "timeout": -1}, "timeout"),
-        ({"keys": ["k"], "timeout": "soon"}, "'soon' is no duration"),
+        ({"keys": ["k"], "timeout": "soon"}, "'soon' is not a valid duration"),
         ({"keys": ["k"], "timeout": 1e9}, "expected"),
         ({"keys": ["k"], "need": 2}, "need is 2"),
         ({"keys": ["k"], "op_id": ""}, "op_id"),

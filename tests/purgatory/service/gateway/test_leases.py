@@ -73,7 +73,7 @@ def test_a_gateway_that_restarts(start):
     [
         ("leases", {"kinds": []}, "kinds"),
         ("leases", {"kinds": ["a"], "lease": 0.01}, "lease_ms is 10; expected 100"),
-        ("leases", {"kinds": ["a"], "lease": "soon"}, "'soon' is no duration"),
+        ("leases", {"kinds": ["a"], "lease": "soon"}, "'soon' is not a valid duration"),
         ("leases", {"kinds": ["a"], "limit": 0}, "limit"),
         ("leases", {"kinds": ["a"], "max_attempts": 0}, "max_attempts"),
         ("leases/keep", {"leases": ["nonsense"]}, "leases"),

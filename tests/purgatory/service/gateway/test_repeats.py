@@ -97,7 +97,7 @@ def test_of_another_client(shop, operator, other):
         ({"every": 0.001}, "every_ms is 1; expected 10"),
         ({"every": 5, "overlap": "x"}, "overlap"),
         ({"every": 5, "missed": "x"}, "missed"),
-        ({"every": 5, "jitter": "x"}, "'x' is no duration"),
+        ({"every": 5, "jitter": "x"}, "'x' is not a valid duration"),
         ({"every": 5, "more": 1}, "more"),
     ],
 )

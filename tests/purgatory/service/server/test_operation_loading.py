@@ -49,5 +49,5 @@ def test_an_id_that_is_there_twice_is_damage(tmp_path):
     )
     server.store._connection.commit()
     server.store.close()
-    with pytest.raises(StoreError, match="'a' is there twice"):
+    with pytest.raises(StoreError, match="'a' exists twice"):
         server.open()

@@ -20,7 +20,7 @@ def test_a_look_that_fails(caplog):
     looking.close()
     looking.close()
     assert [record.getMessage() for record in caplog.records] == [
-        f"the watchdog looks at this no longer: {fail!r}"
+        f"the watchdog stops checking {fail!r}"
     ]
     assert "no such file" in caplog.text
     assert "service-watchdog" not in {thread.name for thread in threading.enumerate()}

@@ -52,7 +52,7 @@ def test_scheduling(client, server, connect):
     assert client.complete("paid:17") == 1
     assert client.query("b").state == "cancelled"
     assert client.stats()["unacknowledged"] == 0
-    with pytest.raises(TypeError, match="expected some texts"):
+    with pytest.raises(TypeError, match="expected a collection of texts"):
         client.schedule(1, unless="paid:17")
     with pytest.raises(ValueError, match="delay"):
         client.schedule(-1)
@@ -285,7 +285,7 @@ def test_bad_arguments(server):
     with pytest.raises(ValueError, match="no handler"):
         worker.run()
     worker.on("a")(print)
-    with pytest.raises(ValueError, match="kind 'a' has a handler"):
+    with pytest.raises(ValueError, match="kind 'a' has a handler already"):
         worker.on("a")(print)
     with pytest.raises(TypeError, match="handler is 5"):
         worker.on("b")(5)

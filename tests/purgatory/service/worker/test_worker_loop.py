@@ -186,7 +186,7 @@ def test_to_stop_without_a_server(bench, caplog):
     assert not bench.loop.finished()
     bench.pass_time(1)
     assert bench.loop.finished()
-    assert "no answer to the ends of 1 leases" in caplog.text
+    assert "did not confirm the ends of 1 leases" in caplog.text
 
 
 def test_an_end_that_was_not_written_is_sent_again(bench):

@@ -143,7 +143,7 @@ PATTERNS = {
     r"late or later\. The jitter of a repeat, or other times, would spread them\.": burst,
     rf"(\w+): a time limit of {D} No job that was done took longer\. {N} attempts that failed did, "
     rf"and would have ended {D} sooner in all: @worker\.on\('(\w+)', timeout=([\d.]+)\)": limit,
-    rf"(\w+): further attempts do hardly a job Of {N} jobs with more than one attempt, "
+    rf"(\w+): retries hardly help Of {N} jobs with more than one attempt, "
     rf"without cancelled jobs, {N} were done\. "
     rf"With fewer \(max_attempts\) they are dead sooner, and cost "
     r"less\.": vain,

@@ -217,7 +217,7 @@ def _output_of_another(checkpoint, out):
         (_foreign_entry, "damaged: .*colour"),
         (_without_progress, "incomplete, the progress ends at batch -1, Spark's at 1"),
         (_without_spark, "Spark's part is missing or of another stream"),
-        (_without_output, "out: gone or emptied"),
+        (_without_output, "out: missing or empty"),
         (_foreign_output, "out: not empty, and not the output of a stream"),
         (_output_of_another, "out: holds the output of another checkpoint"),
     ],

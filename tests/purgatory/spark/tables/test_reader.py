@@ -448,7 +448,7 @@ def test_files_are_found_in_order(spark, tmp_path):
 def test_an_empty_parquet_file_is_named_in_one_line(spark, tmp_path):
     """It has not even a footer."""
     (tmp_path / "e.parquet").touch()
-    with pytest.raises(TableError, match=r"e\.parquet: an empty file is no Parquet") as caught:
+    with pytest.raises(TableError, match=r"e\.parquet: an empty file, not Parquet") as caught:
         read_table(spark, str(tmp_path / "e.parquet"), EVENTS_TABLE)
     assert "\n" not in str(caught.value)
 

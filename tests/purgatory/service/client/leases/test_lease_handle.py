@@ -33,7 +33,7 @@ def test_one_program_has_it(server, connect):
         assert lease.name == "n"
         assert not lease.lost.is_set()
         assert repr(lease) == "<LeaseHandle 'n', held>"
-        with pytest.raises(LeaseTimeout, match=r"lease 'n' was another's for 0\.01 s") as caught:
+        with pytest.raises(LeaseTimeout, match=r"program held lease 'n' for 0\.01 s") as caught:
             two.lease("n", timeout=0.01).__enter__()
         assert isinstance(caught.value, TimeoutError)
         with two.lease("other", timeout=0) as other:

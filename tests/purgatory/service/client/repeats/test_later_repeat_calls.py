@@ -51,7 +51,7 @@ def test_intervals_are_durations(client, every):
         ({"cron": "* * * * *", "tz": "Mars/Base"}, ValueError, "tz is 'Mars/Base'"),
         ({"every": 0}, ValueError, "every is 0; expected an interval above 0"),
         ({"every": -1}, ValueError, "every is -1"),
-        ({"every": "soon"}, ValueError, "'soon' is no duration"),
+        ({"every": "soon"}, ValueError, "'soon' is not a valid duration"),
         ({"every": 5, "jitter": -1}, ValueError, "jitter is -1"),
         ({"every": 5, "overlap": "no"}, ValueError, "overlap is 'no'; expected one of skip, allow"),
         (

@@ -63,7 +63,7 @@ class TestFence:
         """Nothing of it is kept once another server has the lease, and the lease is told."""
         other = take_over(postgres.url)
         before = postgres.execute("SELECT * FROM purgatory.batches")
-        with pytest.raises(StoreFenced, match="epoch 2 has the data; this server has 1"):
+        with pytest.raises(StoreFenced, match="epoch 2 has taken over; this server has epoch 1"):
             store.commit(changes)
         assert postgres.execute("SELECT * FROM purgatory.batches") == before
         for table in ("deadlines", "held"):
@@ -75,7 +75,7 @@ class TestFence:
         """It is a fence, too, though the database refuses the row first."""
         other = open_store(postgres.url)
         other.commit(submit(2))
-        with pytest.raises(StoreFenced, match="epoch 2 has the data"):
+        with pytest.raises(StoreFenced, match="epoch 2 has taken over"):
             store.commit(submit(2))
         other.commit(submit(3))
         other.close()
@@ -96,7 +96,7 @@ class TestFence:
     def test_an_epoch_that_was_lost(self, postgres, store):
         """A lower one does not fit either: only one's own does."""
         postgres.execute("UPDATE purgatory.lease SET epoch = 0")
-        with pytest.raises(StoreFenced, match="epoch 0 has the data"):
+        with pytest.raises(StoreFenced, match="epoch 0 has taken over"):
             store.commit(submit(2))
 
     def test_a_database_that_went_back(self, postgres, store):
@@ -109,7 +109,7 @@ class TestFence:
     def test_without_its_row(self, postgres, store):
         """It is a fence, too."""
         postgres.execute("DELETE FROM purgatory.lease")
-        with pytest.raises(StoreFenced, match="no row"):
+        with pytest.raises(StoreFenced, match="row of the lease is missing"):
             store.commit(submit(2))
 
     def test_another_holder_at_the_start(self, postgres):
@@ -239,7 +239,7 @@ class TestDoubt:
         proxy.set(Link.FORWARD)
         error = commit.result()
         assert not error.fatal
-        assert "a group was not kept" in str(error)
+        assert "a commit failed" in str(error)
         assert numbers(postgres) == []
         store.commit(submit(1))
         assert numbers(postgres) == [1]
