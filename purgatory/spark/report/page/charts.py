@@ -217,7 +217,7 @@ def draw_week(
             plot.box(x, y, "heat", tip, fill_opacity=depth)
         return plot
 
-    legend = [LegendEntry("heat", f"up to {shown(highest)}; lighter is less")]
+    legend = [LegendEntry("heat", f"up to {shown(highest)}; fainter is less")]
     alternative = (
         "A field for each hour of the week, darker for more. "
         f"Most, {shown(most[2])}, on {_hour(most[0], most[1])}."

@@ -190,7 +190,8 @@ figcaption, caption { font-weight: 600; text-align: left; overflow-wrap: anywher
 .swatch { display: inline-block; width: 1rem; height: .65rem; margin-right: .35rem;
   border-radius: 2px; vertical-align: middle; }
 svg { display: block; width: 100%; height: auto; }
-svg text { font-family: inherit; font-size: 12px; fill: var(--ink); }
+svg text { font-family: inherit; font-size: 12px; fill: var(--ink); paint-order: stroke;
+  stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
 svg .end { text-anchor: end; }
 svg .middle { text-anchor: middle; }
 svg .soft { fill: var(--soft); }
@@ -214,7 +215,7 @@ svg.narrow { display: none; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums;
   width: 100%; margin: 1.25rem 0 1.5rem; }
 caption { padding-bottom: .25rem; }
-th, td { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(--panel); }
+th, td { padding: .3rem .35rem; text-align: right; border-bottom: 1px solid var(--panel); }
 td { white-space: nowrap; vertical-align: baseline; }
 thead th { color: var(--soft); font-weight: 500; vertical-align: bottom;
   border-bottom-color: var(--faint); }

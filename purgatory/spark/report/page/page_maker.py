@@ -52,10 +52,13 @@ _MIN_HOURS: Final = 6
 
 
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
-    """Make the page of a journal named `source`, with `notes` at the top."""
-    parts = [_head(report, source, notes)]
+    """Make the page of a journal named `source`, with `notes` after what stands out."""
+    said = "".join(paragraph(note, "note") for note in notes)
+    parts = [_head(report, source)]
     if report.operations or report.jobs is not None:
-        parts.append(_to_do(report))
+        parts += [_to_do(report), said]
+    else:
+        parts += [said, "<p>There are no outcomes in it.</p>"]
     if report.jobs is not None:
         parts += job_sections(report.jobs)
     if report.operations:
@@ -84,13 +87,11 @@ def _counted(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'s' if number != 1 else ''}"
 
 
-def _head(report: Report, source: str, notes: Sequence[str]) -> str:
-    heading = f"<h1>{escape(_title(report))}</h1>"
-    said = "".join(paragraph(note, "note") for note in notes)
+def _head(report: Report, source: str) -> str:
     name = f"From {formatting.name(source)}"
-    if not report.operations and report.jobs is None:
-        return f"{heading}{paragraph(name, 'times')}{said}<p>There are no outcomes in it.</p>"
-    return f"{heading}{paragraph(f'{_times(report)}. {name}', 'times')}{said}"
+    if report.operations or report.jobs is not None:
+        name = f"{_times(report)}. {name}"
+    return f"<h1>{escape(_title(report))}</h1>{paragraph(name, 'times')}"
 
 
 def _times(report: Report) -> str:

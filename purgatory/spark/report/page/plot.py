@@ -137,9 +137,10 @@ class Plot:
     def markers(self, marks: Sequence[tuple[float, str, str]]) -> None:
         """Add vertical lines with labels above the plot: value, label, class.
 
-        A label that has no room on a single line goes to the next.
+        A label that has no room on a single line goes to the next. Labels lie above all lines.
         """
         ends: list[float] = []
+        texts: list[tuple[float, float, str, str]] = []
         for value, label, css in sorted(marks):
             x, width = self.x(value), text_width(label)
             left = min(max(2, x - width / 2), self._size[0] - 2 - width)
@@ -147,7 +148,9 @@ class Plot:
             ends[line : line + 1] = [left + width]
             y = 12 + _LINE * line
             self._path(f"M{x:.1f},{y + 4:.1f}V{self.bottom:.1f}", css)
-            self.text(left + width / 2, y, label, f"middle {css}")
+            texts.append((left + width / 2, y, label, f"middle {css}"))
+        for text in texts:
+            self.text(*text)
 
     def svg(self, css: str) -> str:
         """Return the plot as an element that screen readers skip."""

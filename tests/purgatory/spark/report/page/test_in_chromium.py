@@ -94,6 +94,10 @@ def test_a_phone_does_not_scroll_for_ever(visit, tmp_path, browser):
     phone.locator("details.section > summary").first.click()
     assert phone.locator("table").first.is_visible()
     phone.close()
+    desk = browser.new_page(viewport={"width": 1280, "height": 900})
+    desk.goto(file.as_uri())
+    assert desk.evaluate("document.querySelector('main').scrollWidth") <= 860  # as wide as it may
+    desk.close()
 
 
 def test_one_drawing_for_each_width(visit):
