@@ -20,7 +20,7 @@ from purgatory.printable import printable
 from purgatory.service.troubles import cluster_troubles, job_troubles, readiness_trouble
 
 if TYPE_CHECKING:
-    from purgatory.service.job_messages import KindOverview
+    from purgatory.service.job_messages import KindOverview, Overview
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 # Samples in a row of blocks.
@@ -99,6 +99,7 @@ class Top:
         self._address = address
         self._figures: Mapping[str, float] = {}
         self._kinds: Sequence[KindOverview] = ()
+        self._commit_error = ""
         self._sort = SORTS[0]
         #: The key of the table below the answers: of TABLES, or that of the kinds.
         self.table: str = KINDS
@@ -113,12 +114,14 @@ class Top:
     def add(
         self,
         figures: Mapping[str, float],
-        kinds: Sequence[KindOverview] = (),
+        overview: Overview | None = None,
         rows: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Add a sample: figures by name, see `ServerStats`; kinds; the rows of a table of jobs."""
+        """Add a sample: figures, see `ServerStats`; kinds; the rows of a table of jobs."""
         before, self._figures = self._figures, figures
-        self._kinds, self._rows = kinds, rows
+        self._kinds = overview.kinds if overview else ()
+        self._commit_error = overview.commit_error if overview else ""
+        self._rows = rows
         self._grown = {
             name for name, _ in _WRONG if before and figures.get(name, 0) > before.get(name, 0)
         }
@@ -151,7 +154,7 @@ class Top:
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
         line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")
-        trouble = readiness_trouble(self._figures)
+        trouble = printable(readiness_trouble(self._figures, self._commit_error))
         if trouble:
             return [Text(f"NOT READY: {trouble}", "bold red"), line.append("not ready", "bold red")]
         return [line.append("ready", "green")]

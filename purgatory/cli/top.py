@@ -95,9 +95,9 @@ def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:
 
 def _look(top: Top, client: Client) -> None:
     """Add a sample. A server of protocol 2 says nothing of jobs."""
-    kinds, rows = [], []
+    overview, rows = None, []
     with contextlib.suppress(WrongVersion):
-        kinds = client.overview().kinds
+        overview = client.overview()
         if top.table in TABLES:
             rows = TABLES[top.table].rows(client)
-    top.add(client.stats(), kinds, rows)
+    top.add(client.stats(), overview, rows)

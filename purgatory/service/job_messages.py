@@ -390,10 +390,12 @@ class Overview(Answer, tag=126):
     """Answer to `ReadOverview`: the 100 busiest kinds, then "other"; operations by state.
 
     Operations are no jobs. Those that have ended count until the server forgets them.
+    `commit_error`: why commits fail now; empty while they succeed.
     """
 
     kinds: list[KindOverview]
     operations: dict[str, int]
+    commit_error: str = ""
 
 
 class JobsCancelled(DoneAnswer, tag=115):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from purgatory.service.job_messages import KindOverview
+    from purgatory.service.job_messages import KindOverview, Overview
 
 #: For so long a ready job may wait for a worker that takes its kind.
 LONG_MS: Final = 300_000
@@ -17,13 +17,17 @@ LONG_MS: Final = 300_000
 _LONG: Final = 120
 
 
-def readiness_trouble(figures: Mapping[str, float]) -> str:
-    """Return why a server is not ready, from its `stats`; empty if it is, or does not say."""
+def readiness_trouble(figures: Mapping[str, float], commit_error: str = "") -> str:
+    """Return why a server is not ready, from its `stats`; empty if it is, or does not say.
+
+    `commit_error`: see `Overview`.
+    """
     if figures.get("ready", 1):
         return ""
     failing, late = figures.get("failing_seconds", 0), figures.get("oldest_due_age_seconds", 0)
     if failing:
-        return f"commits have failed for {_span(failing)}"
+        why = f": {commit_error}" if commit_error else ""
+        return f"commits have failed for {_span(failing)}{why}"
     return f"the oldest due outcome is {_span(late)} late" if late else "its disk hangs"
 
 
@@ -45,11 +49,11 @@ def cluster_troubles(figures: Mapping[str, float]) -> list[str]:
     return found
 
 
-def all_troubles(figures: Mapping[str, float], kinds: Iterable[KindOverview]) -> list[str]:
+def all_troubles(figures: Mapping[str, float], overview: Overview) -> list[str]:
     """Say all that is wrong, the worst first."""
-    trouble = readiness_trouble(figures)
+    trouble = readiness_trouble(figures, overview.commit_error)
     own = [f"Not ready: {trouble}"] if trouble else []
-    return [*own, *job_troubles(kinds), *cluster_troubles(figures)]
+    return [*own, *job_troubles(overview.kinds), *cluster_troubles(figures)]
 
 
 def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:

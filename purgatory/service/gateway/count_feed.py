@@ -118,7 +118,7 @@ async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport
         if count
     }
     found = counts_of(counts)
-    found.operations, found.troubles = overview.operations, all_troubles(figures, overview.kinds)
+    found.operations, found.troubles = overview.operations, all_troubles(figures, overview)
     return found
 
 

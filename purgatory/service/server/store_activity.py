@@ -39,6 +39,10 @@ class StoreActivity:
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
 
+    def commit_error(self) -> str:
+        """Return why commits fail now; empty while they succeed."""
+        return self.error if self.failures_in_a_row else ""
+
     def commit_succeeded(self, *, is_well: bool = True) -> None:
         """Note a commit. `is_well`: larger commits would succeed, too."""
         now_ns = self.now_ns()

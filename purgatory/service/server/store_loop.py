@@ -130,6 +130,7 @@ class StoreLoop:
         self.submitted: int = 0
         self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
         self.activity: StoreActivity = StoreActivity(platform.monotonic_ns)
+        handler.reads.jobs.commit_error = self.activity.commit_error
         self._commits = Commits(state, store, clock, self.activity)
         self._maintenance = Maintenance(state, store, clock, self.activity, retention_ms)
 

@@ -1,10 +1,11 @@
 """The screen of `purgatory top`."""
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from purgatory.cli.screen import Top, blocks, bytes_shown, figure_shown
-from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.job_messages import JOB_STATES, KindOverview, Overview
 
 FIGURES = dict.fromkeys(
     ("pending", "unacknowledged", "connections", "messages", "submitted", "completed",
@@ -109,18 +110,19 @@ def kind(name, workers=1, **counts):
     return KindOverview(name, tuple(counts.get(state, 0) for state in JOB_STATES), 0, workers)
 
 
-STUCK = [kind("mail", dead=110, done=5), kind("mial", workers=0, ready=2501)]
+STUCK = Overview(1, [kind("mail", dead=110, done=5), kind("mial", workers=0, ready=2501)], {})
 
 
 def test_troubles_come_first():
     """Right after the head, before figures; also what other servers would give."""
     top = Top("tcp://x")
-    top.add(FIGURES | {"ready": 0, "failing_seconds": 130.0, "standbys": 0, "replicated": 0}, STUCK)
+    figures = {"ready": 0, "failing_seconds": 130.0, "standbys": 0, "replicated": 0}
+    top.add(FIGURES | figures, structs.replace(STUCK, commit_error="disk is full"))
     console = Console(width=100)
     with console.capture() as capture:
         console.print(top)
     lines = [line.strip() for line in capture.get().splitlines()]
-    assert lines[0] == "NOT READY: commits have failed for 2 min"
+    assert lines[0] == "NOT READY: commits have failed for 2 min: disk is full"
     assert lines[2:6] == [
         "! 2,501 jobs of kind “mial” wait, and no worker takes this kind",
         "! 110 jobs of kind “mail” are dead",
@@ -158,7 +160,8 @@ def test_keys_change_the_table():
 def test_jobs_by_kind():
     """Kinds that wait in vain are first, then those with dead jobs; a few kinds are shown."""
     top = Top("tcp://x")
-    top.add(FIGURES, [kind(f"kind {n}", done=n) for n in range(9)] + STUCK)
+    kinds = [kind(f"kind {n}", done=n) for n in range(9)] + STUCK.kinds
+    top.add(FIGURES, Overview(1, kinds, {}))
     console = Console(width=100)
     with console.capture() as capture:
         console.print(top)

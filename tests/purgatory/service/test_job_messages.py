@@ -113,7 +113,7 @@ ANSWERS = [
         Overview(
             1, [KindOverview("mail", (1, 0, 0, 0, 0, 3, 0), 5, 2, paused=True)], {"failed": 7}
         ),
-        "947e019195a46d61696c97010000000003000502c381a66661696c656407",
+        "957e019195a46d61696c97010000000003000502c381a66661696c656407a0",
     ),
     (JobsCancelled(1, [True, False]), "93730192c3c2"),
     (MatchingCancelled(1, 5), "93740105"),

@@ -130,7 +130,7 @@ REQUESTS = [
     (EndDead(16, [7], drop=True), "9410109107c3"),
     (
         ReadOperations(17, 7, 5, "pay", None, "c", "pending"),
-        "9811110705a3706179c0a163a770656e64696e67",
+        "9a11110705a3706179c0a163a770656e64696e67a66f6c64657374c3",
     ),
 ]
 

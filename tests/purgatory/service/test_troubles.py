@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.job_messages import JOB_STATES, KindOverview, Overview
 from purgatory.service.troubles import all_troubles, cluster_troubles, readiness_trouble
 
 
@@ -27,7 +27,7 @@ def kind(name="mail", age_s=0, workers=1, paused=False, **counts):
 )
 def test_jobs(found, said):
     """Jobs that nobody runs, and dead ones; nothing of jobs that go on."""
-    assert all_troubles({}, [found]) == said
+    assert all_troubles({}, Overview(1, [found], {})) == said
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,8 @@ def test_the_worst_is_first():
     """The server, then jobs by their number, then what other servers would give."""
     figures = {"ready": 0, "failing_seconds": 3, "standbys": 0, "replicated": 0}
     kinds = [kind(dead=110), kind("mial", workers=0, ready=2501)]
-    found = all_troubles(figures, kinds)
+    found = all_troubles(figures, Overview(1, kinds, {}, "disk is full"))
+    assert found[0] == "Not ready: commits have failed for 3 s: disk is full"
     assert [text.split()[0] for text in found] == ["Not", "2,501", "110", "No", "Not"]
 
 

@@ -3,7 +3,7 @@
 Used by the store thread alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from purgatory.service.encoding import encode
@@ -58,6 +58,8 @@ class JobAnswers:
         self._store = store
         self._max_bytes = max_bytes
         self._remembered = RememberedReader(state, store)
+        #: Returns why commits fail; the store loop sets it.
+        self.commit_error: Callable[[], str] = str
 
     def read(self, command: ClientRequest) -> Iterator[bytes | None]:
         """Answer `ReadJobs`."""
@@ -204,7 +206,8 @@ class JobAnswers:
             counts = {}
             yield from self._count_one_by_one(_ANY, client, counts)
         kinds = kind_figures(state, state.stamp.now_ms, counts, client)
-        yield encode(Overview(request.seq, kinds, state.operation_counts.of(client)))
+        counted = state.operation_counts.of(client)
+        yield encode(Overview(request.seq, kinds, counted, self.commit_error()))
 
     def _count_one_by_one(
         self, wanted: JobFilter, owner: str | None, counts: dict[str, list[int]]

@@ -96,7 +96,9 @@ class PendingReads:
         #: Whether anything waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
-        jobs = JobAnswers(state, store, max_bytes)
+        #: Answers reads of jobs.
+        self.jobs: JobAnswers = JobAnswers(state, store, max_bytes)
+        jobs = self.jobs
         #: By type of request: what answers it.
         self.answers: dict[type[Request], Portions] = {
             Query: self._query,

@@ -144,7 +144,9 @@ def test_the_console(night, browser, tmp_path, viewport, color_scheme):
         lines = page.locator("#troubles li")
         expect(lines).to_have_count(5, timeout=HANG * 1000)
         trouble = lines.first.inner_text()
-        assert re.match(r"Not ready: commits have failed for \d+ (s|min)$", trouble)
+        assert re.match(
+            r"Not ready: commits have failed for \d+ (s|min): .* disk is full$", trouble
+        )
         expect(lines).to_contain_text(["Not ready", STUCK, DEAD, ALONE, UNSAFE])
         expect(page.get_by_role("link", name="ready 2,501")).to_be_visible()
         photograph(page, "night-console", viewport, color_scheme)
@@ -162,8 +164,9 @@ def test_top(night, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["top", "--count", "1"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    said = "\n".join(lines[:6])
+    said = " ".join(lines[:8])
     assert "NOT READY: commits have failed for" in said
+    assert "disk is full" in said
     for trouble in (STUCK, DEAD, ALONE, UNSAFE):
         assert f"! {trouble}" in said
     [kinds] = [at for at, line in enumerate(lines) if "dead" in line and "running" in line]

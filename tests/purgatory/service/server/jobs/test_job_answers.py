@@ -167,6 +167,17 @@ def test_the_overview(step_server):
     assert (other.kinds, other.operations) == ([], {})
 
 
+def test_the_overview_says_why_commits_fail(step_server):
+    """While they do."""
+    assert step_server.ask(ReadOverview).commit_error == ""
+    step_server.faults.fail()
+    step_server.submit(job("a"))
+    assert "disk is full" in step_server.ask(ReadOverview).commit_error
+    step_server.faults.clear()
+    step_server.submit(job("b"))
+    assert step_server.ask(ReadOverview).commit_error == ""
+
+
 def _fields(overview):
     return overview.kinds, overview.operations
 
