@@ -17,7 +17,7 @@ from rich.text import Text
 from purgatory.cli.top_tables import HEAD as JOB_HEAD
 from purgatory.cli.top_tables import HELP, KINDS, SORT, SORTS, STATES, TABLES, sorted_kinds
 from purgatory.printable import printable
-from purgatory.service.troubles import cluster_troubles, job_troubles, readiness_trouble
+from purgatory.service.troubles import cluster_troubles, job_troubles, readiness_trouble, why_stuck
 
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindOverview, Overview
@@ -157,7 +157,7 @@ class Top:
         trouble = printable(readiness_trouble(self._figures, self._commit_error))
         if trouble:
             return [Text(f"NOT READY: {trouble}", "bold red"), line.append("not ready", "bold red")]
-        return [line.append("ready", "green")]
+        return [line.append("ready", "yellow" if self._troubles() else "green")]
 
     def _troubles(self) -> list[Text]:
         """Return a line for each trouble besides the server's own readiness."""
@@ -206,7 +206,7 @@ class Top:
             table.add_column(state, justify="right", no_wrap=True)
         kinds = sorted_kinds(self._kinds, self._sort)
         for kind in kinds[:_KINDS]:
-            cells = [_job_cell(state, kind.count(state)) for state in STATES]
+            cells = [_job_cell(state, kind) for state in STATES]
             table.add_row(Text(printable(kind.kind) or "(no kind)"), *cells)
         if len(kinds) > _KINDS:
             table.add_row(Text(f"and {len(kinds) - _KINDS} other kinds", style="dim"))
@@ -238,8 +238,10 @@ class Top:
         return Panel(table, title=f"the last {WIDTH} samples", title_align="left")
 
 
-def _job_cell(state: str, count: int) -> Text:
-    return Text(f"{count:,}", style="bold red" if count and state == "dead" else "")
+def _job_cell(state: str, kind: KindOverview) -> Text:
+    count = kind.count(state)
+    is_wrong = why_stuck(kind) if state == "ready" else count and state == "dead"
+    return Text(f"{count:,}", style="bold red" if is_wrong else "")
 
 
 def blocks(values: Sequence[float] | deque[float]) -> str:

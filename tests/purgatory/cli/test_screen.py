@@ -131,6 +131,19 @@ def test_troubles_come_first():
     ]
 
 
+def test_nothing_is_green_while_something_is_wrong():
+    """Not the server's readiness, either; stuck and dead jobs are red."""
+    top = Top("tcp://x")
+    for overview, colour in ((Overview(1, [], {}), "green"), (STUCK, "yellow")):
+        top.add(FIGURES, overview)
+        console = Console(width=100)
+        spans = [segment for segment in console.render(top) if segment.style]
+        [ready] = [each for each in spans if each.text == "ready" and not each.style.bold]
+        assert ready.style.color.name == colour
+    red = [each.text.strip() for each in spans if each.style.bold and each.style.color]
+    assert red[-2:] == ["2,501", "110"]
+
+
 def test_keys_change_the_table():
     """Kinds in several orders, and tables of jobs; other keys do nothing."""
     top = Top("tcp://x")

@@ -128,8 +128,9 @@ function show(state) {
   const perSecond = rates(seconds, state);
   showName(state);
   noteJobs(seconds, state);
-  showHealth(state.health, showJobs(state.jobs ?? [], state.troubles ?? []));
+  showHealth(state.health, state.troubles?.length ? "jobs need attention" : state.cluster?.troubles.length ? "not protected" : "");
   showCluster(state.cluster);
+  showJobs(state.jobs ?? [], state.troubles ?? []);
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
   get("version").textContent = state.version;
   // A server that stands by has no figures.
@@ -157,8 +158,7 @@ function show(state) {
   showOperations(state.operations);
 }
 
-// Jobs by kind, in the server's order: kinds in trouble first. Returns whether any is; the troubles
-// are said above them.
+// Jobs by kind, in the server's order: kinds in trouble first; the troubles are said above them.
 function showJobs(kinds, troubles) {
   get("jobs").hidden = !kinds.length;
   get("troubles").hidden = !troubles.length;
@@ -167,7 +167,6 @@ function showJobs(kinds, troubles) {
     list.replaceChildren(...troubles.map((text) => element("li", {}, text)));
   }
   get("jobs-table").tBodies[0].replaceChildren(...kinds.map(jobsRow));
-  return troubles.length > 0;
 }
 
 function jobsRow(row) {
@@ -176,10 +175,10 @@ function jobsRow(row) {
   const cell = (text, alarm = false) => element("td", { "data-alarm": alarm }, text);
   return element("tr", {}, element("th", { scope: "row" }, row.kind || "(no kind)"),
     cell(whole(row.ready), row.is_stuck), cell(old, row.is_stuck),
-    cell(whole(row.dead), row.dead > 0), cell(whole(row.running)), cell(whole(row.retrying)),
+    cell(whole(row.dead), row.dead > 0), cell(row.paused ? "paused" : whole(row.workers), row.is_stuck),
+    cell(whole(row.running)), cell(whole(row.retrying)),
     cell(whole(row.scheduled)), cell(rate(pace.done)), cell(rate(pace.failed), pace.failed > 0),
-    cell(pace.half), cell(pace.most),
-    cell(row.paused ? "paused" : whole(row.workers), row.is_stuck));
+    cell(pace.half), cell(pace.most));
 }
 
 // What is due next, and what failed last: if the server shows that here.
@@ -248,14 +247,14 @@ function showName(state) {
 }
 
 // Is it well? `broken` and `not_ready` say why not; without a judgement nothing is shown. Nothing
-// is green while jobs are stuck.
-function showHealth(health, stuck) {
+// is green while jobs are stuck, or the server lacks others: `but` says what is the matter.
+function showHealth(health, but) {
   const node = get("health");
   node.hidden = !health;
   if (!health) return;
   const trouble = health.broken || health.not_ready;
-  node.dataset.state = trouble ? "bad" : stuck ? "warning" : "good";
-  tell(node, trouble ? `${health.broken ? "Does not work" : "Not ready"}: ${trouble}` : stuck ? "Ready, but jobs need attention" : "Ready: commits succeed, outcomes are delivered on time");
+  node.dataset.state = trouble ? "bad" : but ? "warning" : "good";
+  tell(node, trouble ? `${health.broken ? "Does not work" : "Not ready"}: ${trouble}` : but ? `Ready, but ${but}` : "Ready: commits succeed, outcomes are delivered on time");
 }
 
 // The server does not answer: what is shown is old.

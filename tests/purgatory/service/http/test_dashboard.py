@@ -372,12 +372,12 @@ class TestJobs:
         found.append(kind("mail"))
         page = visit(web)
         cells = "[...document.querySelectorAll('#jobs-table td')].map(cell => cell.textContent)"
-        assert page.evaluate(cells)[6:10] == ["0", "0", NOTHING, NOTHING]
+        assert page.evaluate(cells)[7:11] == ["0", "0", NOTHING, NOTHING]
         timings["mail"] = busy = KindTimings()
         busy.ended[0], busy.failed_attempts = 98, 2
         busy.ran[TIMING_BOUNDS_MS.index(10)], busy.ran[TIMING_BOUNDS_MS.index(1000)] = 60, 40
-        sync_api.expect(page.locator("#jobs-table td").nth(8)).to_contain_text("ms")
-        done, failed, half, most = page.evaluate(cells)[6:10]
+        sync_api.expect(page.locator("#jobs-table td").nth(9)).to_contain_text("ms")
+        done, failed, half, most = page.evaluate(cells)[7:11]
         assert float(done) > float(failed) > 0
         assert (half, most) == ("≤ 10 ms", "≤ 1 s")
 
@@ -575,14 +575,18 @@ ALONE = ClusterStatus(role=Role.ACTIVE, address="tcp://a:7411", active="tcp://a:
 
 def test_an_active_server_among_others(bench, visit):
     """A line says which servers stand by, and whether the database is replicated."""
-    status = [ALONE]
-    with serve(bench.purgatory, cluster=lambda: status[0].shown()) as web:
+    status, well = [ALONE], HealthReport("", "", 0.0, 0.0, 0.0, -1.0)
+    shown = {"cluster": lambda: status[0].shown(), "health": lambda: well}
+    with serve(bench.purgatory, **shown) as web:
         page = visit(web)
+        assert page.inner_text("#health") == "Ready, but not protected"
+        assert page.get_attribute("#health", "data-state") == "warning"
         line = page.locator("#cluster")
         assert line.inner_text().startswith("No standby: if this server ends, nothing answers")
         assert line.get_attribute("data-state") == "warning"
         status[0] = replace(ALONE, standbys=["tcp://b:7411"], replicated=True, partition="orders")
         page.wait_for_selector("#cluster[data-state=good]")
+        assert page.get_attribute("#health", "data-state") == "good"
         words = "partition orders · 1 standby: tcp://b:7411 · the database has a synchronous"
         assert words in line.inner_text()
         page.close()
