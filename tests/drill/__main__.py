@@ -71,6 +71,9 @@ def report(drill: Drill, faults: Faults, count: int) -> int:
     say(f"broken promises: {dict(violations) or 'none'}")
     for violation in drill.books.violations[:20]:
         say(f"  {violation.kind}: {violation.text}")
+    for job in drill.books.overtaken[:2]:
+        say(f"job {job.job_id}: another handler ran before its result came:")
+        say(drill.books.history_of(job))
     missing = drill.possible_faults - set(faults.happened) if count >= 2 * len(FAULTS) else set()
     if missing:
         say(f"did not happen: {sorted(missing)}")

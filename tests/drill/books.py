@@ -9,6 +9,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tests.drill.clock import now
+from tests.drill.job_entry import JobEntry, Moment, Violation
+
 #: Seconds by which two processes' clocks may differ: both count whole milliseconds.
 ROUNDING = 0.002
 
@@ -50,25 +53,6 @@ class Operation:
         return self.extended_at + self.extended_by
 
 
-class Run(NamedTuple):
-    """A handler that ran: the job's token, when it began, and when it returned."""
-
-    token: int
-    began_at: float
-    ended_at: float
-
-
-@dataclass
-class JobEntry:
-    """A job of the load."""
-
-    job_id: str
-    acked_at: float | None = None
-    runs: list[Run] = field(default_factory=list)
-    state: str = ""
-    result: object = None
-
-
 class Held(NamedTuple):
     """A named lease that a program had, and until when it could believe so."""
 
@@ -76,13 +60,6 @@ class Held(NamedTuple):
     token: int
     began_at: float
     ended_at: float
-
-
-class Violation(NamedTuple):
-    """What was promised and not kept: `kind` is one of `KINDS`."""
-
-    kind: str
-    text: str
 
 
 KINDS = ("lost", "twice", "contradicted", "early", "overlap", "token", "stale")
@@ -100,6 +77,8 @@ class Books:
         #: When requests were acknowledged: called at, answered at.
         self.acks: list[tuple[float, float]] = []
         self.reads = 0
+        #: What happened to the servers and the database.
+        self.moments: list[Moment] = [Moment(now(), "the drill begins")]
 
     def note(self, kind: str, text: str) -> None:
         """Note a violation that was seen at once."""
@@ -149,14 +128,18 @@ class Books:
             self.note("early", f"{one.op_id} expired {earliest - one.seen_at:.3f} s early")
 
     def _check_job(self, job: JobEntry) -> None:
-        if job.acked_at is not None and job.state != "done":
-            self.note("lost", f"job {job.job_id} was acknowledged, and is {job.state or 'unknown'}")
-        runs = sorted(job.runs, key=lambda run: run.began_at)
-        tokens = [run.token for run in runs]
-        if tokens != sorted(set(tokens)):
-            self.note("token", f"job {job.job_id}: tokens {tokens} in order of their beginning")
-        if job.state == "done" and tokens and job.result != max(tokens):
-            self.note("twice", f"job {job.job_id}: done by {job.result} of {tokens}")
+        for violation in job.broken():
+            self.note(violation.kind, f"{violation.text}\n{self.history_of(job)}")
+
+    def history_of(self, job: JobEntry) -> str:
+        """Tell what happened to a job, a line each, in seconds since the drill began."""
+        moments = job.history(self.moments)
+        return "\n".join(f"{at - self.moments[0].at:14.3f} {text}" for at, text in moments)
+
+    @property
+    def overtaken(self) -> list[JobEntry]:
+        """The jobs that are done with the result of another handler than the last."""
+        return [job for job in self.jobs.values() if job.was_overtaken]
 
     def _check_leases(self) -> None:
         by_name: defaultdict[str, list[Held]] = defaultdict(list)
@@ -191,6 +174,8 @@ class Books:
             "expired": sum(any(s.outcome == "expired" for s in one.seen) for one in operations),
             "jobs": sum(job.acked_at is not None for job in self.jobs.values()),
             "job_runs": sum(len(job.runs) for job in self.jobs.values()),
+            "went_on": sum(job.went_on for job in self.jobs.values()),
+            "overtaken": len(self.overtaken),
             "leases": len(self.held),
             "reads": self.reads,
         }

@@ -13,6 +13,7 @@ from tests.drill.books import Books
 from tests.drill.clock import now
 from tests.drill.faults import FAULTS, Faults, pause
 from tests.drill.hosts import Host
+from tests.drill.job_entry import Moment
 from tests.drill.load import Load
 from tests.drill.observers import Observers
 from tests.postgres.cluster import PostgresCluster
@@ -92,6 +93,8 @@ class Drill:
                 pause(0.5)
                 began_at = now()
                 name = faults.one(self)
+                self.books.moments.append(Moment(began_at, f"{name} begins, or was tried"))
+                self.books.moments.append(Moment(now(), f"{name} is over"))
                 self.wait_until_served(now())
                 self._check_hosts()
                 self.say(f"{number:4} {name:20} {now() - began_at:6.2f} s")

@@ -15,13 +15,14 @@ from purgatory.service import (
     Client,
     JobCancelled,
     ServiceError,
-    Worker,
     encoding,
     protocol,
 )
 from purgatory.service.protocol import OutcomeMessage
-from tests.drill.books import Books, Held, JobEntry, Operation, Run, Seen
+from tests.drill.books import Books, Held, Operation, Seen
 from tests.drill.clock import now
+from tests.drill.job_entry import JobEntry, Run
+from tests.drill.watched_worker import WatchedWorker
 
 #: Seconds that a client waits for an answer: longer than any fault lasts.
 PATIENCE_S = 120.0
@@ -64,7 +65,7 @@ class Load:
         self._undo = spy_on_outcomes(books)
         self.owner = Client(address, name="owner", timeout=PATIENCE_S, on_outcome=_acknowledge)
         self.other = Client(address, name="other", timeout=PATIENCE_S)
-        self.workers = [self._make_worker() for _ in range(2)]
+        self.workers = [self._make_worker(f"worker-{n}") for n in range(2)]
         self._threads = [
             threading.Thread(target=self._run, args=(call,), name=call.__name__)
             for call in (self._pulse, self._operations, self._jobs, *[self._lease] * 4)
@@ -177,9 +178,11 @@ class Load:
 
     # Jobs.
 
-    def _make_worker(self) -> Worker:
-        worker = Worker(
+    def _make_worker(self, label: str) -> WatchedWorker:
+        worker = WatchedWorker(
             self._address,
+            self.books.jobs,
+            label,
             name="owner",
             concurrency=4,
             lease=2.0,
@@ -192,7 +195,7 @@ class Load:
         def handle(job) -> int:
             began_at = now()
             self._stop_or(job.payload)
-            self.books.jobs[job.id].runs.append(Run(job.token, began_at, now()))
+            self.books.jobs[job.id].runs.append(Run(job.token, began_at, now(), label))
             return job.token
 
         return worker

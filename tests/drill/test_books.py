@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.drill.books import Books, Held, JobEntry, Operation, Run, Seen
+from purgatory.service.protocol import How
+from tests.drill.books import Books, Held, Operation, Seen
+from tests.drill.job_entry import End, Given, JobEntry, Moment
 
 
 @pytest.fixture
@@ -23,7 +25,6 @@ def kinds(books):
 def test_balanced_books(books):
     """An outcome that comes twice is one outcome."""
     books.outcome("op", Seen(1, "expired", 12_000), 12.5)
-    books.jobs["job"] = JobEntry("job", 1.0, [Run(1, 1.0, 1.5), Run(7, 3.0, 3.1)], "done", 7)
     books.held += [Held("name", 1, 0.0, 1.0), Held("name", 2, 1.0, 2.0), Held("x", 3, 0.0, 9.0)]
     assert kinds(books) == []
 
@@ -85,18 +86,25 @@ def test_leases_that_overlap():
     assert kinds(books) == ["overlap", "token"]
 
 
-def test_a_job_done_by_a_lease_that_is_not_the_last():
-    """Its worker was fenced off, and was believed."""
+def test_what_is_broken_of_a_job_is_told_with_its_history():
+    """The faults that happened meanwhile are part of that."""
     books = Books()
-    books.jobs["job"] = JobEntry("job", 1.0, [Run(1, 1.0, 1.5), Run(2, 1.2, 1.3)], "done", 1)
-    assert kinds(books) == ["twice"]
-
-
-def test_a_token_that_falls():
-    """A later lease has a higher one."""
-    books = Books()
-    books.jobs["job"] = JobEntry("job", 1.0, [Run(2, 1.0, 1.5), Run(1, 2.2, 2.3)], "done", 2)
-    assert kinds(books) == ["token"]
+    books.moments = [Moment(3.0, "the drill begins"), Moment(5.5, "kill_active begins")]
+    books.jobs["job"] = JobEntry("job", given=[Given(7, "w", "tcp://a", 4.0)], state="done")
+    books.jobs["job"].ends.append(End(7, "w", How.DONE, 6.0, False, "tcp://b", 7.0))
+    books.check()
+    (violation,) = books.violations
+    assert violation.kind == "contradicted"
+    assert [line.split() for line in violation.text.splitlines()[1:]] == [
+        line.split()
+        for line in (
+            "0.000 the drill begins",
+            "1.000 w: leased by tcp://a, token 7",
+            "2.500 kill_active begins",
+            "3.000 w: done, token 7, told",
+            "4.000 w: done, token 7, refused by tcp://b",
+        )
+    ]
 
 
 def test_the_first_answer_to_what_was_asked_later():

@@ -10,7 +10,12 @@ from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.worker_link import WorkerLink
 from purgatory.service.errors import Unavailable
 from purgatory.service.protocol import How, Lease, LeasedJob, LeaseEnd
-from purgatory.testing.world.process import Process
+
+
+class Owner(Protocol):
+    """Whose calls they are: a process of a world; what comes after its end is not told."""
+
+    alive: bool
 
 
 class LeaseWatcher(Protocol):
@@ -29,13 +34,13 @@ class LeaseWatcher(Protocol):
 
 
 class WatchedCalls(JobCalls):
-    """The `calls` of `worker`, a process with leases of `lease_ns`."""
+    """The `calls` of `worker`, of `owner`, with leases of `lease_ns`."""
 
     def __init__(
-        self, calls: JobCalls, process: Process, worker: str, lease_ns: int, oracle: LeaseWatcher
+        self, calls: JobCalls, owner: Owner, worker: str, lease_ns: int, oracle: LeaseWatcher
     ) -> None:
         self._calls = calls
-        self._process = process
+        self._owner = owner
         self._worker = worker
         self._lease_ns = lease_ns
         self._oracle = oracle
@@ -82,7 +87,7 @@ class WatchedCalls(JobCalls):
 
         def answered(future: Any) -> None:
             error = future.exception()
-            if self._process.alive and not isinstance(error, Unavailable):
+            if self._owner.alive and not isinstance(error, Unavailable):
                 note(future.result() if error is None else None)
 
         reply.add_done_callback(answered)
