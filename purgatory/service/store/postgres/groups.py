@@ -154,6 +154,16 @@ class Groups:
             raise self._lose(row)
         raise StoreError(f"{self._database.where}: cannot write: {error}") from error
 
+    def _lose_to_other(self) -> StoreFenced:
+        """Lose the lease to another holder."""
+        try:
+            row = one_row(self._database.rows(self._look()))
+        except StoreError as error:
+            fenced = StoreFenced(f"{self._database.where}: another server has the data: {error}")
+            self._lease.lose(str(fenced))
+            return fenced
+        return self._lose(row)
+
     def _lose(self, row: "tuple[object, ...] | None") -> StoreFenced:
         fenced = self._fenced(row)
         self._lease.lose(str(fenced))
@@ -199,7 +209,7 @@ class Groups:
                 self._database.pause()
                 continue
             if row is None:
-                raise self._lose(one_row(self._database.rows(self._look())))
+                raise self._lose_to_other()
             epoch, commits = row
             self._lease.raised(epoch)
             if commits not in (self._commits, self._commits + 1):

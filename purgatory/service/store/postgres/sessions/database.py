@@ -106,7 +106,11 @@ class Database:
             session.close()
 
     def read(self, *statements: Statement) -> list[Rows]:
-        """Return the rows of each statement. Raises StoreError."""
+        """Return the rows of each statement, after as many attempts as that takes.
+
+        Raises StoreError: see `is_patient`; or if the database refuses the statements for good.
+        """
+        is_noted = False
         while True:
             session = self.session()
             try:
@@ -114,14 +118,25 @@ class Database:
                 return [session.rows(result) for result in results]
             except SessionLost as error:
                 self.drop()
-                if not self.is_patient:
-                    raise StoreError(f"{self.where}: cannot read: {error}") from error
-                if self.interrupt.is_set:
-                    raise self.stopped() from error
+                self._check_patience(error)
             except StatementRefused as error:
-                if not error.is_read_only:
+                if error.is_read_only:
+                    self.drop()
+                    continue
+                if not error.is_passing:
                     raise StoreError(f"{self.where}: cannot read: {error}") from error
-                self.drop()
+                self._check_patience(error)
+                if not is_noted:
+                    is_noted = True
+                    log.warning("%s: cannot read, trying on: %s", self.where, error)
+                self.pause()
+
+    def _check_patience(self, error: StoreError) -> None:
+        """Return if a read is to be done again after an error. Raises StoreError."""
+        if not self.is_patient:
+            raise StoreError(f"{self.where}: cannot read: {error}") from error
+        if self.interrupt.is_set:
+            raise self.stopped() from error
 
     def rows(self, statement: Statement) -> Rows:
         """Return the rows of a single statement. Raises StoreError."""

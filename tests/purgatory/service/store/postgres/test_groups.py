@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from purgatory.errors import NotReplicated, StoreError, StoreFenced
 from purgatory.service.store.changes import Changes
+from purgatory.service.store.postgres.sessions.session import statement
 from purgatory.service.store.rows import OperationBatch
 from tests.postgres.proxy import Link, Proxy
 from tests.testing.changes import changes_of
@@ -285,6 +286,22 @@ class TestDoubt:
         proxy.set(Link.FORWARD)
         assert isinstance(commit.result(), StoreFenced)
         assert store.lease.lost
+        store.close()
+
+    def test_fenced_meanwhile_by_a_holder_that_cannot_be_read(self, postgres, proxy, monkeypatch):
+        """The lease is lost all the same: the group may be there, so it is not refused."""
+        store = open_store(proxy.url)
+        look = statement("SELECT 1 FROM purgatory.no_such_table")
+        monkeypatch.setattr(store._groups, "_look", lambda: look)
+        proxy.cut_at(b"COMMIT")
+        commit = Commit(store, submit(1))
+        eventually(lambda: proxy.swallowed)
+        take_over(postgres.url)
+        proxy.set(Link.FORWARD)
+        error = commit.result()
+        assert isinstance(error, StoreFenced)
+        assert "another server has the data" in str(error)
+        assert store.lease.lost == [str(error)]
         store.close()
 
     def test_a_wait_for_the_standby_that_was_cancelled(self, synchronous_cluster):

@@ -1,0 +1,140 @@
+"""PostgresStore: what the database interrupts. Its promises: tested over both kinds of stores."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec import Raw
+
+from purgatory.errors import StoreError
+from purgatory.service.store.contract import RememberedRows, Store
+from purgatory.service.store.postgres import postgres_store
+from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
+from purgatory.service.store.postgres.sessions.session import DatabaseSession
+from purgatory.service.store.rows import JobState, OperationBatch
+from tests.testing.changes import changes_of
+from tests.testing.held_lease import open_store
+
+#: Each read of a store, with its arguments.
+READS = {
+    "attempts": ([1],),
+    "by_numbers": ([1],),
+    "dead_jobs": ([1],),
+    "deleted_queued": (),
+    "held_events": (),
+    "job_rows": ([1],),
+    "jobs": (),
+    "last_event_ms": (0,),
+    "last_numbers": (),
+    "limits": (),
+    "metadata": (),
+    "named_leases": (),
+    "oldest_submission_ms": (),
+    "operations": (),
+    "outcomes": (),
+    "outcomes_by_seqs": ([1],),
+    "outcomes_without_results": (),
+    "progress": (),
+    "queued_events": (0,),
+    "queued_extensions": (0,),
+    "queued_jobs": (0,),
+    "repeats": (),
+    "replies": (),
+    "results": ([1],),
+    "sizes": ("held",),
+    "some_operations": (0, 5),
+    "spreads": (),
+    "submissions": (),
+}
+#: Likewise of what it remembers.
+REMEMBERED = {"read": ([1],), "due": (1000, 5), "counts": (), "shards": (), "entries": (0,)}
+WRITES = {"commit", "set_metadata", "check_room", "shift_times"}
+#: What asks no database, or ends the store.
+OTHERS = {"trouble", "stored_bytes", "stop", "close"}
+
+
+@pytest.fixture
+def store(postgres):
+    """A store of an operation, and of a job that was done."""
+    opened = open_store(postgres.url)
+    operation = ["op-1", ["k"], 999, 1, "", Raw(b"\xc0")]
+    opened.commit(
+        changes_of(
+            operations=[OperationBatch(1, "c", 1, [operation])],
+            outcomes=[1, 1, "expired", 1000, 0, "", bytearray(b"\xc0")],
+            deadlines=[1, 1000],
+            jobs=[1, JobState.DONE, 1, 1000, ""],
+            attempts=[1, 1, 1, 5, 7, "w", "boom"],
+            results=[1, bytearray(b"\x05")],
+        )
+    )
+    yield opened
+    opened.close()
+
+
+class Interruptions:
+    """Refuses the first attempt at each group of statements, or loses its session."""
+
+    def __init__(self, monkeypatch, error):
+        self._run = DatabaseSession.run
+        self._error = error
+        self._refused = set()
+        self.count = 0
+        monkeypatch.setattr(DatabaseSession, "run", lambda *args: self.run(*args))
+
+    def run(self, session, statements, timeout_s):
+        """See `DatabaseSession`."""
+        if tuple(statements) not in self._refused:
+            self._refused.add(tuple(statements))
+            self.count += 1
+            raise self._error
+        return self._run(session, statements, timeout_s)
+
+
+def value_of(rows, name, arguments):
+    """Return what a read finds."""
+    found = getattr(rows, name)(*arguments)
+    return list(found) if isinstance(found, Iterator) else found
+
+
+def test_all_reads_are_tested():
+    """Those that the contract has."""
+    assert set(READS) | WRITES | OTHERS == Store.__abstractmethods__
+    assert set(REMEMBERED) == RememberedRows.__abstractmethods__
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StatementRefused("canceling statement due to user request", "57014", 0),
+        SessionLost("terminating connection due to administrator command"),
+    ],
+    ids=["cancelled", "lost"],
+)
+def test_reads_that_are_interrupted(store, monkeypatch, error):
+    """Each is done again, statement by statement: nobody notices."""
+    reads = [(store, *one) for one in READS.items()]
+    reads += [(store.remembered, *one) for one in REMEMBERED.items()]
+    before = [value_of(*read) for read in reads]
+    for read, found in zip(reads, before, strict=True):
+        with monkeypatch.context() as patched:
+            interruptions = Interruptions(patched, error)
+            assert value_of(*read) == found
+        assert interruptions.count, read
+
+
+def test_a_look_at_the_size_that_is_refused(store, monkeypatch):
+    """The commit before it is there: it succeeds."""
+    monkeypatch.setattr(postgres_store, "_SIZE_AGE_S", -1.0)
+    run, size = DatabaseSession.run, store.stored_bytes()
+
+    def refuse(session, statements, timeout_s):
+        if any(b"pg_total_relation_size" in sql for sql, _ in statements):
+            raise StatementRefused("permission denied", "42501", 0)
+        return run(session, statements, timeout_s)
+
+    monkeypatch.setattr(DatabaseSession, "run", refuse)
+    store.commit(changes_of(deadlines=[1, 2000]))
+    assert [one.deadline_ms for one in store.operations()] == [2000]
+    assert store.stored_bytes() == size
+    with pytest.raises(StoreError, match="permission denied"):
+        store._look_at_size()
