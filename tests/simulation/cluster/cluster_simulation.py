@@ -166,6 +166,7 @@ class ClusterSimulation:
         verdict = Verdict(self.world.seed)
         try:
             self.faults.begin()
+            self.world.after(int(self._seconds * NS_PER_S), self._calm_down)
             self._run_for(self._seconds)
             self._settle()
             for program in self.programs:
@@ -204,7 +205,12 @@ class ClusterSimulation:
             if host.failure is not None:
                 raise host.failure
 
-    def _settle(self) -> None:
+    def _calm_down(self) -> None:
+        """End faults and requests.
+
+        An event of the world: `_run_for` returns later if hosts wait in their links, and while
+        machines are suspended again and again, hosts wait for ever.
+        """
         self.faults.stop()
         for reader in self.readers:
             reader.is_busy = False
@@ -212,7 +218,12 @@ class ClusterSimulation:
             program.is_busy = False
             if not program.running:
                 program.start()
-        self._run_for(30 + self.workload.longest_timeout + SETTLE_S)
+
+    def _settle(self) -> None:
+        """Let all that is due come."""
+        awake_at_ns = max(host.machine.awake_at_ns for host in self.hosts)
+        asleep_s = max(0, awake_at_ns - self.world.now_ns) / NS_PER_S
+        self._run_for(asleep_s + 30 + self.workload.longest_timeout + SETTLE_S)
 
 
 class ClusterFaults:

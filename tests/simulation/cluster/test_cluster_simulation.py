@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("psycopg")
 
 from purgatory.service.cluster.store_lease import StoreLease
+from purgatory.testing.world.world import NS_PER_S
 from tests.simulation.cluster.cluster_simulation import KINDS, ClusterSimulation, simulate
 
 SECONDS = 15.0
@@ -42,6 +43,18 @@ def test_each_kind_of_fault_alone(kind):
     verdict = simulation.run()
     assert verdict.violation == ""
     assert verdict.faults[kind]
+
+
+def test_faults_end_while_hosts_wait():
+    """Their machines are suspended faster than time passes, so calls to the database wait on."""
+    simulation = ClusterSimulation(6, 20.0)
+    simulation.faults.kinds, simulation.faults._mean_s = ["host_suspended"], 0.3
+
+    def go_on():
+        raise AssertionError("the faults never end")
+
+    simulation.world.after(3000 * NS_PER_S, go_on)
+    assert simulation.run().violation == ""
 
 
 def test_a_missing_guard_is_found(monkeypatch):
