@@ -111,7 +111,7 @@ class _Waiting:
     def _wait_unlocked(self, waiter: threading.Lock, timeout: float | None) -> bool:
         saved: list[Any] = []
         try:
-            # In a single call of C: an interrupt finds the lock held, or the state in the list.
+            # In one call of C: an interrupt finds the lock held, or the state in the list.
             saved.extend(starmap(self._release_save, _NO_ARGUMENTS))
             is_notified = waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
         finally:

@@ -103,7 +103,7 @@ class InterruptibleThread(threading.Thread):
                 return
             taken: list[bool] = []
             try:
-                # In a single call of C: after an interrupt the list tells if the lock was taken.
+                # In one call of C: after an interrupt the list tells if the lock was taken.
                 taken.extend(starmap(lock.acquire, ((block, timeout),)))
             finally:
                 if taken and taken[0]:

@@ -3,7 +3,7 @@
 A proxy owns all sockets given to it, and forwards until their context ends.
 
 Binds, connects and options are recorded, and applied in the thread running the device, as
-sockets belong to a single thread.
+sockets belong to one thread.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Poller and select: waiting for any of several sockets and descriptors.
 
-A poller belongs to a single thread, which must also own the sockets in the poller.
+A poller belongs to one thread, which must also own the sockets in the poller.
 """
 
 import select as os_select

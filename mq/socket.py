@@ -1,7 +1,7 @@
 """Socket: the handle a program holds, with pyzmq's methods.
 
 The work is done by `mq.sockets`.  Here options get names, and handles that are garbage are
-closed.  A socket is not thread-safe: a single thread at a time, as in ZeroMQ.
+closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from timingwheel import Timer
 
 @dataclass(frozen=True, slots=True)
 class PurgatoryStats:
-    """A purgatory's numbers at a single moment.
+    """A purgatory's numbers at one moment.
 
     `pending`: operations that wait. `watch_entries`: pairs of a pending operation and a key it
     watches. `watched_keys`: keys with at least one such operation. `held`: events that count for
@@ -61,7 +61,7 @@ def add_purgatory(purgatory: ObservablePurgatory) -> None:
 
 
 def live_purgatories() -> list[ObservablePurgatory]:
-    """Return all purgatories of the process that are referenced and not closed."""
+    """Return all referenced, open purgatories of the process."""
     # A list first: other threads add and drop purgatories meanwhile.
     found = [reference() for reference in _purgatories.valuerefs()]
     return [purgatory for purgatory in found if purgatory is not None and purgatory._is_live()]

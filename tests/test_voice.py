@@ -62,7 +62,7 @@ ROOMS = {
 }
 COMMON_BOUND, ALL_PAGES = 5, 2
 # Percent of all words of a package that may be pro-forms.
-MOST_PRO_FORMS = 6.6
+MOST_PRO_FORMS = 6.5
 PAGE_BOUNDS = {
     "CHANGELOG.md": 3,
     "README.md": 3,

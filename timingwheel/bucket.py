@@ -393,7 +393,7 @@ class TimerTaskList(TaskList):
             counters.backlog = backlog
 
     def take_over(self) -> None:
-        """Let the running thread stop after its present task. A single thread at a time."""
+        """Let the running thread stop after its present task. One thread at a time."""
         self.turn += 1
 
     def left(self) -> list[TimerTask]:

@@ -27,7 +27,7 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class TimerStats:
-    """A timer's numbers at a single moment.
+    """A timer's numbers at one moment.
 
     `pending`: tasks that wait in the wheel. `fired`: tasks that the executor has started.
     `cancelled`: tasks that will not run. `executor_backlog`: tasks that came due and have not

@@ -6,7 +6,7 @@ neither pipes nor sockets: each kind calls a method `process_...` of its destina
 
 A socket's mailbox keeps each command until it has been delivered.  An exception that a signal
 handler raises in the middle of that has the command delivered again, from its start.  So deliveries
-are repeatable: what cannot be done twice is done last, and in a single step.
+are repeatable: what cannot be done twice is done last, and in one step.
 """
 
 from collections.abc import Callable

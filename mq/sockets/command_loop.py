@@ -5,7 +5,7 @@ mailbox keeps each until it has been delivered, and the next call on the socket,
 delivers it again. Socket calls of several steps (`connect`) are commands to the socket itself.
 `mq.pipes.commands` tells the rules of delivery.
 
-A socket belongs to a single thread at a time, and to the reaper once it is closed.
+A socket belongs to one thread at a time, and to the reaper once it is closed.
 """
 
 import sys

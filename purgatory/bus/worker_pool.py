@@ -5,7 +5,7 @@ drains the timer writes a bucket to the pipe of the least loaded worker, a large
 of them, and flushes once at the end. A busy worker is left alone; a sleeping one gets one
 `Activate`.
 
-A worker that has been in a single task for `SLOW_TASK_S` is *relieved*: its batches are written to
+A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
 another worker as well, which is started if need be. That is harmless, since each task is taken from
 its bucket once. As long as one is busy, the loop looks after the workers before it sleeps; then the
 thread does that waits for their end.
@@ -57,7 +57,7 @@ class PoolWorker(InterruptibleThread):
         return len(self._unfinished)
 
     def is_slow(self, now_s: float) -> bool:
-        """Whether the worker has been in a single task since the first look, `SLOW_TASK_S` ago."""
+        """Whether the worker has been in one task since the first look, `SLOW_TASK_S` ago."""
         try:
             seen = (self._finished, len(self._unfinished[0].bucket))
         except IndexError:  # the last batch is finished

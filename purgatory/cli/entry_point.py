@@ -5,7 +5,7 @@ the parsed arguments to the exit code. A command raises its errors; only here ar
 Called from the main thread.
 
 Exit codes: 0 done; 1 done, with a negative answer (the command's help says which); 2 an error,
-printed as a single line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
+printed as one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def value_text(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as a single line of JSON; other values as their `repr`."""
+    """Return a value as one line of JSON; other values as their `repr`."""
     try:
         try:
             return json.dumps(value, default=_fields, allow_nan=False)
@@ -44,7 +44,7 @@ def json_text(value: Any) -> str:
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a message; other values that JSON does not have as their `repr`."""
+    """Return the fields of a message; values without a form in JSON as `repr`."""
     names = getattr(value, "__struct_fields__", None)
     return repr(value) if names is None else {name: getattr(value, name) for name in names}
 

@@ -25,7 +25,7 @@ _COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "ascti
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as a single line: time, level, logger, thread, message.
+    """Formats a record as one line: time, level, logger, thread, message.
 
     `time` is ISO 8601, UTC. `fields` has what was given as `extra`, `exception` the traceback; both
     are left out if none exists. Values that JSON does not know are shown as text.
@@ -50,7 +50,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as a single line, and its traceback as indented lines.
+    """Formats a record as one line, and its traceback as indented lines.
 
     So no text of a client, a file or an error can pass for a line of the log.
     """

@@ -75,7 +75,7 @@ def complete_and_hold(
 
 
 def _spread(held: HeldEvents, event: HeldEvent, operations: list[DelayedOperation]) -> int:
-    """Offer an event to operations, the longest waiting first, and units that were given back.
+    """Offer an event to operations, the longest waiting first, and returned units.
 
     Returns how many it completed.
     """

@@ -35,7 +35,7 @@ def check_limit(limit: object) -> int:
 
 
 class HeldEvent(TimerTask):
-    """A completion that is limited, or held until its deadline, or both.
+    """A completion: limited, or held until a deadline, or both.
 
     `units`: for how many more operations it may count, or UNLIMITED. `claimed`: units under way.
     `refused`: operations refused because all units were claimed, and operations queued after them.
@@ -217,7 +217,7 @@ class HeldEvents:
             self.remove(event)
 
     def take_refused(self, event: HeldEvent) -> list[DelayedOperation]:
-        """Return the operations that a unit is for that was given back; only once."""
+        """Return the operations for a returned unit; only once."""
         if event.refused:
             with self._lock:
                 if event.units:

@@ -1,7 +1,7 @@
 """Submission of an operation: check, watch, check again, start its timeout; or take it all back.
 
 A completion before the watching is seen by the second check, one after it finds the operation in
-the lists. After the second check, events that are held count. For `purgatory_core`; any thread.
+the lists. After the second check, held events count. For `purgatory_core`; any thread.
 """
 
 from collections.abc import Hashable

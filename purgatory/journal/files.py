@@ -103,7 +103,7 @@ class Numbered(NamedTuple, Generic[RowT]):
 
 
 class JournalFiles(Generic[RowT]):
-    """The files of a single table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
+    """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
 
     `last`: the number of the last row on disk; 0 before the first. `private`: only the owner may
     read the files, whatever the umask. `pace`: the pace of the appending thread. Raises
@@ -211,7 +211,7 @@ class JournalFiles(Generic[RowT]):
     def _find_last(self) -> int:
         """Return the last number on disk, after making sure that the file will stay.
 
-        A writer that was killed may not have called fsync on the directory of its last file.
+        A killed writer may not have called fsync on the directory of its last file.
         """
         last, newest = 0, None
         for directory in self._dates():

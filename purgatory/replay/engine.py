@@ -1,7 +1,7 @@
 """Replay: sends a recorded trace through a real Purgatory.
 
 The purgatory runs on a `ReplayClock`, in virtual time or in real time. Both give the same outcomes,
-to the millisecond. The order within a single instant is submissions, extensions, key events,
+to the millisecond. The order within one instant is submissions, extensions, key events,
 expirations: the clock moves past the instant when the first three are done.
 
 The rows come by column and in windows of a few thousand. In virtual time the wheel is drained once
@@ -44,7 +44,7 @@ _WAITED: Final = 7
 
 
 class Replay:
-    """A purgatory for a single run of a trace. Use it in a `with` block.
+    """A purgatory for one run of a trace. Use it in a `with` block.
 
     `speed` is how many seconds of the trace pass in a second of real time; None is virtual time.
     `on_outcome` is called with each outcome, in order of time, `on_outcomes` with the columns of

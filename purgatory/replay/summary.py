@@ -10,7 +10,7 @@ SIGNIFICANT_DIGITS: Final = 4
 
 
 class WaitQuantiles:
-    """Counts durations in milliseconds and returns their quantiles. A single thread at a time."""
+    """Counts durations in milliseconds and returns their quantiles. One thread at a time."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -44,7 +44,7 @@ class WaitQuantiles:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """Counts of the operations of a single kind; `waits`: of all ended operations."""
+    """Counts of the operations of one kind; `waits`: of all ended operations."""
 
     operations: int = 0
     completed: int = 0

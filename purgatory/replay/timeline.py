@@ -15,7 +15,7 @@ _TIME_PLACES: Final = (OPERATIONS.time_place, EXTENSIONS.time_place, EVENTS.time
 
 
 class Part(NamedTuple):
-    """The rows of a single table within a window: from `start` on, before `end`."""
+    """The rows of one table within a window: from `start` on, before `end`."""
 
     columns: Columns
     start: int
@@ -47,7 +47,7 @@ class Window(NamedTuple):
 
 
 class _Rows:
-    """The rows of a single table, as far as they are read and in no window yet."""
+    """The rows of one table, as far as they are read and in no window yet."""
 
     def __init__(self, table: Table[Any], batches: Iterable[Columns]) -> None:
         self.finished = False

@@ -48,7 +48,7 @@ def back_up(config: Config, target: Path) -> Backup:
 def restore(backup: Path, target: Path) -> Backup:
     """Make the new data directory `target` of a backup. Raises StoreError likewise.
 
-    A server may then be started there, in place of the one that was backed up: the two must not
+    A server may then be started there, in place of the original: the two must not
     both go on, for they would give the same numbers to different operations.
     """
     with new_directory(target) as directory:

@@ -1,6 +1,6 @@
 """ServiceDaemon: a server with its journal, authentication, live page and metrics.
 
-`purgatory serve` runs one. A single thread makes, starts, reloads and closes it.
+`purgatory serve` runs one. One thread makes, starts, reloads and closes the daemon.
 """
 
 from __future__ import annotations

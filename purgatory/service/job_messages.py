@@ -389,7 +389,7 @@ class CountedJobs(Answer, tag=114):
 class Overview(Answer, tag=126):
     """Answer to `ReadOverview`: the 100 busiest kinds, then "other"; operations by state.
 
-    Operations are no jobs. Those that have ended count until the server forgets them.
+    Operations are no jobs. Ended operations count until the server forgets the row.
     `commit_error`: why commits fail now; empty while they succeed.
     """
 

@@ -1,7 +1,7 @@
 """Platform: clocks, chance, sockets, queues and threads, as servers and clients take them.
 
 Code of the service takes all of the machine from here, so tests can replace the machine:
-`purgatory.testing` runs a server and its clients in a single thread, on machines of which nothing
+`purgatory.testing` runs a server and its clients in one thread, on machines of which nothing
 is real. Any thread.
 """
 
@@ -34,7 +34,7 @@ class Doorbell:
     A caller that receives its answer itself waits for the descriptors instead of the I/O thread.
     That thread sleeps on meanwhile: the descriptors are lent and returned without waking it. This
     needs epoll; where there is none, nothing is lent. `sleep` is for the I/O thread, `ready` for
-    a single thread at a time.
+    one thread at a time.
     """
 
     #: Whether callers may be lent the descriptors.

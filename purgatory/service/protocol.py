@@ -101,7 +101,7 @@ class Submission(Item):
     `need` 0: a job, which is leased to a worker when it is due; any of its keys cancels it.
 
     `options`, of version 3, are those of a job, or of an id that the caller has given; None: a
-    client made the id for its own retries, and it is not looked up among those that are remembered.
+    client made the id for its own retries, and the server does not look among remembered ids.
     """
 
     op_id: str
@@ -310,13 +310,13 @@ class Finish(Request, tag=14):
 
 
 class ReadDead(Request, tag=15):
-    """Ask for the client's jobs that were given up, beyond number `after`."""
+    """Ask for the client's dead jobs, beyond number `after`."""
 
     after: Int64 = 0
 
 
 class EndDead(Request, tag=16):
-    """Have jobs that were given up tried again, from the first attempt; `drop`: forget them."""
+    """Have dead jobs tried again, from the first attempt; `drop`: forget them."""
 
     numbers: list[Int64]
     drop: bool = False
@@ -487,7 +487,7 @@ class Finished(DoneAnswer, tag=45):
 
 
 class DeadJob(Item):
-    """A job that was given up, with the error of its last attempt."""
+    """A dead job, with the error of its last attempt."""
 
     number: int
     op_id: str
@@ -511,7 +511,7 @@ class DeadEnded(DoneAnswer, tag=47):
 
 
 class LeasedJob(Item):
-    """A job that is leased. `attempt` counts from 1; `token` grows with each lease of any job.
+    """A leased job. `attempt` counts from 1; `token` grows with each lease of any job.
 
     `tags` are of version 3.
     """

@@ -40,7 +40,7 @@ def _span(seconds: float) -> str:
 
 
 def cluster_troubles(figures: Mapping[str, float]) -> list[str]:
-    """Say what the server lacks that others over the same database would give."""
+    """Name the missing help of standbys and of a replicated database."""
     found = []
     if not figures.get("standbys", 1):
         found.append("No standby: if this server ends, nothing answers")

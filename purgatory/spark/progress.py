@@ -1,6 +1,6 @@
 """Shows on stderr what a command is doing.
 
-Made and closed by the main thread. A single thread at a time calls `show`.
+Made and closed by the main thread. One thread at a time calls `show`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Spark sessions: an existing session, or a quick local session.
 
 `open_session` chooses, `local_session` starts a session, without output. Spark keeps one context
-per process, so call these from a single thread at a time; any thread may use the session.
+per process, so call these from one thread at a time; any thread may use the session.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _start(conf: SparkConf) -> SparkSession:
         options = {"stderr": stderr.writer, "start_new_session": True}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
-        # Otherwise it writes a trace when Java is killed, beside the error that is raised.
+        # Otherwise it writes a trace when Java is killed, beside the raised error.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         return SparkSession.builder.getOrCreate()
     except SPARK_ERRORS as error:

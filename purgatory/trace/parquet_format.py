@@ -1,7 +1,7 @@
 """Traces as Parquet, through pyarrow, an optional extra imported on first use.
 
 Rows are read a batch and written a row group at a time, so memory does not grow with the size of
-the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to a single thread.
+the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ParquetRowReader(RowReader):
         self._file.close()
 
     def _arrays_of(self, portion: Any) -> dict[str, Any]:
-        """Return the columns that are present, by name; times as Unix milliseconds, texts plain."""
+        """Return the present columns, by name; times as Unix milliseconds, texts plain."""
         arrays = {}
         for column in self._columns:
             if column.name in self._names:

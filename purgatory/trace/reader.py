@@ -1,6 +1,6 @@
 """Reads the tables of a trace as streams: constant memory, every row checked, in order if asked.
 
-Public through `purgatory.trace`. A reader and its iterators belong to a single thread.
+Public through `purgatory.trace`. A reader and iterators of a file belong to one thread.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Operation(NamedTuple):
 class KeyEvent(NamedTuple):
     """The completion of a watch key at a time, or with `failed` its failure.
 
-    For `hold_ms` a completion also counts for operations that are submitted later. A failure is
+    For `hold_ms` a completion also counts for later operations. A failure is
     never held.
     """
 

@@ -5,7 +5,7 @@ separated by '|', integers are plain decimal digits, booleans `true` or `false` 
 lines: one object a line; blank lines are skipped. Both are UTF-8.
 
 The readers only decode: `purgatory.trace.reader` says what becomes of a bad row. Used by
-`purgatory.trace.formats` alone; a reader or writer belongs to a single thread.
+`purgatory.trace.formats` alone; a reader or writer belongs to one thread.
 """
 
 from __future__ import annotations

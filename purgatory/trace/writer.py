@@ -1,6 +1,6 @@
 """Writes the tables of a trace: checks every row, and makes the whole file appear at once.
 
-Public through `purgatory.trace`. A writer belongs to a single thread.
+Public through `purgatory.trace`. A writer belongs to one thread.
 """
 
 from __future__ import annotations

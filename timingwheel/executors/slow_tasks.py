@@ -48,7 +48,7 @@ from timingwheel.reaper import (
     reduce_timer_slack,
 )
 
-# A leader that spends so many seconds in a single task is replaced. The standby notices after up to
+# A leader that spends so many seconds in one task is replaced. The standby notices after up to
 # twice as long. Shorter, and ordinary tasks would often overlap; longer, and other tasks would be
 # late.
 SLOW_TASK_S = 0.002
@@ -295,7 +295,7 @@ class WorkerExecutor:
         return delay + SLOW_TASK_S
 
     def _is_slow(self, now_s: float) -> bool:
-        """Return whether the leader has been in a single task for long. Locked; by the standby."""
+        """Return whether the leader has been in one task for long. Locked; by the standby."""
         seen = (self._runs, self._counts.fired) if self._running else None
         if seen is None or seen != self._seen:
             self._seen, self._seen_s, self._grace_s = seen, now_s, 0.0

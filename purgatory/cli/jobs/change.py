@@ -21,7 +21,7 @@ from purgatory.cli.output import counted, say
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
-# Jobs that are asked for before their answers are read.
+# Jobs asked for before their answers are read.
 _PORTION: Final = 500
 _NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
 _CANCEL: Final = """\

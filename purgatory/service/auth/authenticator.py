@@ -27,7 +27,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # With an empty domain ZeroMQ would accept every client while no authenticator answers.
 _DOMAIN: Final = "purgatory"
-# Refused keys that are logged, each once, until the list is read again: a bound, so that refused
+# Refused keys in the log, each once, until the list is read again: a bound, so that refused
 # clients cannot fill the disk.
 _MAX_LOGGED_KEYS: Final = 100
 

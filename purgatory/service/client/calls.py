@@ -175,7 +175,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of a single kind, posted together or in a single message."""
+    """Calls of one kind, posted together or in a single message."""
 
     __slots__ = ("calls", "request")
 

@@ -35,7 +35,7 @@ from purgatory.service.protocol import VERSION, Bye
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Frames received in a single step, at most, before the other descriptors are looked at.
+# Frames received in one step, at most, before the other descriptors are looked at.
 FRAMES_PER_STEP: Final = 64
 #: Seconds to wait before a server that refused the connection is tried again.
 RECONNECT_DELAY_S: Final = 0.3

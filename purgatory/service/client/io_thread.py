@@ -40,7 +40,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # The thread ends after so many failed steps in a row.
 MAX_FAILURES: Final = 10
-# Taken in a single step, at most, before the other descriptors are looked at.
+# Taken in one step, at most, before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
 
 

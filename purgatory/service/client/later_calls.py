@@ -225,7 +225,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Acknowledge outcomes of this client's name, by number; answers how many were there.
 
-        The server forgets them, and no client gets them. Sent like `retry_dead`.
+        The server forgets these outcomes, and no client gets any. Sent like `retry_dead`.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 

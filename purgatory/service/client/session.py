@@ -192,7 +192,7 @@ class Session:
         self._unsent.recount()
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
-        """Add calls of a single kind, to be sent in order."""
+        """Add calls of one kind, to be sent in order."""
         if self.failure is not None:
             self.finished_calls += len(calls)
             fail_calls(calls, self.failure)

@@ -9,7 +9,7 @@ from purgatory.service.verbs import VERBS
 
 
 class UnsentCalls:
-    """Batches in order; all of them are full but the last of each run of a single kind."""
+    """Batches in order; all of them are full but the last of each run of one kind."""
 
     def __init__(self) -> None:
         #: In order; empty if no call waits.
@@ -22,7 +22,7 @@ class UnsentCalls:
         self.count = sum([len(batch.calls) for batch in self.batches])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
-        """Add calls of a single kind at the end."""
+        """Add calls of one kind at the end."""
         self.count += len(calls)
         limit = CALLS_PER_MESSAGE if VERBS[request].is_batch else 1
         start = 0

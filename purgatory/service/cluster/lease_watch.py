@@ -3,7 +3,7 @@
 The standby looks again and again, and only its own boot clock counts. It takes over if the holder
 has written nothing for `takeover_after`, or at once if the row has no holder. After the database
 was away, the holder gets a moment to come back first: it has lost nothing, and a takeover means to
-load all. Used by a single thread.
+load all. Used by one thread.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """What a look from outside shows of the servers over one database, and the request to hand over.
 
-For the commands of an operator, which hold no lease. A single thread.
+For the commands of an operator, which hold no lease. One thread.
 """
 
 import time

@@ -4,7 +4,7 @@ The order matters. First the epoch: from then on no commit of the old holder suc
 went away may have left a group half sent, whose session holds the row of the lease, for hours. So
 the row is asked for with a short time-out, and if it is locked, the sessions of the old epoch are
 ended, again and again. When the epoch is raised, the sessions that are left are ended as well:
-they may hold other rows. Only then may the server load. A single thread.
+they may hold other rows. Only then may the server load. One thread.
 """
 
 import logging

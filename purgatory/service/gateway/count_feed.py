@@ -21,9 +21,9 @@ from purgatory.service.troubles import all_troubles
 
 #: Seconds between two readings, at least.
 PERIOD_S: Final = 1.0
-#: Streams of a single client's name.
+#: Streams of one client's name.
 MOST_STREAMS: Final = 50
-#: Kinds that are told by name, as the server does.
+#: Kinds shown by name, as the server does.
 MOST_KINDS: Final = 100
 #: The server's name for all further kinds together.
 OTHER: Final = "other"

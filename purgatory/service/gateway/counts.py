@@ -28,7 +28,7 @@ async def count(
     tag: _Name = None,
     client: _Name = None,
 ) -> JobCountReport:
-    """Return how many jobs match; a filter makes the server count singly."""
+    """Return how many jobs match; a filter makes the server look at each job."""
     wanted = {"state": state, "kind": kind, "tag": tag}
     client = caller.seen(client)
     if not any(wanted.values()):

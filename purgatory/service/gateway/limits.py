@@ -10,7 +10,7 @@ from purgatory.service.job_messages import ReadLimits, SetLimit
 
 @endpoint("GET", "/v1/limits", ReadLimits, "List the limits of kinds")
 async def list_limits(caller: Caller) -> LimitList:
-    """Return the kinds that are paused, or have limits."""
+    """Return the paused and the limited kinds."""
     return await _limits(caller)
 
 

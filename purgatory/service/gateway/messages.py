@@ -310,7 +310,7 @@ class LimitReport(Struct):
 
 
 class LimitList(Struct):
-    """The kinds that are paused, or have limits."""
+    """The paused and the limited kinds."""
 
     limits: list[LimitReport]
 
@@ -341,7 +341,7 @@ class KeyChange(Struct, forbid_unknown_fields=True):
     """What happens to a key: it is completed with `value`, or fails with `error`.
 
     `limit`: for at most so many operations, the longest waiting first. `hold`: for so long it also
-    counts for operations that are submitted later. Both for completions only.
+    counts for later operations. Both for completions only.
     """
 
     value: Any = None
@@ -423,7 +423,7 @@ class LeasedJobReport(Struct):
 
 
 class LeasedJobs(Struct):
-    """Jobs that are leased; none: no job came in time."""
+    """Leased jobs; none: no job came in time."""
 
     jobs: list[LeasedJobReport]
 

@@ -1,4 +1,4 @@
-"""OutcomeFeed: the unacknowledged outcomes of a single client, for its streams.
+"""OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
 
 A stream reads a page of outcomes from the server, sends it, and reads the next: so many streams
 keep as many pages in memory, however many outcomes there are. The server pushes new outcomes to

@@ -54,7 +54,7 @@ class ClockSources:
 
 
 class ServiceClock:
-    """The clock of a single run; `metadata` is what the last run returned, empty at the first.
+    """The clock of one run; `metadata` is what the last run returned, empty at the first.
 
     `offset_ns`: service time minus the time since boot, from a store with its own clock. None: this
     machine's clock counts, and `metadata` continues it.

@@ -8,7 +8,7 @@ A *sender* is a client or a connection: all connections of one client are one se
 clients of one connection (each request may say a new name). A client's items stay in order, over
 all its connections: requests sent again on a new connection come after requests sent on the old
 one. Keys take turns too, each with its senders: a key for many names has no more turns than any
-key. Each queue is used by a single thread.
+key. Each queue is used by one thread.
 """
 
 import time

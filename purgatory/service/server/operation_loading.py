@@ -17,7 +17,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import JobState, StoredJob, StoredOperation, StoredOutcome
 
-# Operations that are loaded between two looks at the memory.
+# Operations loaded between two looks at the memory.
 _CHUNK = 500
 
 
@@ -60,7 +60,7 @@ class OperationLoading:
         self.jobs: list[OutcomeRecord] = []
 
     def load(self, rows: Iterator[StoredOperation], memory: StoredMemoryCheck) -> None:
-        """Add each operation with its outcome or its progress. Raises ServerError, ValueError."""
+        """Add each operation, with outcome or progress. Raises ServerError, ValueError."""
         for count, row in enumerate(rows):
             if count % _CHUNK == 0:
                 memory.check(self._state.memory_bytes)

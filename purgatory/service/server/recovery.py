@@ -42,7 +42,7 @@ from purgatory.service.store.rows import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Key of the metadata for the outcomes that were acknowledged when the last run ended.
+#: Key of the metadata for the outcomes acknowledged when the last run ended.
 ACKNOWLEDGED: Final = "acknowledged"
 # And for the last event and outcome when times were moved, and the time by the clock from then on.
 _MOVED: Final = "moved"

@@ -518,7 +518,7 @@ class RequestHandler:
         return TransactionReplies(frames, pushes, size)
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
-        """Encode the replies to a transaction that was rolled back: each change is refused."""
+        """Encode the replies to a rolled back transaction: each change is refused."""
         for command, _ in transaction.writes:
             if not self._reply_to_known(transaction, command, refusal):
                 self.refuse(transaction, command, refusal)

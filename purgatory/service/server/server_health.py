@@ -27,7 +27,7 @@ ERROR_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The health of a server at a single moment.
+    """The health of a server at one moment.
 
     `broken` says why it does not work, `not_ready` why it is not ready; else empty.
     `last_commit_age_s`: seconds since a commit last succeeded. `oldest_due_age_s`: how late the

@@ -69,7 +69,7 @@ class OutcomeReceiver:
 
 
 class DeferredExecutor:
-    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. A single thread."""
+    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
 
     def __init__(self) -> None:
         self._buckets: deque[tuple[_RunBucket, Any]] = deque()

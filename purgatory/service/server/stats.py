@@ -19,7 +19,7 @@ def _is(kind: str, text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ServerStats:
-    """The statistics of a server at a single moment; counters are since its start.
+    """The statistics of a server at one moment; counters are since its start.
 
     The metadata of each field describe the field. Jobs are among `unacknowledged`. `HealthReport`
     explains `last_commit_age_seconds`, `oldest_due_age_seconds` and `failing_seconds`.
@@ -27,7 +27,7 @@ class ServerStats:
 
     pending: int = field(metadata=_is(OWN, "Operations that wait"))
     unacknowledged: int = field(metadata=_is(GAUGE, "Outcomes kept for their clients"))
-    held: int = field(metadata=_is(GAUGE, "Events held for operations that are submitted later"))
+    held: int = field(metadata=_is(GAUGE, "Events held for later operations"))
     connections: int = field(metadata=_is(GAUGE, "Connections that said hello"))
     messages: int = field(metadata=_is(COUNTER, "Messages read from clients"))
     submitted: int = field(metadata=_is(COUNTER, "Operations submitted"))
@@ -66,7 +66,7 @@ class ServerStats:
     jobs_dead: int = field(metadata=_is(GAUGE, "Dead jobs"))
     repeats: int = field(metadata=_is(PURGATORY, "Repeats, including paused ones"))
     remembered_ids: int = field(
-        metadata=_is(PURGATORY, "Ids from callers that are remembered after their end, or will be")
+        metadata=_is(PURGATORY, "Ids from callers, remembered after their end or to be remembered")
     )
     max_remembered_ids: int = field(
         metadata=_is(PURGATORY, "Limit of remembered ids (max_remembered)")

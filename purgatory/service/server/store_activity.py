@@ -23,7 +23,7 @@ class StoreActivity:
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns: Callable[[], int] = now_ns
-        self.step_since_ns: int = 0  # since when a thread has been at a single transaction
+        self.step_since_ns: int = 0  # since when a thread has been in one transaction
         self.commit_since_ns: int = 0  # since when it waits for a commit
         self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
         self.failing_since_ns: int = 0  # the first of the commits that failed in a row

@@ -63,7 +63,7 @@ class Changes:
         self.operations: list[OperationBatch] = []
         self.progress: list[Any] = []
         self.outcomes: list[Any] = []
-        self.deadlines: list[Any] = []  # of operations that were extended
+        self.deadlines: list[Any] = []  # of extended operations
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.attempts: list[Any] = []  # of jobs that have failed

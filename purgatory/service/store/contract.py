@@ -206,7 +206,7 @@ class Store(ABC):
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
         """Return operations of the next so many batches with numbers above `after`, in order.
 
-        Also some that were deleted. None: there are no more.
+        Deleted rows may be among them. None: the last page.
         """
 
     @abstractmethod
@@ -277,4 +277,4 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the store; errors lose nothing that was committed. Idempotent."""
+        """Close the store; errors lose no commit. Idempotent."""

@@ -81,7 +81,7 @@ class LeaseRow(Protocol):
         """Leave the row without a holder; False: another is the holder."""
 
     def request_handover(self, seen: SeenLease) -> bool:
-        """Ask the holder that was seen to hand over; False: it is the holder no longer."""
+        """Ask the known holder to hand over; False: another holds the lease."""
 
     def standbys(self) -> list[SeenStandby]:
         """Return the standbys that have registered."""

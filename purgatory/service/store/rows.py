@@ -34,7 +34,7 @@ MAX_BATCH: Final = 128
 
 
 class OperationBatch(NamedTuple):
-    """Operations to be written, numbered from `first` on, of a single client and one moment.
+    """Operations to be written, numbered from `first` on, of one client and one moment.
 
     `operations`: values that MessagePack encodes as [op_id, keys, timeout_ms, need, kind, payload];
     with [..., 0, options] if there are options.

@@ -202,7 +202,7 @@ def check_empty(store: Store) -> None:
 
 
 def batches_of(operations: Iterable[StoredOperation]) -> Iterator[OperationBatch]:
-    """Yield operations as they are written: those of a single client and moment together."""
+    """Yield operations as they are written: those of one client and moment together."""
     batch: OperationBatch | None = None
     for one in operations:
         is_next = batch is not None and one.number == batch.first + len(batch.operations)

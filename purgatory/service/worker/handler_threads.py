@@ -119,7 +119,7 @@ class HandlerThreads:
             self._free(held)
 
     def lose(self, held: HeldJob) -> None:
-        """Have another handler run in the place of one that was given up: it is `is_lost`.
+        """Have another handler run in the place of a lost handler: it is `is_lost`.
 
         A coroutine is cancelled; a thread goes on until its handler returns.
         """

@@ -98,7 +98,7 @@ class Worker:
         self._reset()
 
     def _reset(self) -> None:
-        """Make the parts of a single run."""
+        """Make the parts of one run."""
         self._loop: WorkerLoop | None = None
         self._wake = threading.Event()
         self._stop_seconds: float | None = None  # set when it is to stop

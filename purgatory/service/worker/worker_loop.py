@@ -34,7 +34,7 @@ log: logging.Logger = logging.getLogger(__name__)
 _LOOK_S: Final = 1.0
 # Seconds until the server is told that a handler has begun, if it runs for so long.
 _TELL_S: Final = 0.01
-# Characters of an error that are kept of a job that was given up.
+# Characters of an error that are kept of a dead job.
 _ERROR_LENGTH: Final = 500
 # How long to wait for threads that should have ended, in seconds.
 JOIN_S: Final = 2.0

@@ -87,7 +87,7 @@ def _event_rows(events: DataFrame) -> DataFrame:
 def _optional_columns(events: DataFrame, seq: Column) -> list[Column]:
     hold_ms = F.coalesce("hold_ms", F.lit(0)) if "hold_ms" in events.columns else F.lit(0)
     failed = F.coalesce("failed", F.lit(False)) if "failed" in events.columns else F.lit(False)
-    # The complement, because the largest one counts: of a single instant the longest hold, and
+    # The complement, because the largest one counts: of one instant the longest hold, and
     # of equal ones the first.
     hold = F.struct(
         "at_ms", (F.col("at_ms") + hold_ms).alias("until_ms"), F.bitwise_not(seq).alias("order")

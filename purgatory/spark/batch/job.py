@@ -1,6 +1,6 @@
 """The batch job: reads and resolves a trace, and writes the outcomes.
 
-Call from a single thread at a time; the session belongs to the caller.
+Call from one thread at a time; the session belongs to the caller.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _FIRST_MONDAY_MS: Final = 4 * 24 * _HOUR_MS  # 5 January 1970
 
 
 def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
-    """Describe all kinds together, then the `max_kinds` largest ones, in a single query.
+    """Describe all kinds together, then the `max_kinds` largest ones, in one query.
 
     `operations`, `kinds`: numbers; `first_ms`: first submission; `first_end_ms`, `last_ms`: first
     and last end. Without outcomes a row of nulls and zeros.
@@ -62,7 +62,7 @@ def fold_kinds(rows: DataFrame, kinds: Iterable[str]) -> DataFrame:
 def count_values(
     outcomes: DataFrame, operations: DataFrame | None, bin_ms: int, *, exact: bool
 ) -> DataFrame:
-    """Count the values of all measures by kind, in a single query.
+    """Count the values of all measures by kind, in one query.
 
     Columns: `kind`, `measure`, and those of `ValueCount`. `WAIT`, `LATENESS`, `TIMEOUT`: in ms,
     rounded up to `DIGITS` digits unless `exact`. `END`: start of the bin of `bin_ms` in which

@@ -46,7 +46,7 @@ def make_report_options(
 
 
 class OutputFile:
-    """A file that is replaced atomically.
+    """A file, replaced atomically.
 
     Raises `SparkError` if it cannot be written. Made before the work starts, so that a file that
     cannot be written is reported at once.

@@ -214,7 +214,7 @@ def timeouts(report: Report) -> Figure:
 
 
 def curves(report: Report, only: Kind | None = None) -> Figure:
-    """Return the completion curves, or the curve of a single kind."""
+    """Return the completion curves, or the curve of one kind."""
     points = [p for kind, curve in report.curves.items() if only in {None, kind} for p in curve]
     return labelled("curves", CurvePoint._fields, points)
 

@@ -5,7 +5,7 @@ state: Spark deletes the file when planning the second micro-batch after its rea
 (`cleanSource`), when the reading is committed. A run killed in between leaves files that Spark
 never visits again; `discard_applied` deletes such files when the next run begins.
 
-A single thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
+One thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ the files of a killed micro-batch, too.
 
 A Kafka topic can have the outcomes, too, at least once: `TopicOutput`.
 
-A single thread at a time, as for the checkpoint.
+One thread at a time, as for the checkpoint.
 """
 
 from __future__ import annotations

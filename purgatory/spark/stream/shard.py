@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #   OPERATION: op_id, kind, timeout_ms, keys, need
 #   EXTENSION: op_id, timeout_ms
 #   EVENT: key, hold_ms, failed
-# Codes are in the order in which rows of a single instant apply.
+# Codes are in the order in which rows of one instant apply.
 OPERATION: Final = 0
 EXTENSION: Final = 1
 EVENT: Final = 2
@@ -199,7 +199,7 @@ class Shard:
             holds.entries -= 1
 
     def _count_held(self) -> None:
-        """Count events that are held until now for the operations of this instant."""
+        """Count events held until now for the operations of the instant."""
         for operation in self._submitted:
             at_ms = operation.submitted_ms
             held = [(self._state.holds.get(key), key) for key in operation.keys]

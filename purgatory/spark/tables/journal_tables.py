@@ -94,7 +94,7 @@ def _journals_below(spark: SparkSession, path: str) -> list[str]:
 
 
 def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
-    """Return the rows of the tables that there are; None without a table."""
+    """Return the rows of the present tables; None without a table."""
     found = [table for table in tables if table is not None]
     return _union(found) if found else None
 
@@ -102,7 +102,7 @@ def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
 def _union(tables: list[DataFrame]) -> DataFrame:
     """Return the rows of all tables.
 
-    A server that takes over may write rows again that another one has written before.
+    After a takeover a server may write rows of its predecessor again.
     """
     by_name = partial(DataFrame.unionByName, allowMissingColumns=True)
     return reduce(by_name, tables).dropDuplicates()

@@ -223,7 +223,7 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
 
 
 def absent_column(datatype: DataType) -> ParsedColumn:
-    """Return nulls for a column that is absent."""
+    """Return nulls for an absent column."""
     nothing = F.lit(None)
     return ParsedColumn(nothing.cast(_widest(datatype)), nothing.cast("string"), present=False)
 

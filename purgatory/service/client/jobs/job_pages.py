@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from purgatory.service.job_messages import JobPage, JobStatus
 
-#: Jobs that are asked for at once, at most.
+#: Most jobs asked for at once.
 PAGE: Final = 500
 
 

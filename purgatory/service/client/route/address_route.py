@@ -17,7 +17,7 @@ from purgatory.service.client.route.addresses import is_reachable
 ROUND_DELAY_S: Final = (0.1, 1.0)
 #: Seconds that an attempt to connect may take in the first two rounds; later rounds allow more.
 ATTEMPT_S: Final = 1.0
-# Addresses beyond the given ones that a round follows, and that are learned, at most.
+# Most learned addresses that a round follows, beyond the given addresses.
 _MAX_UNLISTED: Final = 4
 
 

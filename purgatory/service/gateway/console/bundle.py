@@ -27,7 +27,7 @@ def bundle(modules: Mapping[str, str], first: str) -> str:
 
 
 def _add(blocks: dict[str, str], modules: Mapping[str, str], name: str) -> None:
-    """Add a module after what it imports, unless it is there."""
+    """Add a module once, after the modules that it imports."""
     if name in blocks:
         return
     if name not in modules:

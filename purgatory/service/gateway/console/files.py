@@ -43,7 +43,7 @@ _SHARED: Final = ("page.css", "text.js", "icon.svg")
 
 
 def console_files() -> dict[str, Response]:
-    """Return the answers by path: the page, its styles, its icon and its modules as one file."""
+    """Return the answers by path: the page, styles, icon, and all modules as one file."""
     files = {each.name: each for each in (_PACKAGE / "gateway" / "console" / "page").iterdir()}
     files |= {name: _PACKAGE / "http" / "dashboard" / name for name in _SHARED}
     texts = {name: file.read_text("utf-8") for name, file in files.items()}

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.records.clients import OutcomeRecord
     from purgatory.service.server.records.operation import PendingOperation
 
-#: Jobs that are looked at in a single portion, and portions of a request.
+#: Jobs looked at in one portion, and portions of a request.
 LOOKED_AT: Final = 2000
 MAX_PORTIONS: Final = 500
 _ANY: Final = JobFilter()
@@ -174,7 +174,7 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; for a filter, or one client name, jobs are counted singly."""
+        """Answer `CountJobs`; for a filter, or one client name, the server looks at each job."""
         request, owner = command.request, command.owner
         assert isinstance(request, CountJobs)
         wanted = request.wanted or _ANY
@@ -194,7 +194,7 @@ class JobAnswers:
         yield encode(CountedJobs(request.seq, rows))
 
     def overview(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadOverview`; for one client, jobs are counted one by one."""
+        """Answer `ReadOverview`; for one client, the server looks at each job."""
         request, state = command.request, self._state
         assert isinstance(request, ReadOverview)
         client = command.owner or request.client

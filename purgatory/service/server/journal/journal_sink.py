@@ -12,7 +12,7 @@ from purgatory.service.store.rows import JournalPosition
 
 
 class JournalStats(NamedTuple):
-    """The figures of a journal at a single moment.
+    """The figures of a journal at one moment.
 
     `waiting_rows`: committed, and not in a file yet. `lag_s`: for how long the oldest of them has
     waited, at most; 0 if none exists. `failures`: attempts to write that failed, since the start.

@@ -49,7 +49,7 @@ def start_journal(
 
 
 def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes], None]) -> None:
-    """Queue the jobs that were cancelled while running: their attempts have ended by now.
+    """Queue the jobs cancelled while running: their attempts have ended by now.
 
     On a full disk the next start does that.
     """

@@ -3,7 +3,7 @@
 The store thread hands over committed rows; the journal's thread, `purgatory-journal`, writes them
 and confirms what is on disk. The store keeps a row until it is confirmed, and the names of the
 files contain the numbers of their rows. So after a crash the journal continues behind its last
-file, and every row is in exactly one file. `start` and `close` are called by a single thread.
+file, and every row is in exactly one file. `start` and `close` are called by one thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _values: Final = itemgetter(slice(1, None))
 
 
 class _CommittedRows(NamedTuple):
-    """The rows of a single transaction.
+    """The rows of one transaction.
 
     `tables`: in the order of the fields of `JournalPosition`. `size`: how many rows there are.
     `weight`: as how many they count in memory: keys may be long, and many.

@@ -68,7 +68,7 @@ class JobFrames:
             by_worker.setdefault(worker.route, []).append(message)
 
     def dead(self, seq: int, client: str, after: int) -> bytes:
-        """Encode a message of jobs that were given up, those with numbers above `after`."""
+        """Encode a message of dead jobs, those with numbers above `after`."""
         jobs = self._leases.dead_jobs(client, after, PORTION)
         found: list[DeadJob] = []
         if jobs:

@@ -173,7 +173,7 @@ class JobLeases:
         self._move(job, RETRYING if job.attempts else SCHEDULED, at_ms)
 
     def add_dead(self, job: DueJob) -> None:
-        """Add a job that was given up."""
+        """Add a dead job."""
         self.by_number[job.record.seq] = job
         self._bury(job)
 
@@ -262,13 +262,13 @@ class JobLeases:
         self._lease_times.watch(job)
 
     def dead_jobs(self, client: str, after: int, limit: int) -> list[DueJob]:
-        """Return up to `limit` jobs of a client that were given up, by number, above `after`."""
+        """Return up to `limit` dead jobs of a client, by number, above `after`."""
         dead = self._groups[client].dead if client in self._groups else {}
         numbers = sorted(number for number in dead if number > after)
         return [dead[number] for number in numbers[:limit]]
 
     def dead_job(self, client: str, number: int) -> DueJob | None:
-        """Return a job of a client that was given up; None if none exists."""
+        """Return a dead job of a client; None if none exists."""
         return self._groups[client].dead.get(number) if client in self._groups else None
 
     # What follows takes effect when the change is on disk.
@@ -312,7 +312,7 @@ class JobLeases:
         self._bury(job)
 
     def revive(self, job: DueJob) -> None:
-        """Have a job that was given up wait for its first attempt, at any time."""
+        """Have a dead job wait for its first attempt, at any time."""
         self._release(job)
         job.attempts = 0
         job.start_within_ms = ANY_TIME

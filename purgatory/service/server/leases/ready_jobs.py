@@ -1,4 +1,4 @@
-"""ReadyJobs: the waiting jobs of a single kind and one client name.
+"""ReadyJobs: the waiting jobs of one kind and one client name.
 
 The highest priority is first, and within a priority the order is that of arrival. A job that has
 been ready for AGED_MS is taken as if its priority were the highest, so that none starves. Used by
@@ -78,7 +78,7 @@ class ReadyJobs:
     def oldest_ms(self) -> int | None:
         """Return since when the oldest job at the head of a level is ready; None without.
 
-        Jobs that were withdrawn and are still at the head may hide others. Any thread.
+        Withdrawn jobs at the head may hide others. Any thread.
         """
         found: int | None = None
         for level in list(self._levels.values()):

@@ -55,7 +55,7 @@ class NamedLeases:
         #: A heap of times and names; stale unless the time is the lease's `next_ms`.
         self.times: list[tuple[int, str]] = []
         self._routes: dict[bytes, dict[tuple[str, str], None]] = {}  # name and holder of waiters
-        #: What the open transaction has touched, as it was before.
+        #: Leases touched by the open transaction, as before.
         self.before: dict[str, _Before] = {}
         # Messages to waiters, with their routes, to be sent when the open transaction is on disk.
         self._notices: list[tuple[bytes, LeaseReady]] = []

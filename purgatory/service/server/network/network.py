@@ -69,7 +69,7 @@ PATIENCE_S = 0.05
 WAITING_BYTES = 32 << 20
 # Seconds between two reads while a connection has too many messages under way: other threads work.
 FLOOD_PAUSE_S = 0.001
-# Frames to send that the socket queues for one connection.
+# Most frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read, at most.
 RETRY_S = 0.1

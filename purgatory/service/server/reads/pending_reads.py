@@ -53,7 +53,7 @@ log: logging.Logger = logging.getLogger(__name__)
 #: Remembered outcomes in a frame, at most; each may have a payload and a result.
 REMEMBERED_AT_ONCE: Final = 8
 
-#: How many reads of a single client may wait, and how many bytes of requests of all clients.
+#: How many reads of one client may wait, and how many bytes of requests of all clients.
 READS_PER_CLIENT: Final = 256
 READ_BYTES: Final = 8 << 20
 #: How many outcomes may wait to be repeated to a single connection, and to all of them, at most. A
@@ -91,7 +91,7 @@ class PendingReads:
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
         self._asked: ClientRequest | FetchOutcomes  # what `_current` answers
-        self._stats: dict[str, Any] | None = None  # for all requests of a single run
+        self._stats: dict[str, Any] | None = None  # for all requests of one run
         self._closed = False
         #: Whether anything waits.
         self.waiting: bool = False

@@ -32,14 +32,14 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
-#: Ids looked up in a single portion.
+#: Ids looked up in one portion.
 PORTION: Final = 32
 #: Results and payloads take so small a part of an answer about several ids: 1 / VALUES_SHARE.
 VALUES_SHARE: Final = 8
 #: Operations in an answer, at most, and bytes of their results and payloads.
 MAX_LISTED: Final = 500
 VALUE_BYTES: Final = 1 << 17
-#: Batches that are read in a single portion, and portions of a request.
+#: Batches that are read in one portion, and portions of a request.
 BATCHES: Final = 4
 MAX_PORTIONS: Final = 200
 #: Up to so many operations of a key are found by the key.

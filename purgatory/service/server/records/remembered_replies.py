@@ -22,7 +22,7 @@ REPLIES_PER_SESSION = 32
 #: Sessions remembered of a client, and for how long after their last request.
 SESSIONS_PER_CLIENT = 10_000
 SESSION_MS = 600_000
-#: Sessions forgotten in a single transaction.
+#: Sessions forgotten in one transaction.
 FORGET_AT_ONCE = 100
 
 

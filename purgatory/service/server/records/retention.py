@@ -34,7 +34,7 @@ REMEMBERED_PER_TRANSACTION = 512
 
 
 class DeletionPace:
-    """When the next rows of a single kind may be deleted."""
+    """When the next rows of one kind may be deleted."""
 
     def __init__(self) -> None:
         #: Milliseconds of the server's clock.

@@ -42,7 +42,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: A time is missed if the server looks so much too late.
 LATE_MS: Final = 60_000
-#: Times handled by a single transaction, in all and of one repeat; then a pause.
+#: Times handled by one transaction, in all and of one repeat; then a pause.
 STEPS: Final = 50
 STEPS_OF_ONE: Final = 20
 PAUSE_MS: Final = 10

@@ -37,7 +37,7 @@ _BYTES_LIKE_ONE: Final = 1 << 11
 
 
 class KeyEvents:
-    """The key events of a single transaction, written to `changes`; all at the state's stamp."""
+    """The key events of one transaction, written to `changes`; all at the state's stamp."""
 
     __slots__ = (
         "_changes",
@@ -293,7 +293,7 @@ class KeyEvents:
                 return
 
     def release_held(self, before_ms: int) -> None:
-        """Release the events that were held until before a time; if there are many, some."""
+        """Release events held until before a time; of many, some."""
         for _ in range(MAX_RELEASED_PER_TRANSACTION):
             key = self._state.held.first_ended(before_ms)
             if key is None:
@@ -358,7 +358,7 @@ class KeyEvents:
             spread.count = count
 
     def reach_again(self) -> None:
-        """Let events be for the operations again that they ended, and that wait again."""
+        """Offer events again to operations that were ended and wait again."""
         state = self._state
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)

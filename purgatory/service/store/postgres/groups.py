@@ -11,7 +11,7 @@ lost), it is not known whether the group is there. Then the holder raises its ow
 is done without doubt. A group still on its way meets the new epoch, and the count of groups says
 whether this one is there. It is never sent again.
 
-A single thread at a time.
+One thread at a time.
 """
 
 import logging

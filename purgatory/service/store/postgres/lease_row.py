@@ -1,7 +1,7 @@
 """PostgresLeaseRow: the row of the lease, for a server that may become its holder.
 
 It has its own session, without groups: so a beat is never behind a large group. Each call is one
-round trip, connecting included if needed, and ends within `timeout_s`. A single thread at a time.
+round trip, connecting included if needed, and ends within `timeout_s`. One thread at a time.
 """
 
 from collections.abc import Callable
@@ -156,7 +156,7 @@ class PostgresLeaseRow:
         return self._run(update, is_write=True)[0]
 
     def request_handover(self, seen: SeenLease) -> bool:
-        """Ask the holder that was seen to hand over; False: it is the holder no longer."""
+        """Ask the known holder to hand over; False: another holds the lease."""
         sql = (
             f"UPDATE {self._row} SET handover = true "
             "WHERE holder = $1::text AND holder <> '' RETURNING true"

@@ -56,7 +56,7 @@ class PostgresOperations:
     def some(self, after: int, batches: int) -> list[StoredOperation]:
         """Return the operations of the next so many batches with numbers above `after`, in order.
 
-        Also some that were deleted. None: there are no more.
+        Deleted rows may be among them. None: the last page.
         """
         rows = self._database.rows(self.table.rows_after(after, batches))
         return [one for row in map(_batch, rows) for one in row.all(after)]
@@ -64,7 +64,7 @@ class PostgresOperations:
     def some_before(self, number: int, batches: int) -> list[StoredOperation]:
         """Return the operations of so many batches with numbers below `number`, the newest first.
 
-        Also some that were deleted. None: there are no more.
+        Deleted rows may be among them. None: the last page.
         """
         rows = self._database.rows(self.table.rows_before(number, batches))
         return [one for row in map(_batch, rows) for one in row.all_before(number)]

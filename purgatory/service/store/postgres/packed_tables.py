@@ -1,4 +1,4 @@
-"""PackedTable: a table with many records in each row, some of which were deleted.
+"""PackedTable: a table with many records in each row, some of them deleted.
 
 A record's number is that of its row, `first` to `last`. Deleting all of a row deletes it. Deleting
 some of it puts their numbers into another table, `forgotten`, and counts down `remaining`. A row of

@@ -112,7 +112,7 @@ def _check_is_ours(namespace: Namespace, found: set[str]) -> None:
 
 
 def _check_tables(namespace: Namespace, found: set[str], version: int) -> None:
-    """Check that no table is missing but those that later versions have."""
+    """Check for missing tables, apart from the tables of later versions."""
     later = {name for target in STEPS if target > version for name in table_names(STEPS[target])}
     missing = sorted(set(TABLE_NAMES) - later - found)
     if missing:

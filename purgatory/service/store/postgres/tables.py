@@ -24,7 +24,7 @@ class KeyedTable:
     """A table; rows are written instead of those of the same key, the first `keys` columns.
 
     `times`: the columns that `shift_times` moves. `kept`: a row of a key that exists is an error,
-    as for numbers that are given once.
+    as for numbers given once.
     """
 
     def __init__(

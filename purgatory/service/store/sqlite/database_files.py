@@ -89,7 +89,7 @@ class WalPreallocator:
 
 
 def copy_database(connection: sqlite3.Connection, target: Path) -> None:
-    """Copy the database of `connection`, as it is at a single moment, to the file `target`.
+    """Copy the database of `connection`, as it is at one moment, to the file `target`.
 
     Other connections may write meanwhile. It is on disk when this returns; a file of that name is
     replaced. Raises StoreError, which names the file.

@@ -72,7 +72,7 @@ class OperationBatches:
     def some(self, after: int, batches: int) -> list[StoredOperation]:
         """Return the operations of the next so many batches with numbers above `after`, in order.
 
-        Also some that were deleted. None: there are no more.
+        Deleted rows may be among them. None: the last page.
         """
         sql = f"SELECT {COLUMNS} FROM batches WHERE last > ? ORDER BY first LIMIT ?"
         rows = self._connection.execute(sql, (after, batches)).fetchall()
@@ -81,7 +81,7 @@ class OperationBatches:
     def some_before(self, number: int, batches: int) -> list[StoredOperation]:
         """Return the operations of so many batches with numbers below `number`, the newest first.
 
-        Also some that were deleted. None: there are no more.
+        Deleted rows may be among them. None: the last page.
         """
         sql = f"SELECT {COLUMNS} FROM batches WHERE first < ? ORDER BY first DESC LIMIT ?"
         rows = self._connection.execute(sql, (number, batches)).fetchall()

@@ -1,6 +1,6 @@
 """SqliteStore: operations and their outcomes in an SQLite database, as `Store` promises.
 
-Committed means on disk: WAL with `synchronous=FULL`. Used by a single thread at a time: the
+Committed means on disk: WAL with `synchronous=FULL`. Used by one thread at a time: the
 starting thread of a server, then the store thread.
 
 Rows are appended in order of their numbers, and deleted in bulk when they are not needed any more;
@@ -415,7 +415,7 @@ class SqliteStore(Store):
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
         """Return operations of the next so many batches with numbers above `after`, in order.
 
-        Also some that were deleted. None: there are no more.
+        Deleted rows may be among them. None: the last page.
         """
         with store_errors(self._where, "read"):
             return self._with_deadlines(self._batches.some(after, batches))
@@ -538,7 +538,7 @@ class SqliteStore(Store):
         """Do nothing: a file of the machine is not waited for."""
 
     def close(self) -> None:
-        """Move the log into the database and close it; errors lose nothing that was committed."""
+        """Move the log into the database and close it; errors lose no commit."""
         self.is_closing = True
         if self._wal_preallocator is not None:
             self._wal_preallocator.close()

@@ -19,7 +19,7 @@ _VALUES_PER_STATEMENT: Final = 500
 
 
 class RowInserter:
-    """Inserts many rows with a single statement.
+    """Inserts many rows with one statement.
 
     The statements have a few sizes only, so that SQLite compiles each once. Those of `columns` that
     are `nullable` take an empty text for NULL. `limit`: how many variables SQLite allows in a

@@ -82,7 +82,7 @@ def _error(error: str) -> str:
 
 
 def not_begun(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of jobs that were cancelled because no worker began them in time."""
+    """Tell of jobs cancelled because no worker began them in time."""
     found = sum(
         row.cancelled
         for row in report.errors

@@ -26,7 +26,7 @@ _ERROR_LENGTH: Final = 120
 
 
 def describe_kinds(jobs: DataFrame, max_kinds: int) -> DataFrame:
-    """Describe all kinds together, then the `max_kinds` largest ones, in a single query."""
+    """Describe all kinds together, then the `max_kinds` largest ones, in one query."""
     of_kinds = jobs.groupBy("kind").agg(
         F.count("*").alias("ended"),
         F.min("submitted_ms").alias("first_ms"),
@@ -47,7 +47,7 @@ def describe_kinds(jobs: DataFrame, max_kinds: int) -> DataFrame:
 
 
 def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
-    """Count the values of all measures by kind, in a single query.
+    """Count the values of all measures by kind, in one query.
 
     Columns: `kind`, `measure`, and those of `EndCount`. `QUEUE`, `RUN`: in ms, rounded up to
     `aggregates.DIGITS` digits unless `exact`, of begun jobs. `HOUR`: of the week, when

@@ -91,7 +91,7 @@ def limit_table(report: JobsReport) -> TableCells:
 
 
 def time_limit_table(report: JobsReport) -> TableCells:
-    """Return heads and cells of the time limits that were tried."""
+    """Return heads and cells of the tried time limits."""
     rows = [
         [
             f"{row.kind}: {duration(row.limit_ms)}",

@@ -38,7 +38,7 @@ def _kinds(report: JobsReport) -> str:
     note = (
         "Queue: from the time at which the last attempt was due until a worker began it. Run: the "
         "attempts that did their jobs. At once: how many last attempts ran at the same time, at "
-        "most. A dead job that was tried again has ended more than once."
+        "most. A retried dead job has ended more than once."
     )
     title = "Jobs by kind"
     heads, rows = job_tables.summary_table(report)

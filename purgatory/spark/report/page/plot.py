@@ -137,7 +137,7 @@ class Plot:
     def markers(self, marks: Sequence[tuple[float, str, str]]) -> None:
         """Add vertical lines with labels above the plot: value, label, class.
 
-        A label that has no room on a single line goes to the next. Labels lie above all lines.
+        A label that has no room on one line goes to the next. Labels lie above all lines.
         """
         ends: list[float] = []
         texts: list[tuple[float, float, str, str]] = []

@@ -1,6 +1,6 @@
 """Database: a store's reads, over sessions reopened after a loss.
 
-A read changes nothing, so one that was interrupted is done again. Nothing here holds a transaction
+A read changes nothing, so an interrupted read is done again. Nothing here holds a transaction
 from one round trip to the next: long tables are read in pages, in the order of a number. One thread
 at a time; `stop` is for any.
 """
@@ -58,7 +58,7 @@ class Database:
         self.is_patient: bool = False
 
     def session(self) -> DatabaseSession:
-        """Return a session that was open a moment ago. Raises StoreError: see `is_patient`."""
+        """Return a session, open a moment ago. Raises StoreError: see `is_patient`."""
         session = self._session
         if session is not None:
             if not session.is_lost():
@@ -139,7 +139,7 @@ class Database:
             raise self.stopped() from error
 
     def rows(self, statement: Statement) -> Rows:
-        """Return the rows of a single statement. Raises StoreError."""
+        """Return the rows of one statement. Raises StoreError."""
         return self.read(statement)[0]
 
     def pages(

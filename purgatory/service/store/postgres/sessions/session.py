@@ -2,7 +2,7 @@
 
 All statements of a group are sent at once, in a pipeline, and each wait has an end: also one for a
 database that was stopped and whose kernel still confirms what is sent. There is no state between
-groups, so a pooler may give each transaction another connection. A single thread at a time.
+groups, so a pooler may give each transaction another connection. One thread at a time.
 """
 
 import select
@@ -217,5 +217,5 @@ def _message(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return an error's text in a single line."""
+    """Return an error's text in one line."""
     return " ".join(str(error).split())
