@@ -132,10 +132,19 @@ class Member:
         """End, and hand a lease over to the standbys. Idempotent; waits for the end."""
         self._stopping.set()
         self._wake.set()
-        if self.active is not None and self._role is Role.LOADING:
-            self.active.abort(StoreError("the server was stopped while it loaded"))
+        self._end_loading("the server was stopped while it loaded")
         if self._thread.ident is not None:
             self._thread.join()
+
+    def _end_loading(self, why: str) -> None:
+        """End a start that reads: a database that refuses is asked again and again."""
+        if self.active is not None and self._role is Role.LOADING:
+            self.active.abort(StoreError(why))
+
+    def _note_lost(self) -> None:
+        """Have the server end, whose lease is lost."""
+        self._wake.set()
+        self._end_loading("the lease was lost while the server loaded")
 
     def _run(self) -> None:
         try:
@@ -161,7 +170,7 @@ class Member:
                 self._takeover_after,
                 stopped=self._stopping.is_set,
                 boot_ns=self._boot_ns,
-                on_lost=self._wake.set,
+                on_lost=self._note_lost,
             )
         except StoreError as error:
             log.warning("the takeover has failed: %s", error)

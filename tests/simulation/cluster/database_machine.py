@@ -86,6 +86,8 @@ class DatabaseMachine:
         self.clock_error_ns: int = world.random.randint(-300, 300) * NS_PER_S
         self.row: LeaseRecord = LeaseRecord(self.now_ns() // NS_PER_MS, self.now_ns())
         self.is_away: bool = False
+        #: So many of the next groups and reads an operator cancels.
+        self.cancels: int = 0
         self.sessions: list[Session] = []
         #: The session that has the row of the lease locked: its group is sent in part.
         self.locked_by: Session | None = None
@@ -143,6 +145,9 @@ class DatabaseMachine:
         """Do a group, all or nothing. Raises StatementRefused, SessionLost."""
         if session.is_ended:
             raise SessionLost("the session has ended")
+        if self.cancels:
+            self.cancels -= 1
+            raise StatementRefused("canceling statement due to user request", "57014", 0)
         results: list[Result] = []
         changes: list[Callable[[], object]] = []
         applied: list[tuple[int, Callable[[], object]]] = []

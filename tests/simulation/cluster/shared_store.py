@@ -4,7 +4,7 @@ Its groups, with fence and doubt, are the product's `Groups`. One thread at a ti
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.store.changes import Changes
@@ -12,19 +12,16 @@ from purgatory.service.store.contract import Store
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
 from purgatory.service.store.postgres.namespace import namespace_of
-from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost
-from purgatory.service.store.postgres.sessions.session import Rows, Statement
+from purgatory.service.store.postgres.sessions.database import Database
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
+from purgatory.service.store.postgres.sessions.session import DatabaseSession, Rows, Statement
 from purgatory.service.store.rows import JournalPosition
 from purgatory.testing.world.world import World
 from tests.simulation.cluster.database_link import DatabaseLink
 from tests.simulation.cluster.database_machine import APPLY, DatabaseMachine, Result, Session
 
-if TYPE_CHECKING:
-    from purgatory.service.store.postgres.sessions.database import Database
-
-#: Seconds after which a group without an answer is in doubt, and between attempts to connect.
+#: Seconds after which a group without an answer is in doubt.
 ANSWER_S: Final = 5.0
-PAUSE_S: Final = 0.1
 
 
 class SimulatedSession:
@@ -55,6 +52,13 @@ class SimulatedSession:
         """See `DatabaseSession`."""
         return result.rows
 
+    def is_lost(self) -> bool:
+        """See `DatabaseSession`."""
+        return self.session.is_ended or self._link.is_cut
+
+    def close(self) -> None:
+        """See `DatabaseSession`: the database does not learn of the end at once."""
+
 
 class Group:
     """The rows of a group; `report` is told if the database keeps them after it refused them."""
@@ -71,80 +75,51 @@ class Group:
         self._apply()
 
 
-class Interrupt:
-    """Whether the store was stopped, as `Database.interrupt` tells."""
+class WorldInterrupt(Interrupt):
+    """Set once the store was stopped, or its process is gone; waits let the world go on."""
 
-    is_set = False
+    def __init__(self, world: World, is_alive: Callable[[], bool]) -> None:
+        self._world = world
+        self._is_alive = is_alive
+        self._is_stopped = False
+
+    @property
+    def is_set(self) -> bool:
+        """See `Interrupt`, as all of these."""
+        return self._is_stopped or not self._is_alive()
+
+    def set(self) -> None:
+        self._is_stopped = True
+
+    def wait(self, seconds: float) -> None:
+        self._world.run(seconds)
+
+    def close(self) -> None:
+        pass
 
 
-class SimulatedDatabase:
-    """What `Groups` needs of a `Database`."""
-
-    where = "database"
-    answer_s = ANSWER_S
+class SimulatedDatabase(Database):
+    """The service's reads, over sessions of a world."""
 
     def __init__(
         self, world: World, link: DatabaseLink, lease: HeldLease, is_alive: Callable[[], bool]
     ) -> None:
-        self._world = world
+        interrupt = WorldInterrupt(world, is_alive)
+        super().__init__("host=database", lambda: "", answer_s=ANSWER_S, interrupt=interrupt)
         self._link = link
         self._lease = lease
         self._is_alive = is_alive
-        self._session: SimulatedSession | None = None
-        self.interrupt = Interrupt()
+        self.is_patient = True
 
-    def session(self) -> SimulatedSession:
-        """See `Database`; waits for a database that is away."""
-        while True:
-            session = self._session
-            if session is not None and not session.session.is_ended and not self._link.is_cut:
-                return session
-            try:
-                return self.new_session()
-            except SessionLost as error:
-                self.check_stopped(error)
-                self.pause()
-
-    def new_session(self) -> SimulatedSession:
+    def new_session(self) -> DatabaseSession:
         """See `Database`."""
-        self._session = None
+        self.drop()
         made: DatabaseMachine = self._link.database
         session = made.open(self._link.machine.name, self._lease.holder, self._lease.epoch)
         self._link.call(session, lambda: None, ANSWER_S, self._is_alive)
-        self._session = SimulatedSession(self._link, session, self._is_alive)
+        opened = SimulatedSession(self._link, session, self._is_alive)
+        self._session = cast("DatabaseSession", opened)
         return self._session
-
-    def check_stopped(self, error: Exception) -> None:
-        """Raise if the store was stopped."""
-        if self.interrupt.is_set or not self._is_alive():
-            raise self.stopped() from error
-
-    def stopped(self) -> StoreError:
-        """See `Database`."""
-        return StoreError("stopped before the database answered", fatal=True)
-
-    def pause(self) -> None:
-        """See `Database`."""
-        self._world.run(PAUSE_S)
-
-    def drop(self) -> None:
-        """See `Database`."""
-        self._session = None
-
-    def rows(self, statement: Statement) -> Rows:
-        """See `Database`."""
-        return self.read(statement)[0]
-
-    def read(self, *statements: Statement) -> list[Rows]:
-        """See `Database`."""
-        while True:
-            session = self.session()
-            try:
-                results = session.run(statements, ANSWER_S)
-                return [session.rows(result) for result in results]
-            except SessionLost as error:
-                self.drop()
-                self.check_stopped(error)
 
 
 def _reading(name: str) -> Callable[..., Any]:
@@ -169,7 +144,7 @@ class SharedStore(Store):
         self.is_closing = False
         self.clock_offset_ns: int | None = lease.clock_offset_ns
         self.remembered = self._rows.remembered
-        self._groups = Groups(cast("Database", self._database), namespace_of(""), lease)
+        self._groups = Groups(self._database, namespace_of(""), lease)
 
     def _write(self, apply: Callable[[], object], last: JournalPosition = NO_NUMBERS) -> None:
         if self.lost is not None:
@@ -209,7 +184,7 @@ class SharedStore(Store):
 
     def stop(self) -> None:
         """See `Store`."""
-        self._database.interrupt.is_set = True
+        self._database.interrupt.set()
 
     def close(self) -> None:
         """See `Store`: the rows are others' as well."""

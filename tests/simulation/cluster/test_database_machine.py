@@ -122,7 +122,7 @@ def test_a_group_that_never_arrived_is_refused(host, database):
         database.is_away = False
 
     host.world.after(6_000_000_000, come_back)
-    with pytest.raises(StoreError, match="not kept"):
+    with pytest.raises(StoreError, match="a commit failed"):
         host.store.set_metadata({"key": 1})
     assert "key" not in host.store.metadata()
     host.store.set_metadata({"key": 2})
@@ -157,3 +157,43 @@ def test_the_clock_goes_on_by_the_database(host, database):
     before = host.lease.now_ms()
     database.world.run(600.0)
     assert database.seen().clock_ms - before == pytest.approx(600_000, abs=20)
+
+
+def test_reads_that_are_cancelled(host, database):
+    """Each is done again, as often as needed: a read has no effect."""
+    host.store.set_metadata({"key": 1})
+    database.cancels = 5
+    assert host.store.metadata()["key"] == 1
+    assert database.cancels == 0
+    assert database.row.commits == 1
+
+
+def test_a_group_that_is_cancelled(host, database):
+    """It is refused: nothing of it is kept, and the next one is."""
+    host.store.set_metadata({"key": 1})
+    database.cancels = 1
+    with pytest.raises(StoreError, match="cannot write: canceling statement") as caught:
+        host.store.set_metadata({"key": 2})
+    assert not caught.value.fatal
+    assert host.store.metadata()["key"] == 1
+    host.store.set_metadata({"key": 3})
+    assert database.row.commits == 2
+
+
+def test_a_session_that_ends_while_it_reads(host, database):
+    """The read goes on in a new one."""
+    host.store.set_metadata({"key": 1})
+    (session,) = [one for one in database.sessions if one.epoch]
+    host.world.after(1, lambda: database.end(session))
+    assert host.store.metadata()["key"] == 1
+    assert session.is_ended
+    assert [one is session for one in database.sessions if one.epoch] == [False]
+
+
+def test_a_stop_ends_reads_that_are_cancelled(host, database):
+    """What they would have found is not known."""
+    database.cancels = 1_000_000
+    host.world.after(5_000_000_000, host.store.stop)
+    with pytest.raises(StoreError, match="stopped before the database answered") as caught:
+        host.store.metadata()
+    assert caught.value.fatal

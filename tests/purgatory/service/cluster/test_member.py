@@ -18,6 +18,10 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 TAKEOVER_S = 5.0
 
 
+#: What a start raises that reads until it is aborted.
+NEVER_LOADED = StoreError("stopped before the database answered", fatal=True)
+
+
 class FakeActive:
     """A server that does nothing; `fails` is raised by `start`."""
 
@@ -27,10 +31,13 @@ class FakeActive:
         self.fails = fails
         self.calls = []
         self.ended = lambda: None
+        self.aborted = threading.Event()
 
     def start(self):
         """Serve, or fail."""
         self.calls.append("start")
+        if self.fails is NEVER_LOADED:
+            self.aborted.wait()
         if self.fails is not None:
             raise self.fails
 
@@ -41,6 +48,7 @@ class FakeActive:
     def abort(self, why):
         """End without an answer."""
         self.calls.append("abort")
+        self.aborted.set()
 
     def close(self):
         """End."""
@@ -170,6 +178,31 @@ def test_a_fenced_server_stands_by(pair, table):
     assert table.row.holder == "c"
     eventually(lambda: a.member.status().active == "tcp://c:7411")
     assert len(a.listeners) == 2
+
+
+def test_a_server_that_is_fenced_while_it_loads(host, table):
+    """Its reads end, also if the database refuses them again and again."""
+    a = host("a", start=False)
+    a.fails.append(NEVER_LOADED)
+    a.member.start()
+    eventually(lambda: a.is_(Role.LOADING))
+    table.write(epoch=9, holder="c", address="tcp://c:7411")
+    eventually(lambda: a.is_(Role.STANDBY))
+    assert a.servers[0].aborted.is_set()
+    assert a.servers[0].calls[-1] == "close"
+    assert a.member.failure is None
+    assert table.row.holder == "c"
+
+
+def test_a_server_that_is_stopped_while_it_loads(host, table):
+    """Likewise; it leaves the lease to others."""
+    a = host("a", start=False)
+    a.fails.append(NEVER_LOADED)
+    a.member.start()
+    eventually(lambda: a.is_(Role.LOADING))
+    a.member.stop()
+    assert a.member.failure is None
+    assert table.row.holder == ""
 
 
 def test_a_server_whose_store_was_fenced_stands_by(pair, table):

@@ -2,6 +2,7 @@
 
 import os
 import select
+import threading
 import time
 from typing import Final
 
@@ -15,6 +16,7 @@ class Interrupt:
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         self._until_s: float | None = None
+        self._lock = threading.Lock()  # a closed descriptor may be another file's already
 
     @property
     def is_set(self) -> bool:
@@ -27,9 +29,10 @@ class Interrupt:
 
     def set(self) -> None:
         """End all waits soon. Idempotent."""
-        if self._until_s is None and self._writer >= 0:
-            self._until_s = time.monotonic() + _GRACE_S
-            os.write(self._writer, b"\0")
+        with self._lock:
+            if self._until_s is None and self._writer >= 0:
+                self._until_s = time.monotonic() + _GRACE_S
+                os.write(self._writer, b"\0")
 
     def wait(self, seconds: float) -> None:
         """Wait so long, or until it is set."""
@@ -44,7 +47,8 @@ class Interrupt:
 
     def close(self) -> None:
         """Close the descriptors; nothing waits any more. Idempotent."""
-        for descriptor in (self._reader, self._writer):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._reader = self._writer = -1
+        with self._lock:
+            for descriptor in (self._reader, self._writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._reader = self._writer = -1
