@@ -25,9 +25,9 @@ export function duration(ms) {
   for (const [length, name] of UNITS) {
     if (ms < length) continue;
     const count = ms / length;
-    const text = count >= 100 || Number.isInteger(count) ? whole(count) : count.toPrecision(count < 10 ? 2 : 3);
-    const plural = length >= 3600e3 && text !== "1" ? "s" : "";
-    return `${text.replace(/\.0+$/, "")} ${name}${plural}`;
+    const digits = count >= 100 || Number.isInteger(count) ? whole(count) : count.toPrecision(count < 10 ? 2 : 3);
+    const text = digits.replace(/\.0+$/, "");
+    return `${text} ${name}${length >= 3600e3 && text !== "1" ? "s" : ""}`;
   }
   return `${ms} ms`;
 }

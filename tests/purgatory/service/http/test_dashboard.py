@@ -610,6 +610,15 @@ def test_a_standby(bench, visit):
         page.close()
 
 
+def test_durations(still, visit):
+    """In their largest unit, of which one is no plural."""
+    durations = (
+        "url => import(url).then(({duration}) => [20, 8e3, 132e3, 36e5, 361e4, 72e5].map(duration))"
+    )
+    found = visit(still).evaluate(durations, f"{still.url}text.js")
+    assert found == ["20 ms", "8 s", "2.2 min", "1 hour", "1 hour", "2 hours"]
+
+
 def test_a_server_alone_has_no_line(still, visit):
     """There are no others."""
     assert not visit(still).locator("#cluster").is_visible()

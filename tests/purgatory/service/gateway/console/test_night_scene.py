@@ -158,6 +158,20 @@ def test_the_console(night, browser, tmp_path, viewport, color_scheme):
         console.close()
 
 
+def test_an_action_is_acknowledged_on_disk_alone(night, browser, tmp_path):
+    """While commits fail the console says that the action has failed; and nothing has changed."""
+    with RunningGateway(night.member.address, tmp_path / "keys") as gateway:
+        console = Console(browser, gateway)
+        console.expected.append("503")
+        page = console.sign_in(rights=("administer",), where="#job?id=letter-7")
+        page.get_by_role("button", name="Cancel…").click()
+        page.get_by_role("button", name="Cancel the job").click()
+        console.told("disk is full")
+        assert "On disk" not in page.locator("#notices").inner_text()
+        assert page.locator("#main .badge").inner_text() == "ready"
+        console.close()
+
+
 def test_top(night, monkeypatch, capsys):
     """It begins with the troubles, in lines that fit 80 columns."""
     monkeypatch.setenv("PURGATORY_ADDRESS", night.member.address)

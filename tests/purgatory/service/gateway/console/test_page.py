@@ -10,7 +10,9 @@ from prometheus_client import CollectorRegistry
 from purgatory.service import Client, Worker
 from purgatory.service.auth.access import Access
 from purgatory.service.http.server import WebServer
-from purgatory.service.http.snapshot import StatusReader
+from purgatory.service.http.snapshot import StatusReader, jobs_shown
+from purgatory.service.job_messages import KindOverview
+from purgatory.service.server.server_health import HealthReport
 from tests.purgatory.service.gateway.console.driver import (
     CHROMIUM,
     DESKTOP,
@@ -572,13 +574,17 @@ class TestAxe:
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
     def test_page_of_the_server(self, browser, scheme, size):
-        """Nothing serious in the live page."""
+        """Nothing serious in the live page, with stuck and dead jobs."""
         purgatory = PurgatoryHarness(registry=CollectorRegistry()).purgatory
+        kinds = [KindOverview("mial", (0, 9, 0, 0, 0, 3, 0), 5000, workers=0)]
+        health = HealthReport("", "commits have failed", 0.0, 0.0, 3.0)
         for n in range(30):
             purgatory.defer(n, timeout=n + 1)
         web = WebServer(
             "127.0.0.1:0",
-            status=StatusReader(purgatory),
+            status=StatusReader(
+                purgatory, jobs=lambda: jobs_shown(kinds, {}), health=lambda: health
+            ),
             registry=purgatory._registry,
             health=str,
             ready=str,
@@ -588,6 +594,7 @@ class TestAxe:
             page = context.new_page()
             page.goto(web.url)
             page.wait_for_selector("#status[data-state=live]")
+            page.wait_for_selector("#troubles li")
             assert serious(page) == []
 
 
