@@ -39,7 +39,7 @@ def add_copy(commands: SubParsers) -> None:
 def _copy(arguments: argparse.Namespace) -> int:
     ends = import_extra("purgatory.service.store_copy.ends", "service")
     done = deque([0], maxlen=1)
-    with progress_shown(lambda: f"{done[-1]:,} records"):
+    with progress_shown(lambda: counted(done[-1], "record")):
         copied = ends.copy_store(
             arguments.source, arguments.target, arguments.partition, done.append
         )

@@ -1,7 +1,8 @@
 """`purgatory store copy`."""
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 
+from purgatory.cli.store import copying
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 
@@ -20,6 +21,24 @@ def test_from_sqlite_and_back(run, postgres, tmp_path):
     assert code == 0
     with closing(SqliteStore(tmp_path / "two" / "purgatory.db")) as store:
         assert [limit.kind for limit in store.limits()] == ["k"]
+
+
+def test_progress(run, postgres, tmp_path, monkeypatch):
+    """It says how many records are copied; only a terminal shows that."""
+    (tmp_path / "one").mkdir(mode=0o700)
+    with closing(SqliteStore(tmp_path / "one" / "purgatory.db")) as store:
+        store.commit(changes_of(limits=["k", 1, 0, 0.0]))
+    texts = []
+
+    @contextmanager
+    def shown(text):
+        texts.append(text())
+        yield
+        texts.append(text())
+
+    monkeypatch.setattr(copying, "progress_shown", shown)
+    assert run("store", "copy", "--from", tmp_path / "one", "--to", postgres.url)[0] == 0
+    assert texts == ["0 records", "1 record"]
 
 
 def test_nothing_to_copy(run, postgres, tmp_path):
