@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from purgatory import Purgatory
+from purgatory import OperationCancelled, Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.core.purgatory import DEFAULT_MAX_HELD
 from purgatory.core.section_lists import SHARDS
@@ -262,6 +262,40 @@ def test_the_methods_that_a_client_has_as_a_purgatory_has():
     for name in re.findall(r"`(\w+)`", names):
         assert callable(getattr(Client, name))
         assert callable(getattr(Purgatory, name))
+
+
+def test_the_defaults_of_a_worker():
+    """service.md has those of `Worker`."""
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(Worker).parameters.items()
+    }
+    text = " ".join((ROOT / "docs" / "service.md").read_text().split())
+    assert (
+        "runs {concurrency} handlers at a time with leases of {lease:.0f} s. A job has".format(
+            **defaults
+        )
+        in text
+    )
+    assert (
+        "{max_attempts} attempts, with {retry_delay:.0f} s before the second one, and never more "
+        "than {max_retry_delay:.0f} s".format(**defaults)
+    ) in text
+
+
+@pytest.mark.parametrize("defer", [Purgatory.defer, AsyncPurgatory.defer, Client.defer])
+def test_how_long_an_operation_waits_without_a_timeout(defer):
+    """tutorial.md: 30 seconds."""
+    assert inspect.signature(defer).parameters["timeout"].default == 30
+    text = " ".join((ROOT / "docs" / "tutorial.md").read_text().split())
+    assert "Without a `timeout` an operation waits 30 seconds." in text
+
+
+def test_what_the_end_of_a_block_does():
+    """tutorial.md: pending tasks and operations are cancelled."""
+    with Timer() as timer, Purgatory() as purgatory:
+        task, future = timer.schedule(3600, print), purgatory.defer("k", timeout=3600)
+    assert task.cancelled()
+    assert isinstance(future.exception(), OperationCancelled)
 
 
 def test_what_a_heartbeat_costs():
