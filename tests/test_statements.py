@@ -24,8 +24,10 @@ from purgatory.core.section_lists import SHARDS
 from purgatory.service import Client, Config, Worker
 from purgatory.service.auth.access import RIGHTS
 from purgatory.service.client.jobs.job_handle import JobHandle
+from purgatory.service.errors import RequestTimeout, ServiceError
 from purgatory.service.gateway.application import ENDPOINTS
 from purgatory.service.gateway.endpoint import MAX_BODY_BYTES
+from purgatory.service.gateway.problems import problem_of
 from purgatory.service.gateway.server import MAX_WAIT_S
 from purgatory.service.job_messages import JOB_STATES, PRIORITIES
 from purgatory.service.server.leases.ready_jobs import AGED_MS
@@ -203,6 +205,39 @@ def test_the_gateways_routes():
     listed = re.findall(r"^\| `([A-Z]+) (/v1/[^`?]*)", text, re.MULTILINE)
     routes = {(each.method, each.path) for each in ENDPOINTS} | {("GET", "/v1/openapi.json")}
     assert sorted(listed) == sorted(routes)
+
+
+def test_the_gateways_own_codes():
+    """The page names each code and status that the gateway has beside the protocol's."""
+    rooms = sorted((ROOT / "purgatory" / "service" / "gateway").glob("*.py"))
+    calls = [node for path in rooms for node in ast.walk(ast.parse(path.read_text()))]
+    made = [
+        [each.value for each in call.args[:2]]
+        for call in calls
+        if isinstance(call, ast.Call)
+        if ast.unparse(call.func) in {"ApiError", "refusal"}
+        if all(isinstance(each, ast.Constant) for each in call.args[:2])
+    ]
+    assert len(made) > 8
+    codes = {code for _, code in made}
+    codes |= {problem_of(each).code for each in (RequestTimeout(""), ServiceError(""))}
+    of_protocol = (ROOT / "docs" / "protocol.md").read_text().split("## Codes of refusals")[1]
+    text = (ROOT / "docs" / "gateway.md").read_text()
+    own = re.search(r"\nor (.*) of the gateway's own", text)[1]
+    assert set(re.findall(r"`([\w-]+)`", own)) == {c for c in codes if f"`{c}`" not in of_protocol}
+    table = text[text.index("| status | reason |") :].split("\n\n")[0]
+    assert {status for status, _ in made} <= set(map(int, re.findall(r"\b\d{3}\b", table)))
+
+
+def test_the_tables_that_rejected_rows_are_of():
+    """spark.md names each table of a trace with rules of its own."""
+    checks = pytest.importorskip("purgatory.spark.tables.row_checks")
+    specs = [each for each in vars(checks).values() if isinstance(each, checks.TableSpec)]
+    names = {each.name for each in specs}
+    row = re.search(
+        r"^\| `table` \|(.*)\|$", (ROOT / "docs" / "spark.md").read_text(), re.MULTILINE
+    )
+    assert set(re.findall(r"`(\w+)`", row[1])) == names
 
 
 def names_of(kind):

@@ -25,13 +25,13 @@ class FileWatch:
                 status = path.stat()
             except OSError as error:
                 if path in self._known:
-                    return f"{path}: the server has it open, and it is gone: {error.strerror}"
+                    return f"{path}: deleted while the server had it open: {error.strerror}"
                 continue
             identity = status.st_dev, status.st_ino
             if self._known.setdefault(path, identity) != identity:
-                return f"{path}: the server has it open, and another file has its name"
+                return f"{path}: replaced by another file while the server had it open"
             if path in self._growing:
                 if status.st_size < self._sizes.get(path, 0):
-                    return f"{path}: the server has it open, and it was cut off"
+                    return f"{path}: cut off while the server had it open"
                 self._sizes[path] = status.st_size
         return ""
