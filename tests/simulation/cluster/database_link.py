@@ -116,7 +116,7 @@ class _Call:
         link = self._link
         if self._is_group and link.send_half and not link.database.is_locked_for(self._session):
             link.send_half, link.hangs = False, True
-            link.database.locked_by = self._session
+            link.database.lock(self._session)
         link.travel(self._arrive)
 
     def _arrive(self) -> None:

@@ -122,8 +122,16 @@ class DatabaseMachine:
             self.end(each)
         return len(ended)
 
+    def lock(self, session: Session) -> None:
+        """Let a session have the row of the lease locked, unless it has ended or another has."""
+        if not session.is_ended and self.locked_by is None:
+            self.locked_by = session
+
     def is_locked_for(self, session: Session) -> bool:
-        """Tell whether another session has the row of the lease locked."""
+        """Tell whether another session has the row of the lease locked.
+
+        As in PostgreSQL, only what would change the row waits: a condition is decided before.
+        """
         return self.locked_by is not None and self.locked_by is not session
 
     def seen(self) -> SeenLease:
@@ -186,10 +194,10 @@ class DatabaseMachine:
             changes.append(lambda: self._note_group(clock_ms))
             return Result([(1, True)])
         if sql.startswith("UPDATE"):
-            if self.is_locked_for(session):
-                raise StatementRefused("lock timeout", LOCK_TIMEOUT, index)
             if not self._holds(sql, values):
                 return Result([])
+            if self.is_locked_for(session):
+                raise StatementRefused("lock timeout", LOCK_TIMEOUT, index)
             row.epoch, row.beat = row.epoch + 1, row.beat + 1
             return Result([(row.epoch, row.commits)])
         if sql.startswith("SELECT holder"):

@@ -51,10 +51,10 @@ class SimulatedRow:
     def raise_epoch(self, seen: SeenLease) -> SeenLease | None:
         def do(session: Session) -> SeenLease | None:
             database, row = self._database, self._database.row
-            if database.is_locked_for(session):
-                raise LeaseLocked("the lease is locked")
             if not seen.is_same(database.seen()):
                 return None
+            if database.is_locked_for(session):
+                raise LeaseLocked("the lease is locked")
             row.epoch, row.beat = row.epoch + 1, row.beat + 1
             row.holder, row.address, row.handover = self._holder, self._address, False
             return database.seen()
@@ -66,9 +66,11 @@ class SimulatedRow:
         return self._call(lambda _: self._database.end_sessions(seen.epoch, holder))
 
     def _is_mine(self, session: Session) -> bool:
+        if self._database.row.holder != self._holder:
+            return False
         if self._database.is_locked_for(session):
             raise StoreError("the row is locked")
-        return self._database.row.holder == self._holder
+        return True
 
     def beat(self, clock_ms: int) -> SeenLease | None:
         def do(session: Session) -> SeenLease | None:

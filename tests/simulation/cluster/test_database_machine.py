@@ -197,3 +197,22 @@ def test_a_stop_ends_reads_that_are_cancelled(host, database):
     with pytest.raises(StoreError, match="stopped before the database answered") as caught:
         host.store.metadata()
     assert caught.value.fatal
+
+
+def test_a_session_that_has_ended_locks_nothing(host, database):
+    """The first half of its group arrives nowhere: nobody would ever free the row."""
+    (session,) = [one for one in database.sessions if one.epoch]
+    database.end(session)
+    database.lock(session)
+    assert database.locked_by is None
+
+
+def test_a_locked_row_holds_up_what_would_change_it(host, database):
+    """A takeover that comes too late does not wait, as in PostgreSQL."""
+    seen = host.row.look()
+    host.take_over()
+    (session,) = [one for one in database.sessions if one.epoch == host.lease.epoch]
+    database.lock(session)
+    assert host.row.raise_epoch(seen) is None
+    with pytest.raises(LeaseLocked):
+        host.row.raise_epoch(host.row.look())
