@@ -1,6 +1,8 @@
 """The benchmarks run and print their tables; the figures are not judged here."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from itertools import chain
@@ -69,6 +71,14 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             ["--operations", "100", "--pending", "100", "--repeats", "1"],
             ["Durable operations", "Restart"],
             "timer-purgatory",
+        ),
+        pytest.param(
+            *("bench_console.py", ["--jobs", "200", "--repeats", "1"]),
+            *(["The console's first view with 200 jobs"], "| own |"),
+            marks=pytest.mark.skipif(
+                not shutil.which("chromium") and "CI" not in os.environ,
+                reason="there is no chromium here",
+            ),
         ),
         (
             "bench_neighbour.py",

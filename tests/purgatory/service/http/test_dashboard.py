@@ -9,6 +9,7 @@ import threading
 import urllib.request
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -362,7 +363,7 @@ class TestJobs:
         assert rows[0][1:3] == ["2,501", "2 hours"]
         if folder := os.environ.get("PICTURES"):
             name = f"page-{viewport['width']}-{color_scheme}.png"
-            page.screenshot(path=f"{folder}/{name}", full_page=True)
+            (Path(folder) / name).write_bytes(page.screenshot(full_page=True))
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         assert page.evaluate(CONTRASTS) >= 4.5
 
