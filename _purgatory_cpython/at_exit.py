@@ -1,4 +1,4 @@
-"""At exit: threads end before the interpreter freezes them.
+"""At exit: threads end before the interpreter freezes them, and what frozen threads hold is freed.
 
 When CPython exits, daemon threads stop anywhere, holding their locks: a call from a `__del__` would
 wait for such a lock for ever. So owners of threads register here, and a handler of `atexit` asks
@@ -6,9 +6,11 @@ the threads to end, and waits a moment for threads outside a callback of the pro
 registered later by the program run first. (Threads still running by then count as ended; see
 `threads.InterruptibleThread`.)
 
-The program's own daemon threads freeze as well, inside any call of ours. `close` frees their locks
-by `forget_frozen_threads`. A call that froze has ended half-way, without its
-`finally`: each `after_freeze` mends what such a call may leave.
+The program's own daemon threads freeze as well, inside any call of ours, and so do ours in a
+callback. So owners of locks register, too. Once the threads are frozen, and before finalizers run,
+`free_all` frees the locks. A call that froze has ended half-way, without its `finally`: each
+`after_freeze` mends what such a call may leave. Tasks are too many to visit: the lock of a task is
+freed when a call reads it.
 """
 
 import atexit
@@ -23,9 +25,10 @@ from types import MethodType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
+from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.real_time import real_seconds
-from _purgatory_cpython.sections import new_section_lock
+from _purgatory_cpython.sections import free_shared_locks, new_section_lock
 
 # Seconds to wait in all for threads in callbacks, where no lock of ours is held.
 GRACE_S = 0.2
@@ -48,18 +51,51 @@ _CONTAINERS: Final = (dict, list, tuple, deque, set, partial, MethodType)
 #: How many containers lie within each other between one of our objects and the next.
 _MAX_NESTED: Final = 3
 
-_registered: "WeakSet[HasThreads]" = WeakSet()
+_with_threads: "WeakSet[HasThreads]" = WeakSet()
+_with_locks: "WeakSet[object]" = WeakSet()
+_many: dict[type, str | None] = {}
+
+
+class _Once:
+    """Whether `free_all` has run."""
+
+    is_over = False
 
 
 def register(thing: HasThreads) -> None:
     """Stop the threads of `thing`, if still alive, before the interpreter exits. Any thread."""
-    _registered.add(thing)
+    _with_threads.add(thing)
 
 
-def forget_frozen_threads(thing: object) -> None:
-    """Free what frozen threads hold in `thing` and its parts, if the interpreter exits."""
-    if not sys.is_finalizing():
+def register_locks(thing: object) -> None:
+    """Free the locks of `thing` and its parts once other threads are frozen. Any thread."""
+    _with_locks.add(thing)
+
+
+def register_many(kind: type, lock: str | None = None) -> None:
+    """Visit no object of a class that has many, nor the parts of such an object.
+
+    `lock`: an attribute of an interpreted class. At the exit, its lock is freed when read.
+    """
+    _many[kind] = lock
+
+
+def free_all() -> None:
+    """Free what frozen threads hold, once, if the interpreter exits."""
+    if _Once.is_over or not sys.is_finalizing():
         return
+    _Once.is_over = True
+    if LOCKED_SECTIONS:
+        free_shared_locks()
+    for kind, lock in _many.items():
+        if lock is not None:
+            setattr(kind, lock, _FreedWhenRead(kind, lock))
+    for thing in list(_with_locks):
+        with suppress(Exception):  # the rest are to be freed, too
+            _free(thing)
+
+
+def _free(thing: object) -> None:
     parts = list(_parts_of(thing))
     for part in parts:
         if hasattr(type(part), "after_freeze"):
@@ -69,36 +105,78 @@ def forget_frozen_threads(thing: object) -> None:
             freed_at_exit(part)
 
 
+class _FreedWhenRead:
+    """Takes the place of a class's attribute that has a lock."""
+
+    def __init__(self, kind: type, name: str) -> None:
+        self._name = name
+        self._attribute: Any = vars(kind)[name]
+
+    def __get__(self, thing: object, kind: type | None = None) -> Any:
+        own = getattr(thing, "__dict__", None) or {}
+        if self._name in own:
+            return freed_at_exit(own[self._name])
+        return freed_at_exit(self._attribute.__get__(thing, kind))
+
+    def __set__(self, thing: object, lock: object) -> None:
+        self._attribute.__set__(thing, lock)
+
+
+def _on_collection(phase: str, info: dict[str, int]) -> None:  # noqa: ARG001
+    free_all()
+
+
+class _Dropped:
+    """Calls `free_all` when dropped."""
+
+    def __del__(self) -> None:
+        free_all()
+
+
+def _call_once_frozen() -> None:
+    """Have `free_all` called once the threads are frozen, before finalizers run.
+
+    The interpreter then collects garbage, unless that is disabled, and tells `gc.callbacks`. Before
+    it drops modules, it drops what `sys` has for imports.
+    """
+    gc.callbacks.append(_on_collection)
+    imports: dict[str, Any] = {**sys.path_importer_cache, __file__: _Dropped()}
+    sys.path_importer_cache = imports  # of which nobody else has the dict
+
+
 def _parts_of(thing: object) -> Iterator[Any]:
     """Yield `thing` and its parts: locks, and objects of our classes and of their subclasses."""
-    ours: dict[int, bool] = {}  # by the id of a class, which need not be hashable
+    depths: dict[tuple[int, int], int] = {}
     seen, stack = {id(thing)}, [(thing, 0)]
     while stack:
         holder, nested = stack.pop()
         if not nested:
             yield holder
         for part in gc.get_referents(holder):
-            if id(part) not in seen and (depth := _depth(type(part), nested, ours)) <= _MAX_NESTED:
+            kind = type(part)
+            key = id(kind), nested  # a class need not be hashable
+            if key not in depths:
+                depths[key] = _depth(kind, nested)
+            if depths[key] <= _MAX_NESTED and id(part) not in seen:
                 seen.add(id(part))
-                stack.append((part, depth))
+                stack.append((part, depths[key]))
 
 
-def _depth(kind: type, nested: int, ours: dict[int, bool]) -> int:
+def _depth(kind: type, nested: int) -> int:
     """Return how many containers lie around a part; too many for what has no locks of ours."""
-    if id(kind) not in ours:
-        ours[id(kind)] = issubclass(kind, _LOCKS) or _is_ours(kind)
-    if ours[id(kind)]:
+    if issubclass(kind, _LOCKS) or _is_ours(kind):
         return 0
     return nested + 1 if issubclass(kind, _CONTAINERS) else _MAX_NESTED + 1
 
 
 def _is_ours(kind: type) -> bool:
     bases = {str(base.__module__).partition(".")[0] for base in kind.__mro__}
-    return not (bases.isdisjoint(_PACKAGES) or issubclass(kind, threading.Thread | type))
+    others = threading.Thread, type, *_many
+    return not (bases.isdisjoint(_PACKAGES) or issubclass(kind, others))
 
 
 def _stop_all() -> None:
-    things = list(_registered)
+    things = list(_with_threads)
     for thing in things:
         with suppress(Exception):  # the rest are to end, too
             thing.stop_at_exit()
@@ -106,6 +184,7 @@ def _stop_all() -> None:
     for thing in things:
         with suppress(Exception):
             thing.join(max(0.0, deadline_s - real_seconds()))
+    _call_once_frozen()
 
 
 atexit.register(_stop_all)

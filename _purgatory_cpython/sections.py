@@ -61,6 +61,9 @@ else:
         del owner
         return new_hot_rlock()
 
+    def free_shared_locks() -> None:
+        """Free each lock of `shared_lock`, whatever thread holds it."""
+
     def sixteenth_of(key: Hashable) -> int:
         """Return a number of a key, 0 to 15, by hash."""
         raise NotImplementedError

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 from weakref import WeakSet
 
-from _purgatory_cpython import fork
-from _purgatory_cpython.locks import freed_at_exit, new_lock
+from _purgatory_cpython import at_exit, fork
+from _purgatory_cpython.locks import new_lock
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core import context_core as core
 from mq.errors import ZMQError
@@ -32,6 +32,7 @@ class _InstanceLock:
     def __init__(self) -> None:
         self.lock = new_lock()
         fork.register(self)
+        at_exit.register_locks(self)
 
     def after_fork(self) -> None:
         self.lock = new_lock()
@@ -88,7 +89,7 @@ class Context(OptionAttributes, Generic[S]):
         """Return the process's context; a new one after the former closed, or after a fork."""
         found: Any = cls._current()
         if found is None:
-            with freed_at_exit(cls._instance_lock.lock):
+            with cls._instance_lock.lock:
                 found = cls._current()
                 if found is None:
                     found = cls(io_threads=io_threads)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-from _purgatory_cpython.locks import new_hot_rlock
+from _purgatory_cpython.locks import freed_at_exit, new_hot_rlock
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from timingwheel.errors import TimerClosed
 from timingwheel.task import TAKEN, TimerTask
@@ -63,7 +63,7 @@ class Recurring(TimerTask):
             super().cancel()
 
     def _end(self) -> bool:
-        with self._rc_lock:
+        with freed_at_exit(self._rc_lock):
             ended, self._rc_ended = self._rc_ended, True
             return not ended
 

@@ -16,6 +16,7 @@ from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, ClassVar, Final
 
+from _purgatory_cpython import at_exit
 from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.mypyc_types import i32, i64, mypyc_attr, u8
 from _purgatory_cpython.sections import thread_number
@@ -285,3 +286,7 @@ def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     task.deadline_ns = 0
     task.delay_ns = delay_ns
     task._tt_call = None
+
+
+# A plain task has no lock of its own.
+at_exit.register_many(TimerTask)

@@ -99,6 +99,7 @@ class Timer(TimerCore):
         self._was_advanced = False  # set once, by any thread that advances the clock
         self._clock_reader.on_advance(self._wake)
         fork.register(self)
+        at_exit.register_locks(self)
 
     def __bool__(self) -> bool:
         """Return True, with or without pending tasks."""
@@ -340,7 +341,7 @@ class Timer(TimerCore):
         """
         if timeout is not None:
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout, "timeout")) / 1e9
-        at_exit.forget_frozen_threads(self)
+        at_exit.free_all()
         try:
             self._lock.call_reading(self._set_closed)
             for state in self._wheels.all():  # adding threads hold one of these locks meanwhile

@@ -21,8 +21,8 @@ from threading import Event, Lock
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from _purgatory_cpython import fork
-from _purgatory_cpython.locks import freed_at_exit, new_lock
+from _purgatory_cpython import at_exit, fork
+from _purgatory_cpython.locks import new_lock
 from _purgatory_cpython.threads import InterruptibleEvent
 from mq.constants import ContextOption, Errno, SocketOption
 from mq.core.endpoints import Endpoints
@@ -88,7 +88,7 @@ class SocketSlots:
         """
         socket = None
         try:
-            with freed_at_exit(self.lock):
+            with self.lock:
                 check()
                 socket = make(next(self._numbers))
                 self._sockets[socket.slot] = socket
@@ -107,7 +107,7 @@ class SocketSlots:
         """
         freed = InterruptibleEvent()
         try:
-            with freed_at_exit(self.lock):
+            with self.lock:
                 if not any(socket.closed for socket in self._sockets.values()):
                     return False
                 self._waiting.add(freed)
@@ -242,6 +242,7 @@ class ContextCore:
         self.forked: bool = False
         live_contexts[id(self)] = self
         fork.register(self)
+        at_exit.register_locks(self)
 
     # -- options -----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ repeats the call; either completes the connection for the owner chosen at first.
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
 
-from _purgatory_cpython.locks import freed_at_exit, new_lock
+from _purgatory_cpython.locks import new_lock
 from mq.constants import Errno
 from mq.core.own import AbstractSocket
 from mq.errors import ZMQError
@@ -33,7 +33,7 @@ class Endpoints:
 
         Repeatable; so the caller checks by `is_bound` that `socket` does not have the name already.
         """
-        with freed_at_exit(self._lock):
+        with self._lock:
             if self._bound.get(name, socket) is not socket:
                 raise ZMQError(Errno.EADDRINUSE)
             self._bound[name] = socket
@@ -51,7 +51,7 @@ class Endpoints:
 
     def unbind(self, name: str, socket: AbstractSocket) -> bool:
         """Free `name` and return True, if `socket` has it.  Its connections stay."""
-        with freed_at_exit(self._lock):
+        with self._lock:
             if self._bound.get(name) is not socket:
                 return False
             del self._bound[name]
@@ -59,7 +59,7 @@ class Endpoints:
 
     def unbind_all(self, socket: AbstractSocket) -> None:
         """Free every name of `socket`. Afterwards no new pipe can be on its way to the socket."""
-        with freed_at_exit(self._lock):
+        with self._lock:
             for name in [n for n, s in self._bound.items() if s is socket]:
                 del self._bound[name]
 
@@ -68,7 +68,7 @@ class Endpoints:
 
         The caller owns the near end, which must have a sink before it processes commands.
         """
-        with freed_at_exit(self._lock):
+        with self._lock:
             owner = _chosen_owner(far) or self._bound.get(name) or self._orphan_owner
             if owner is not None:
                 _complete(far, owner)
@@ -80,7 +80,7 @@ class Endpoints:
 
         Repeatable.
         """
-        with freed_at_exit(self._lock):
+        with self._lock:
             for name, waiting in list(self._pending.items()):
                 if near.peer in waiting:
                     _complete(near.peer, orphan_owner)
@@ -90,7 +90,7 @@ class Endpoints:
 
     def cancel_all(self, orphan_owner: FarEndOwner) -> None:
         """Transfer all pending connections, now and from now on, to `orphan_owner`.  Repeatable."""
-        with freed_at_exit(self._lock):
+        with self._lock:
             self._orphan_owner = orphan_owner
             for waiting in self._pending.values():
                 for far in waiting:

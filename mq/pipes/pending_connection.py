@@ -7,7 +7,7 @@ the connection.  The lock is held while commands go to a mailbox, which has none
 from threading import Lock
 from typing import Any, Protocol
 
-from _purgatory_cpython.locks import freed_at_exit, new_lock
+from _purgatory_cpython.locks import new_lock
 from mq.pipes.commands import Bind, Command
 from mq.queues.mailbox import Mailbox
 
@@ -34,7 +34,7 @@ class PendingConnection:
 
     def send(self, far_end: Any, command: Command) -> None:
         """Hold `command` for `far_end`, or send it if it has been attached meanwhile."""
-        with freed_at_exit(self.lock):
+        with self.lock:
             if far_end.mailbox is None:
                 self.held_commands.append(command)
                 return
@@ -47,7 +47,7 @@ class PendingConnection:
         """
         owner = self.owner
         assert owner is not None
-        with freed_at_exit(self.lock):
+        with self.lock:
             if far_end.mailbox is not None:
                 return
             if not far_end.attached:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+from _purgatory_cpython import at_exit
 from mq import Mailbox, MailboxClosed
 from purgatory.bus.commands import Barrier, KeyCommand, LoopCommand, StopLoop, Wake
 from purgatory.bus.worker_pool import WorkerPool
@@ -107,6 +108,7 @@ class Bus:
         self._stopped = False
         self._is_frozen = False
         self._loop: Reaper | None = None  # its own loop; None if the timer's reaper is the loop
+        at_exit.register_locks(self)  # and those of the purgatory, by `do_command`
 
     def post(self, command: LoopCommand) -> None:
         """Send a command to the loop, and return at once. Also from signal handlers, finalizers.

@@ -75,8 +75,9 @@ class PoolWorker(InterruptibleThread):
 
     def flush(self) -> None:
         """Show the worker the written batches; wake it if asleep."""
-        if not self._pipe.flush():
-            self._mailbox.send(Activate())
+        if not (sys.is_finalizing() or self._pipe.flush()):
+            with contextlib.suppress(MailboxClosed):  # it has ended: the interpreter exits
+                self._mailbox.send(Activate())
 
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
         """Ask the worker to end once its pipe is empty."""

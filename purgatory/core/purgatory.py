@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from _purgatory_cpython.at_exit import forget_frozen_threads
+from _purgatory_cpython import at_exit
 from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import do_posted
@@ -75,6 +75,7 @@ class Purgatory(PurgatoryCore):
             from purgatory import metrics  # noqa: PLC0415  # see `purgatory.__getattr__`
 
             metrics.register(self, registry)
+            self._unregister = metrics.unregister
         add_purgatory(self)
 
     def start(self) -> None:
@@ -121,13 +122,11 @@ class Purgatory(PurgatoryCore):
         if self._parts.owner.forked:
             return
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
-        forget_frozen_threads(self)
+        at_exit.free_all()
         self._parts.lists.close()
         self._parts.held.close()  # no submission remains for which held events could count
         if self._registry is not None:
-            from purgatory import metrics  # noqa: PLC0415  # as above
-
-            metrics.unregister(self, self._registry)
+            self._unregister(self, self._registry)
         self._bus.flush(self._loop_runs, seconds)
         self._bus.stop_loop(seconds if wait else 0)
         try:

@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from _purgatory_cpython import at_exit
+from purgatory import Purgatory
 
 #: A module-level object that closes something in its finalizer, which comes after all threads.
 PROGRAM = """
@@ -17,6 +18,7 @@ faulthandler.dump_traceback_later(20, exit=True)
 atexit.register(lambda: last())  # before the packages: their handlers come first
 last = int
 import purgatory.metrics
+from prometheus_client import CollectorRegistry
 from concurrent.futures import ThreadPoolExecutor
 from purgatory import Purgatory
 from timingwheel import InlineExecutor, Timer
@@ -50,6 +52,7 @@ POSTED = "self.owned.defer('k').add_done_callback(slow); self.owned.complete_lat
 BUSY = "[self.owned.defer('k', timeout=n / 1e5) for n in range(20_000)]"
 #: What is made, and what it does when the program ends.
 OWNED = {
+    "one in a registry": ("Purgatory(registry=CollectorRegistry())", "self.owned.start()"),
     "a started purgatory": ("Purgatory()", "self.owned.start()"),
     "operations that wait": ("Purgatory()", f"self.owned.start(); {PENDING}"),
     "one that was never started": ("Purgatory()", PENDING),
@@ -143,6 +146,156 @@ def test_frozen_calls_of_the_program(what):
     assert "Traceback" not in errors
 
 
+#: All that a finalizer may call, while a frozen thread of the program holds each lock there is.
+CALLING = """
+import atexit, faulthandler, gc, sys, threading, time
+faulthandler.dump_traceback_later(50, exit=True)
+atexit.register(lambda: freeze_all())  # before the packages: their handlers come first
+import mq
+from functools import partial
+from prometheus_client import CollectorRegistry, generate_latest
+from _purgatory_cpython import at_exit
+from purgatory import DelayedOperation, Purgatory
+from timingwheel import InlineExecutor, Timer, TimerTask
+from timingwheel.rwlock import ReadWriteLock
+
+registry = CollectorRegistry()
+apart = {{"go": threading.Event(), "held": threading.Event(), "enter": [], "time": time}}
+exec('''def freeze():
+    go.wait()
+    for each in enter:
+        each()
+    held.set()
+    time.sleep(60)
+''', apart)
+threading.Thread(target=apart["freeze"], daemon=True).start()
+
+def freeze_all():
+    at_exit._many.clear()  # of tasks, too
+    parts = {{id(part): part for part in at_exit._parts_of(apart.pop("owned")())}}
+    for part in parts.values():
+        if isinstance(part, ReadWriteLock):
+            apart["enter"].insert(0, part.__enter__)
+        elif isinstance(part, at_exit._LOCKS):
+            again = hasattr(part, "_is_owned")
+            apart["enter"].append(part.acquire if again else partial(part.acquire, False))
+    at_exit._many.update(many)
+    assert len(apart["enter"]) > 3
+    apart["go"].set()
+    apart["held"].wait()
+
+many = dict(at_exit._many)
+
+def raises(kind, call):
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError(call)
+
+class Owner:
+    def __init__(self):
+{make}
+        apart["owned"] = lambda: list(vars(self).values())
+    def __del__(self):
+        assert sys.is_finalizing()
+{calls}
+        print("called", flush=True)
+
+{owner}
+"""
+MAKE_PURGATORY = """
+self.owned = p = Purgatory(registry=registry, timer={timer})
+self.future, self.both = p.defer("k", timeout=60), p.defer("k3", "k4", timeout=60, need=2)
+self.future._condition, self.both._condition
+self.waits, self.new = DelayedOperation(60), DelayedOperation(60)
+p.try_complete_else_watch(self.waits, ["k", "k5"])
+{start}
+"""
+PURGATORY_CALLS = """
+p = self.owned
+p.defer("new", timeout=60)
+p.stats(), p.watched, p.delayed, repr(p), generate_latest(registry)
+p.extend(self.waits, 5), self.future.extend(5), self.future.done(), self.future.running()
+self.future.add_done_callback(repr)
+raises(TimeoutError, lambda: self.future.result(0))
+raises(TimeoutError, lambda: self.future.exception(0))
+p.complete("none", 1, hold=5), p.complete("none", 1, limit=1), p.complete("k3", 1)
+p.complete_later("k2"), p.fail("k2", ValueError), p.cancel_for_key("k2"), p.check_and_complete("k5")
+p.try_complete_else_watch(self.new, ["k"])
+self.future.cancel(), self.both.set_result(1), self.waits.cancel(), self.new.force_complete()
+"""
+MAKE_TIMER = """
+self.owned = t = Timer(executor={executor})
+self.task, self.every, self.new = t.schedule(60, int), t.every(60, int), TimerTask(60, int)
+{start}
+"""
+TIMER_CALLS = """
+t = self.owned
+t.schedule(5, int), t.schedule(0, int), t.schedule_at(5, int), t.every(60, int), t.add(self.new)
+t.reschedule(self.task, 7), self.task.cancel(), self.every.cancel(), self.task.done()
+t.stats(), len(t), t.levels(), t.first_tasks(), t.delay_to_next(), repr(t)
+t.advance_clock(), t.advance_clock(0.001)
+"""
+MAKE_SOCKETS = """
+self.context, self.other = mq.Context(), mq.Context()
+self.push, self.pull = self.context.socket(mq.PUSH), self.context.socket(mq.PULL)
+self.push.sndtimeo = self.pull.rcvtimeo = 1
+self.late = self.context.socket(mq.PUSH)
+self.pull.bind("inproc://a"), self.push.connect("inproc://a"), self.late.connect("inproc://later")
+"""
+SOCKET_CALLS = """
+self.push.send(b"x"), self.pull.recv(), self.pull.poll(0), self.pull.poll(1), self.push.events
+self.push.send_multipart([b"a", b"b"]), self.pull.recv_multipart(), self.push.sndhwm
+self.pull.bind("inproc://b"), self.late.connect("inproc://c"), self.context.socket(mq.REP).close()
+self.late.disconnect("inproc://later"), self.pull.unbind("inproc://b"), mq.Context.instance()
+self.push.close(0), self.pull.close(0), self.late.close(0), self.context.term(), self.other.term()
+"""
+CALLERS = {
+    "purgatory": (MAKE_PURGATORY.format(timer=None, start=""), PURGATORY_CALLS),
+    "started purgatory": (MAKE_PURGATORY.format(timer=None, start="p.start()"), PURGATORY_CALLS),
+    "shared timer": (MAKE_PURGATORY.format(timer="Timer()", start=""), PURGATORY_CALLS),
+    "timer": (MAKE_TIMER.format(executor=None, start=""), TIMER_CALLS),
+    "started timer": (MAKE_TIMER.format(executor=None, start="t.start()"), TIMER_CALLS),
+    "inline timer": (MAKE_TIMER.format(executor="InlineExecutor()", start=""), TIMER_CALLS),
+    "the end of a timer alone": (MAKE_TIMER.format(executor=None, start="t.start()"), ""),
+    "sockets": (MAKE_SOCKETS, SOCKET_CALLS),
+}
+#: What is finalized when: with the modules, or as garbage before; without a collection, too.
+OWNERS = {
+    "with its module": "owner = Owner()",
+    "as garbage": "gc.disable(); owner = Owner(); owner.owner = owner; del owner; gc.enable()",
+    "uncollected": "gc.disable(); owner = Owner()",
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("what", CALLERS)
+def test_calls_beside_frozen_threads(what, owner):
+    """No call in a finalizer waits for a lock of a frozen thread, whenever the finalizer runs."""
+    make, calls = (textwrap.indent(code, " " * 8) for code in CALLERS[what])
+    code = CALLING.format(make=make, calls=calls, owner=OWNERS[owner])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("called\n", "")
+
+
+def test_tasks_are_not_visited():
+    """At the exit, a purgatory is visited in the same time, however many operations wait."""
+    purgatory = Purgatory()
+    before = len(list(at_exit._parts_of(purgatory)))
+    futures = [purgatory.defer(("k", number), timeout=60) for number in range(1000)]
+    assert before > 5
+    assert len(list(at_exit._parts_of(purgatory))) <= before + 20  # overflow wheels
+    assert len(futures) == purgatory.delayed
+    purgatory.close()
+
+
 def test_operations_that_nobody_will_end():
     """Where a close would wait for other threads, those that wait are cancelled."""
     made, does = OWNED["a shared timer"]
@@ -201,16 +354,17 @@ class Threads:
 class TestRegistry:
     def test_each_is_stopped(self, monkeypatch):
         """One that fails keeps no other from being stopped."""
-        monkeypatch.setattr(at_exit, "_registered", weakref.WeakSet())
+        monkeypatch.setattr(at_exit, "_with_threads", weakref.WeakSet())
         things = [Threads(ArithmeticError("no")), Threads(), Threads(RuntimeError("no"))]
         for thing in things:
             at_exit.register(thing)
+        monkeypatch.setattr(at_exit, "_call_once_frozen", lambda: None)
         at_exit._stop_all()
         assert [thing.calls for thing in things] == [["stop", ("join", True)]] * 3
 
     def test_what_is_dropped_is_forgotten(self, monkeypatch):
         """The registry keeps nothing alive."""
-        monkeypatch.setattr(at_exit, "_registered", weakref.WeakSet())
+        monkeypatch.setattr(at_exit, "_with_threads", weakref.WeakSet())
         at_exit.register(Threads())
-        assert list(at_exit._registered) == []
+        assert list(at_exit._with_threads) == []
         assert threading.active_count() >= 1

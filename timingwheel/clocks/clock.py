@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TypeAlias
 
+from _purgatory_cpython import at_exit
 from _purgatory_cpython.locks import new_rlock
 from timingwheel._cpython.freezegun import monotonic_ns
 from timingwheel.arguments import plain_number
@@ -48,6 +49,7 @@ class ManualClock:
         self._now_ns = _checked_ns("start_ms", start_ms)
         self._lock = new_rlock()  # guards _listeners, and _now_ns while it moves
         self._listeners: list[weakref.WeakMethod[Callable[[], None]]] = []
+        at_exit.register_locks(self)
 
     def __call__(self) -> int:
         """Return the present reading in milliseconds, rounded down."""

@@ -18,6 +18,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from _purgatory_cpython import at_exit
 from purgatory.core.operations.operation_state import exception_of
 from timingwheel.lowlevel import check_callback, keep_for_ever, new_condition
 
@@ -245,4 +246,5 @@ def _call_in_copy(context: Context, fn: Callable[[Any], object], future: Deferre
     context.copy().run(fn, future)
 
 
+at_exit.register_many(DeferredFuture, "_condition")
 keep_for_ever(vars(DeferredFuture)["_operation"])  # used to make each future

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Final, cast
 
+from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.mypyc_types import mypyc_attr
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import (
@@ -59,7 +60,7 @@ class KeyedOperation(DelayedOperation):
         """Key -> value of the keys completed so far, in order; a copy."""
         values = self._op_values
         if values is not None:
-            with self._op_values_lock:  # type: ignore[union-attr]
+            with freed_at_exit(self._op_values_lock):
                 return dict(values)
         if self._op_value is _NO_VALUE or self._op_outcome is FAILED:
             return {}
@@ -137,9 +138,10 @@ def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
     """Count the completion of a key. If counting raises after WON, the operation is finalized."""
     effect = WON
     won = False
+    values_lock = operation._op_values_lock
     try:
-        with operation._op_values_lock or _NO_LOCK:
-            if operation._op_values_lock is not None:
+        with _NO_LOCK if values_lock is None else freed_at_exit(values_lock):
+            if values_lock is not None:
                 effect = operation._op_count(key, value)
             if effect == WON:
                 if COMPILED:
@@ -167,8 +169,9 @@ def end_by_hand(
     `uncounted`: only if none of these keys has counted; none: what has counted is dropped.
     """
     won = False
+    values_lock = operation._op_values_lock
     try:
-        with operation._op_values_lock or _NO_LOCK:
+        with _NO_LOCK if values_lock is None else freed_at_exit(values_lock):
             if _drops_values(operation, uncounted):
                 if COMPILED:
                     enter(operation)

@@ -9,12 +9,14 @@ from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 
+from _purgatory_cpython import at_exit
 from _purgatory_cpython.fork import FORK_COUNTER
 from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
+    COMPILED,
     LOCKED_SECTIONS,
     delay_to_ns,
     enter_section,
@@ -207,6 +209,10 @@ class OperationState(TimerTask):
 
     def _op_on_interrupted(self) -> None:
         """Called after an interrupt that may have cut a callback short."""
+
+
+if not COMPILED:
+    at_exit.register_many(OperationState, "_op_lock")
 
 
 def enter(operation: OperationState) -> None:

@@ -355,3 +355,13 @@ def test_not_with_a_timer_of_somebody_else():
     """executor_workers is refused together with a timer."""
     with pytest.raises(ValueError, match="executor_workers"):
         Purgatory(timer=Timer(), executor_workers=2)
+
+
+def test_a_worker_that_has_ended_at_the_exit():
+    """What was written to a worker that the exit has ended since is flushed without an error."""
+    pool = WorkerPool("w", 1)
+    pool.execute(len, [])
+    pool.stop_at_exit()
+    pool.join(PATIENCE)
+    pool.flush()
+    pool.close(wait=True, timeout=PATIENCE)
