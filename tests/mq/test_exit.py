@@ -143,10 +143,10 @@ class Last:
         arguments = self.locks, inside, threading.Event()
         threading.Thread(target=apart["stop_inside"], args=arguments, daemon=True).start()
         inside.wait()
+        assert all(lock.locked() for lock in self.locks)
 
     def __del__(self):
         assert sys.is_finalizing()
-        assert all(lock.locked() for lock in self.locks)
         {scene}
         self.push.close(0)
         self.pull.close()

@@ -10,6 +10,7 @@ from mq import Mailbox
 from purgatory import DelayedOperation, Purgatory
 from purgatory.bus.commands import Activate, ExpiredBatch
 from purgatory.bus.worker_pool import PoolWorker, WorkerPool
+from tests.testing.eventually import eventually
 from timingwheel import ManualClock, Timer
 
 PATIENCE = 60
@@ -357,11 +358,23 @@ def test_not_with_a_timer_of_somebody_else():
         Purgatory(timer=Timer(), executor_workers=2)
 
 
+class Bucket(list):
+    """A bucket without tasks."""
+
+    def take_over(self):
+        """Do nothing: there is no task to take over."""
+
+
 def test_a_worker_that_has_ended_at_the_exit():
-    """What was written to a worker that the exit has ended since is flushed without an error."""
+    """What was written to a worker before the exit ended it is flushed without an error."""
     pool = WorkerPool("w", 1)
-    pool.execute(len, [])
+    pool.execute(len, Bucket())
+    pool.flush()
+    [worker] = pool._workers
+    eventually(lambda: worker._mailbox.waiting)
+    pool.execute(len, Bucket())
     pool.stop_at_exit()
     pool.join(PATIENCE)
+    assert worker._mailbox.closed
     pool.flush()
     pool.close(wait=True, timeout=PATIENCE)
