@@ -371,7 +371,7 @@ def test_a_worker_that_has_ended_at_the_exit():
     pool.execute(len, Bucket())
     pool.flush()
     [worker] = pool._workers
-    eventually(lambda: worker._mailbox.waiting)
+    eventually(lambda: not worker.load and worker._mailbox.waiting)
     pool.execute(len, Bucket())
     pool.stop_at_exit()
     pool.join(PATIENCE)
