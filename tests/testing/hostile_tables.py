@@ -14,10 +14,21 @@ import pyarrow.parquet as pq
 from purgatory.trace import write_events, write_operations
 
 _BAD_BYTES = (b"\xe8", b"\xe9", b"\xc3", b"\xed\xa0\x80", b"\xff\xfe", b"\xf0\x9f\x98")
-_BAD_ESCAPES = (b"\\ud800", b"\\x41", b"\t")
+_BAD_ESCAPES = (b"\\ud800", b"\\udce9", b"\\ude00\\ud83d", b"\\x41", b"\t")
+# Of UTF-8: a byte order mark that begins no file is a character as others are.
+_BOM = b"\xef\xbb\xbf"
 _JUNK = (b" junk", b"}", b",", b"\x00", b" // note", b" null", b'{"more":1}')
 # Good by themselves: whether they are read, and as what, is the same question for every engine.
-_ODD = (b',"more":NaN}', b',"more":[[1]]}', b',"more":"\xe8"}', b',"more":1}\r', b" } ", b"\t}")
+_ODD = (
+    b',"more":"\\ud800"}',
+    b',"\\udce9":1}',
+    b',"more":NaN}',
+    b',"more":[[1]]}',
+    b',"more":"\xe8"}',
+    b',"more":1}\r',
+    b" } ",
+    b"\t}",
+)
 
 
 def json_lines(rows: Iterable[tuple], rng: Random) -> bytes:
@@ -41,7 +52,9 @@ def _spoiled_line(line: bytes, rng: Random) -> bytes:
             line[:-1] + b', "at_ms": %s, "submitted_ms": %s}\n' % (number, number),
             line.replace(b'"', b"'") + b"\n",
             b"[" + line + b"]\n",
-            b"\xef\xbb\xbf" + line + b"\n",
+            _BOM + line + b"\n",
+            line + _BOM + b"\n",
+            line[:first_text] + _BOM + line[first_text:] + b"\n",
             line.replace(b'_ms": ', rng.choice([b'_ms": 0', b'_ms": 1.', b'_ms": -'])) + b"\n",
             line.replace(b'_ms": ', b'_ms": "', 1) + b"\n",
             line[: rng.randrange(len(line))] + b"\n",
@@ -66,6 +79,8 @@ def _spoiled_record(record: bytes, rng: Random) -> bytes:
             record.rstrip() + rng.choice([b",", b"\xe8", b".0", b'"', b" ", b"\x00"]) + b"\n",
             b'"' + first + rng.choice([b"\r\n", b"\n", b"\r", b'""', b","]) + b'"' + comma + rest,
             first + b'"' + comma + rest,
+            _BOM + record,
+            first + _BOM + comma + rest,
             record.rstrip() + b"\r\n",
             record.rstrip() + b"\r",
             b"\n" + record,

@@ -1,6 +1,7 @@
 """The sources of a stream."""
 
 import json
+import random
 import threading
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from purgatory.spark.stream.sources import (
 from purgatory.spark.tables.line_parser import JSON
 from purgatory.spark.tables.reader import PARQUET
 from purgatory.spark.tables.row_checks import EVENTS_TABLE, OPERATIONS_TABLE
+from purgatory.trace import KeyEvent, read_events
+from tests.testing.hostile_tables import json_lines
 from tests.testing.purgatory_harness import HANG
 
 
@@ -119,7 +122,8 @@ def test_a_topic_is_read_from_its_first_message():
 
 def messages(spark, values):
     """Make rows like those of Spark's Kafka source."""
-    rows = [(value and value.encode(), "t", 3, offset) for offset, value in enumerate(values)]
+    values = [value.encode() if isinstance(value, str) else value for value in values]
+    rows = [(value, "t", 3, offset) for offset, value in enumerate(values)]
     return spark.createDataFrame(
         rows, "value binary, topic string, partition int, offset bigint"
     ).coalesce(1)
@@ -145,6 +149,23 @@ def test_messages_are_objects_with_the_columns_of_the_table(spark):
         *["the row cannot be taken apart"] * 3,
     ]
     assert [row.row for row in bad[1:]] == ["[1]", "not JSON", ""]
+
+
+def test_hostile_messages_are_taken_as_lines_of_a_file(spark, tmp_path):
+    """Of the values of Kafka's source the same are rejected as of the lines that a replay reads."""
+    plain = b'{"key": "first", "at_ms": 1}'  # a byte order mark at the start of a file is dropped
+    rows = [KeyEvent(f"k{number}", number, 0, False) for number in range(300)]
+    lines = [plain, *json_lines(rows, random.Random(35)).split(b"\n")]
+    values = [line for line in lines if line.strip()]
+    (tmp_path / "e.jsonl").write_bytes(b"\n".join(values))
+    bad = []
+    with read_events(tmp_path / "e.jsonl", on_bad=bad.append) as events:
+        wanted = [tuple(event)[:2] for event in events]
+    found = check_stream_rows(EVENTS_TABLE, parse_messages(messages(spark, values), EVENTS_TABLE))
+    found = found.orderBy("place").collect()
+    assert len(bad) > 30
+    assert [(row.key, row.time_ms) for row in found if row.reason is None] == wanted
+    assert [row.place + 1 for row in found if row.reason] == [row.number for row in bad]
 
 
 def test_messages_that_are_events(spark):

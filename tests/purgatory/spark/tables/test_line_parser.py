@@ -49,6 +49,13 @@ ODD_LINES = [
     b'{"key":"a\tb","at_ms":1}',
     b'{"key":"\\u0000","at_ms":1}',
     b'{"key":"\\ud800","at_ms":1}',
+    b'{"key":"\\udce9","at_ms":1}',
+    b'{"key":"\\ude00\\ud83d","at_ms":1}',
+    b'{"key":"a","at_ms":1,"more":"\\ud800"}',
+    b'{"key":"a","at_ms":1,"\\ud800":"more"}',
+    b'{"key":"\xef\xbb\xbfa","at_ms":1}',
+    b'{\xef\xbb\xbf"key":"a","at_ms":1}',
+    b'{"key":"a","at_ms":1}\xef\xbb\xbf',
     b'{"key":"?","at_ms":1}',
     b'{"key":"\\ud83d\\ude00","at_ms":1}',
     b'{"key":"\\x41","at_ms":1}',
@@ -198,6 +205,12 @@ def test_blank_messages_are_rows():
     assert len(parsed("events", JSON, lines)) == 1
     rows = parsed("events", MESSAGES, lines)
     assert [bool(row[FAULT]) for row in rows] == [True, True, True, False]
+
+
+def test_messages_are_taken_as_lines():
+    """A message is good or bad as the same line of a file is; a byte order mark stays there."""
+    lines = [line for line in ODD_LINES if not line.decode(errors="replace").isspace()]
+    assert parsed("events", MESSAGES, lines) == parsed("events", JSON, lines)
 
 
 def test_lines_end_as_in_a_text_file():
