@@ -25,7 +25,6 @@ from types import MethodType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-from _purgatory_cpython.atomicity import LOCKED_SECTIONS
 from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.sections import free_shared_locks, new_section_lock
@@ -75,7 +74,7 @@ def register_locks(thing: object) -> None:
 def register_many(kind: type, lock: str | None = None) -> None:
     """Visit no object of a class that has many, nor the parts of such an object.
 
-    `lock`: an attribute of an interpreted class. At the exit, its lock is freed when read.
+    `lock`: an attribute. At the exit, its lock is freed when interpreted code reads it.
     """
     _many[kind] = lock
 
@@ -85,8 +84,7 @@ def free_all() -> None:
     if _Once.is_over or not sys.is_finalizing():
         return
     _Once.is_over = True
-    if LOCKED_SECTIONS:
-        free_shared_locks()
+    free_shared_locks()
     for kind, lock in _many.items():
         if lock is not None:
             setattr(kind, lock, _FreedWhenRead(kind, lock))
@@ -114,9 +112,8 @@ class _FreedWhenRead:
 
     def __get__(self, thing: object, kind: type | None = None) -> Any:
         own = getattr(thing, "__dict__", None) or {}
-        if self._name in own:
-            return freed_at_exit(own[self._name])
-        return freed_at_exit(self._attribute.__get__(thing, kind))
+        lock = own[self._name] if self._name in own else self._attribute.__get__(thing, kind)
+        return None if lock is None else freed_at_exit(lock)
 
     def __set__(self, thing: object, lock: object) -> None:
         self._attribute.__set__(thing, lock)

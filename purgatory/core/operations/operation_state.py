@@ -16,7 +16,6 @@ from purgatory.errors import PurgatoryForked
 from timingwheel import TimerTask
 from timingwheel.lowlevel import (
     ATOMIC_SECTIONS,
-    COMPILED,
     LOCKED_SECTIONS,
     delay_to_ns,
     enter_section,
@@ -211,8 +210,8 @@ class OperationState(TimerTask):
         """Called after an interrupt that may have cut a callback short."""
 
 
-if not COMPILED:
-    at_exit.register_many(OperationState, "_op_lock")
+# Compiled, it is shared or absent.
+at_exit.register_many(OperationState, "_op_lock")
 
 
 def enter(operation: OperationState) -> None:
