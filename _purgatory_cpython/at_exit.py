@@ -138,7 +138,7 @@ def _call_once_frozen() -> None:
     """
     gc.callbacks.append(_on_collection)
     imports: dict[str, Any] = {**sys.path_importer_cache, __file__: _Dropped()}
-    sys.path_importer_cache = imports  # of which nobody else has the dict
+    sys.path_importer_cache = imports  # a new dict: no other object refers to it
 
 
 def _parts_of(thing: object) -> Iterator[Any]:
