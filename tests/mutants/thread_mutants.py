@@ -39,8 +39,8 @@ THREAD_MUTANTS = [
     Mutant(
         "a worker that sleeps is not woken",
         BUS + "worker_pool.py",
-        "        if not self._pipe.flush():\n            self._mailbox.send(Activate())\n",
-        "        self._pipe.flush()\n",
+        "        if not (sys.is_finalizing() or self._pipe.flush()):\n",
+        "        if not (sys.is_finalizing() or self._pipe.flush() or True):\n",
     ),
     Mutant(
         "a leader takes no further task",
