@@ -4,6 +4,7 @@ Each kind of call has a thread. All of them note in the books what they ask for 
 what is acknowledged when the answer comes.
 """
 
+import faulthandler
 import itertools
 import random
 import threading
@@ -14,6 +15,7 @@ from purgatory import OperationCancelled, OperationExpired
 from purgatory.service import (
     Client,
     JobCancelled,
+    RequestTimeout,
     ServiceError,
     encoding,
     protocol,
@@ -52,6 +54,19 @@ def spy_on_outcomes(books: Books) -> Callable[[], None]:
     return undo
 
 
+def state_of(client: Client) -> str:
+    """Return where a client is connected, and what it has asked for in vain."""
+    session, server = client._session, client._io_thread._connection._route.current
+    asked = [
+        f"{seq}: {batch.request.__name__} {batch.calls[:3]}"
+        for seq, (_, batch) in list(session._unanswered.items())
+    ]
+    return (
+        f"client {client.name!r} at {server}, welcome: {session.welcome}, "
+        f"unsent: {len(session._unsent.batches)}, unanswered: {asked}"
+    )
+
+
 class Load:
     """Clients of the servers at `address`. One thread starts and ends it."""
 
@@ -86,8 +101,12 @@ class Load:
         for thread in self._threads:
             thread.join(PATIENCE_S)
             assert not thread.is_alive(), f"{thread.name} hangs"
-        self.owner.flush(PATIENCE_S)
-        self.other.flush(PATIENCE_S)
+        for client in (self.owner, self.other):
+            try:
+                client.flush(PATIENCE_S)
+            except RequestTimeout as error:
+                faulthandler.dump_traceback(all_threads=True)
+                raise AssertionError(state_of(client)) from error
         self._wait_for_ends()
         self._read_jobs()
 

@@ -39,6 +39,8 @@ KINDS: Final = (
     "connection_broken",
     "all_killed",
 )
+# Seconds after the last fault in which each world ends: a host that waits for ever is a failure.
+_LONGEST_S: Final = 3600.0
 # Milliseconds by which the service's clock may be ahead of the true one: both are cut off.
 _AHEAD_MS: Final = 3
 
@@ -167,6 +169,7 @@ class ClusterSimulation:
         try:
             self.faults.begin()
             self.world.after(int(self._seconds * NS_PER_S), self._calm_down)
+            self.world.after(int((self._seconds + _LONGEST_S) * NS_PER_S), self._end)
             self._run_for(self._seconds)
             self._settle()
             for program in self.programs:
@@ -218,6 +221,11 @@ class ClusterSimulation:
             program.is_busy = False
             if not program.running:
                 program.start()
+
+    def _end(self) -> None:
+        """End a world that does not end; again, as the loop of a server may take the error."""
+        self.world.after(NS_PER_S, self._end)
+        raise AssertionError("a host waits for ever")
 
     def _settle(self) -> None:
         """Let all that is due come."""

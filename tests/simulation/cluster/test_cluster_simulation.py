@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("psycopg")
 
 from purgatory.service.cluster.store_lease import StoreLease
-from purgatory.testing.world.world import NS_PER_S
+from tests.simulation.cluster import cluster_simulation
 from tests.simulation.cluster.cluster_simulation import KINDS, ClusterSimulation, simulate
 
 SECONDS = 15.0
@@ -49,12 +49,13 @@ def test_faults_end_while_hosts_wait():
     """Their machines are suspended faster than time passes, so calls to the database wait on."""
     simulation = ClusterSimulation(6, 20.0)
     simulation.faults.kinds, simulation.faults._mean_s = ["host_suspended"], 0.3
-
-    def go_on():
-        raise AssertionError("the faults never end")
-
-    simulation.world.after(3000 * NS_PER_S, go_on)
     assert simulation.run().violation == ""
+
+
+def test_a_world_that_does_not_end_is_found(monkeypatch):
+    """It is told instead of waited for."""
+    monkeypatch.setattr(cluster_simulation, "_LONGEST_S", 1.0)
+    assert simulate(1, 2.0).violation == "AssertionError: a host waits for ever"
 
 
 def test_a_missing_guard_is_found(monkeypatch):
