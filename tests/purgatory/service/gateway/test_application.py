@@ -21,7 +21,7 @@ def test_unknown_paths(shop, path):
         ("/v1/limits", "GET, HEAD, OPTIONS, PATCH"),
         ("/v1/batch/jobs/cancel", "OPTIONS, POST"),
         ("/console", "GET, HEAD, OPTIONS"),
-        ("/console/main.js", "GET, HEAD, OPTIONS"),
+        ("/console/console.js", "GET, HEAD, OPTIONS"),
         ("/v1/operations/a%2Fb", "DELETE, GET, HEAD, OPTIONS, PATCH"),
         ("/v1/keys/k", "OPTIONS, POST"),
         ("/v1/outcomes", "GET, HEAD, OPTIONS"),

@@ -28,9 +28,12 @@ export async function cancelJob(id) {
   tell((await change("DELETE", path("jobs", id))).done, `${id} was cancelled.`, ENDED);
 }
 
+// Returns whether the job is gone.
 export async function dropJob(id) {
-  if (!(await confirmed("Forget this dead job?", id, "Drop the job"))) return;
-  tell((await change("DELETE", path("jobs", id))).done, `${id} was dropped.`, ENDED);
+  if (!(await confirmed("Forget this dead job?", id, "Drop the job"))) return false;
+  const { done } = await change("DELETE", path("jobs", id));
+  tell(done, `${id} was dropped.`, ENDED);
+  return done;
 }
 
 function described(wanted) {

@@ -2,8 +2,9 @@
 import { cancelJob, dropJob, moveJob, retryJob, runJob } from "./actions.js";
 import { get, path } from "./api.js";
 import { between, both, pretty } from "./format.js";
+import { go } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, facts, field, form, redrawn, section, table } from "./widgets.js";
+import { badge, button, element, facts, field, form, redrawn, reread, section, table } from "./widgets.js";
 
 const WAITS = new Set(["scheduled", "ready", "retrying"]);
 
@@ -27,19 +28,19 @@ export function jobView({ id }) {
   }
 
   function actionsOf(now) {
-    const act = (text, work, attributes) => button(text, async () => { await work(id); await refresh(); }, { "data-key": text, ...attributes });
+    const act = (text, work, attributes) => button(text, async () => { await work(id); await reread(refresh); }, { "data-key": text, ...attributes });
     const found = [];
     if (session.may("submit") && WAITS.has(now)) {
-      found.push(act("Run now", runJob), form({ class: "inline" }, async ({ time }) => { await moveJob(id, time); await refresh(); },
+      found.push(act("Run now", runJob), form({ class: "inline" }, async ({ time }) => { await moveJob(id, time); await reread(refresh); },
         field("Move to", "time", { required: "", placeholder: "30m, 2027-03-01T09:00", size: "20" }), element("button", {}, "Move")));
     }
-    if (session.may("work") && now === "dead") found.push(act("Retry", retryJob), act("Drop…", dropAndLeave, { class: "danger" }));
+    if (session.may("work") && now === "dead") found.push(act("Retry", retryJob), button("Drop…", dropAndLeave, { class: "danger", "data-key": "Drop…" }));
     if (session.may("submit") && (WAITS.has(now) || now === "running")) found.push(act("Cancel…", cancelJob, { class: "danger" }));
     return found;
   }
 
   async function dropAndLeave() {
-    await dropJob(id);
+    if (await dropJob(id)) go("jobs");
   }
 
   return { title: `Job ${id}`, nodes: [head, error, actions, about], refresh, counted: refresh };

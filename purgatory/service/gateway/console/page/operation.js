@@ -4,7 +4,7 @@ import { get, path } from "./api.js";
 import { both, pretty } from "./format.js";
 import { hash } from "./route.js";
 import { session } from "./session.js";
-import { badge, button, element, facts, field, form, redrawn, section } from "./widgets.js";
+import { badge, button, element, facts, field, form, redrawn, reread, section } from "./widgets.js";
 
 export function operationView({ id }) {
   const head = element("p", { class: "lead" });
@@ -24,9 +24,9 @@ export function operationView({ id }) {
 
   function changes() {
     return [
-      form({ class: "inline" }, async ({ timeout }) => { await extendOperation(id, timeout); await refresh(); },
+      form({ class: "inline" }, async ({ timeout }) => { await extendOperation(id, timeout); await reread(refresh); },
         field("New timeout", "timeout", { required: "", placeholder: "30m" }), element("button", {}, "Extend")),
-      button("Cancel…", async () => { await cancelOperation(id); await refresh(); }, { class: "danger", "data-key": "cancel" }),
+      button("Cancel…", async () => { await cancelOperation(id); await reread(refresh); }, { class: "danger", "data-key": "cancel" }),
     ];
   }
 

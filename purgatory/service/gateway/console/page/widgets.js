@@ -37,6 +37,15 @@ export async function busy(control, work) {
   }
 }
 
+// Read again after an action. What the action has removed cannot be read; its notice says enough.
+export async function reread(refresh) {
+  try {
+    await refresh();
+  } catch (error) {
+    if (error.status !== 404) throw error;
+  }
+}
+
 // Ask before what cannot be undone; resolves to whether to go on.
 export function confirmed(title, text, yes, no = "Keep") {
   document.getElementById("dialog-title").textContent = title;

@@ -223,6 +223,9 @@ class TestViews:
         page.get_by_role("button", name="Drop the job").click()
         console.told("b was dropped")
         assert client.job("b") is None
+        page.get_by_role(
+            "heading", name="Jobs"
+        ).wait_for()  # of the dropped job nothing is left to show
         page.goto(f"{console.gateway.url}/console#job?id=c")
         page.get_by_role("button", name="Run now").click()
         console.told("c runs now")
