@@ -82,12 +82,12 @@ test-compiled: $(COMPILED)/.test
 # What the service promises, in worlds made from seeds: see docs/simulation.md.
 SEEDS ?= 100
 FOR_LONG = $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
-# Of steered jobs and of two servers the first ones: one in some hundred finds what is not understood
-# yet (of two servers 700146: an operation expires late).
+# Of two servers the first ones: one in some hundred finds what is not understood yet (700146: an
+# operation expires late).
 FIRST = --seeds $(if $(MINUTES),25,$(SEEDS))
 simulate: $(VENV)/.test        ## SEEDS worlds of the service, of steered jobs, of two servers, of threads
 	$(BIN)/python -m tests.simulation $(FOR_LONG)
-	$(BIN)/python -m tests.simulation --steered $(FIRST)
+	$(BIN)/python -m tests.simulation --steered $(FOR_LONG)
 	$(BIN)/python -m tests.simulation --cluster $(FIRST)
 	$(BIN)/python -m tests.simulation --inprocess $(FOR_LONG)
 
