@@ -30,13 +30,13 @@ def test_every_promise_is_kept(seed):
     assert simulate(seed).violation == ""
 
 
-def test_all_kinds_of_faults_happen():
+@pytest.mark.parametrize("kind", KINDS + WORKER_KINDS + LATER_KINDS)
+def test_all_kinds_of_faults_happen(kind):
     """Each alone, often; so the world has them all, and workers if these kinds are for them."""
-    for kind in KINDS + WORKER_KINDS + LATER_KINDS:
-        seed = 6 if kind in UPGRADE_KINDS else 5
-        verdict = simulate(seed, Settings(kinds=(kind,), seconds=20))
-        assert verdict.violation == ""
-        assert set(verdict.faults) == {kind}
+    seed = 6 if kind in UPGRADE_KINDS else 5
+    verdict = simulate(seed, Settings(kinds=(kind,), seconds=20))
+    assert verdict.violation == ""
+    assert set(verdict.faults) == {kind}
 
 
 def test_later_kinds():

@@ -42,6 +42,7 @@ READS = {
     "results": ([1],),
     "sizes": ("held",),
     "some_operations": (0, 5),
+    "some_operations_before": (1 << 62, 5),
     "spreads": (),
     "submissions": (),
 }
