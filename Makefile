@@ -28,7 +28,7 @@ PYTEST = -m pytest $(if $(filter-out 0 1,$(WORKERS)),-n $(WORKERS) --dist $(or $
 
 # Tests that start Java or run the commands of the pages, and those of what lies around the packages.
 SPARK = tests/purgatory/spark tests/purgatory/cli/spark
-TOOLS = tests/benchmarks tests/scripts tests/test_build.py tests/test_docs.py $(wildcard tests/test_*examples.py)
+TOOLS = tests/benchmarks tests/scripts tests/test_build.py $(wildcard tests/test_docs*.py) $(wildcard tests/test_*examples.py)
 test-interpreted: $(VENV)/.test
 	$(BIN)/python $(PYTEST) $(ARGS) $(addprefix --ignore=,$(SPARK) $(TOOLS))
 
@@ -39,7 +39,7 @@ test-spark: $(VENV)/.test
 	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/spark $(SPARK)
 
 test-tools: WORKERS = 2
-test-tools: DIST = loadgroup
+test-tools: DIST = loadfile
 test-tools: $(VENV)/.test
 	$(BIN)/python $(PYTEST) -o cache_dir=.pytest_cache/tools $(TOOLS)
 
