@@ -210,7 +210,7 @@ def _output_of_another(checkpoint, out):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_foreign, "checkpoint: not empty, and not a checkpoint"),
+        (_foreign, "checkpoint: not empty, and not a stream's checkpoint"),
         (_other_format, r"written in format 99; this release reads format 2"),
         (_earlier_format, "format 1; .* Finish with the release that began .* or begin anew"),
         (_damaged, "damaged"),
