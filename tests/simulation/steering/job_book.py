@@ -161,7 +161,10 @@ class JobBook:
 
 
 def _attempt_of(job: SteeredJob, token: int, worker: str = "") -> AttemptRecord | None:
-    """Return the attempt with a token; it may have a newer lease by now, in the same worker."""
+    """Return the attempt with a token; it may have a newer lease by now, in the same worker.
+
+    An older token is of an earlier life of the id.
+    """
     found = [one for one in job.attempts if one.token == token]
-    found = found or [one for one in job.attempts if one.worker == worker]
+    found = found or [one for one in job.attempts if one.worker == worker and one.token < token]
     return found[-1] if found else None
