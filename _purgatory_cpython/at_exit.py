@@ -133,8 +133,8 @@ class _Dropped:
 def _call_once_frozen() -> None:
     """Have `free_all` called once the threads are frozen, before finalizers run.
 
-    The interpreter then collects garbage, unless that is disabled, and tells `gc.callbacks`. Before
-    it drops modules, it drops what `sys` has for imports.
+    The interpreter then collects garbage, unless the program has disabled collections, and calls
+    `gc.callbacks`. Later it drops the import caches of `sys`, and modules only after them.
     """
     gc.callbacks.append(_on_collection)
     imports: dict[str, Any] = {**sys.path_importer_cache, __file__: _Dropped()}

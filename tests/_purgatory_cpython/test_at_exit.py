@@ -105,35 +105,44 @@ def test_close_returns(what, close):
     assert printed == "closed in time\n", errors
 
 
-#: Last of all, a daemon thread of the program takes each lock, as in calls that freeze half-way.
-FREEZE = """
+#: A daemon thread of the program takes each lock of some parts, as in calls that freeze half-way.
+FREEZER = """
 from functools import partial
 from _purgatory_cpython import at_exit
-from purgatory.core.watch_lists import WatchLists
 from timingwheel.rwlock import ReadWriteLock
 
-apart.update(go=threading.Event(), held=threading.Event(), parts=[])
+apart.update(go=threading.Event(), held=threading.Event(), enter=[])
 exec('''def freeze():
     go.wait()
-    for enter in parts:
-        enter()
+    for each in enter:
+        each()
     held.set()
     time.sleep(60)
 ''', apart)
 threading.Thread(target=apart["freeze"], daemon=True).start()
 
-def last():
-    for part in at_exit._parts_of(owner.owned):
+def hold(parts):
+    for part in parts:
         if isinstance(part, ReadWriteLock):
-            apart["parts"].insert(0, part.__enter__)
+            apart["enter"].insert(0, part.__enter__)
         elif isinstance(part, at_exit._LOCKS):
             again = hasattr(part, "_is_owned")
-            apart["parts"].append(part.acquire if again else partial(part.acquire, False))
-        elif isinstance(part, WatchLists):
-            part._changing = True
-    assert len(apart["parts"]) > 5
+            apart["enter"].append(part.acquire if again else partial(part.acquire, False))
+    assert len(apart["enter"]) > LEAST
     apart["go"].set()
     apart["held"].wait()
+"""
+#: Last of all, it takes the locks of what is closed then.
+FREEZE = f"""{FREEZER}
+from purgatory.core.watch_lists import WatchLists
+LEAST = 5
+
+def last():
+    parts = list(at_exit._parts_of(owner.owned))
+    for part in parts:
+        if isinstance(part, WatchLists):
+            part._changing = True
+    hold(parts)
 """
 
 
@@ -147,42 +156,27 @@ def test_frozen_calls_of_the_program(what):
 
 
 #: All that a finalizer may call, while a frozen thread of the program holds each lock there is.
-CALLING = """
+CALLING = (
+    """
 import atexit, faulthandler, gc, sys, threading, time
 faulthandler.dump_traceback_later(50, exit=True)
 atexit.register(lambda: freeze_all())  # before the packages: their handlers come first
 import mq
-from functools import partial
 from prometheus_client import CollectorRegistry, generate_latest
-from _purgatory_cpython import at_exit
 from purgatory import DelayedOperation, Purgatory
 from timingwheel import InlineExecutor, Timer, TimerTask
-from timingwheel.rwlock import ReadWriteLock
 
 registry = CollectorRegistry()
-apart = {{"go": threading.Event(), "held": threading.Event(), "enter": [], "time": time}}
-exec('''def freeze():
-    go.wait()
-    for each in enter:
-        each()
-    held.set()
-    time.sleep(60)
-''', apart)
-threading.Thread(target=apart["freeze"], daemon=True).start()
-
+apart = {{"time": time}}
+LEAST = 3
+"""
+    + FREEZER
+    + """
 def freeze_all():
     at_exit._many.clear()  # of tasks, too
     parts = {{id(part): part for part in at_exit._parts_of(apart.pop("owned")())}}
-    for part in parts.values():
-        if isinstance(part, ReadWriteLock):
-            apart["enter"].insert(0, part.__enter__)
-        elif isinstance(part, at_exit._LOCKS):
-            again = hasattr(part, "_is_owned")
-            apart["enter"].append(part.acquire if again else partial(part.acquire, False))
     at_exit._many.update(many)
-    assert len(apart["enter"]) > 3
-    apart["go"].set()
-    apart["held"].wait()
+    hold(parts.values())
 
 many = dict(at_exit._many)
 
@@ -204,6 +198,7 @@ class Owner:
 
 {owner}
 """
+)
 MAKE_PURGATORY = """
 self.owned = p = Purgatory(registry=registry, timer={timer})
 self.future, self.both = p.defer("k", timeout=60), p.defer("k3", "k4", timeout=60, need=2)

@@ -18,17 +18,24 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_a_line():
-    """It is rewritten while the block runs, and erased at its end."""
-    terminal, asked, texts = Terminal(), threading.Event(), iter(["1 of 2", "2 of\x072"])
+def teller(*texts, last):
+    """Return what tells the texts and then `last`, and an event that is set with the first last."""
+    left, asked = iter(texts), threading.Event()
 
     def text():
         try:
-            return next(texts)
+            return next(left)
         except StopIteration:
             asked.set()
-            return "done"
+            return last
 
+    return text, asked
+
+
+def test_a_terminal_gets_a_line():
+    """It is rewritten while the block runs, and erased at its end."""
+    terminal = Terminal()
+    text, asked = teller("1 of 2", "2 of\x072", last="done")
     with progress_shown(text, terminal, every_s=0.001):
         assert asked.wait(HANG)
     shown = terminal.getvalue()
@@ -47,15 +54,8 @@ def test_a_short_command_shows_nothing():
 
 def test_nothing_to_tell():
     """A line is erased when its command has nothing to tell any more, and once."""
-    terminal, asked, texts = Terminal(), threading.Event(), iter(["", "half", "", ""])
-
-    def text():
-        try:
-            return next(texts)
-        except StopIteration:
-            asked.set()
-            return ""
-
+    terminal = Terminal()
+    text, asked = teller("", "half", "", "", last="")
     with progress_shown(text, terminal, every_s=0.001):
         assert asked.wait(HANG)
     assert terminal.getvalue() == "\r\x1b[Khalf\r\x1b[K"

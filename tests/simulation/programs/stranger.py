@@ -63,17 +63,14 @@ class Stranger:
         self._asked: dict[int, Request] = {}
         #: How many of its requests were refused.
         self.refused: int = 0
-        self._later(_PAUSE_NS, self._visit)
-
-    def _later(self, delay_ns: int, call: Callable[[], None]) -> None:
-        self._world.after(delay_ns, call)
+        self._world.after(_PAUSE_NS, self._visit)
 
     def _visit(self) -> None:
         socket = SimulatedDealer(NAME, Descriptors(), self._network)
         socket.connect(ADDRESS)
-        self._later(_VISIT_NS // 2, lambda: self._ask(socket))
-        self._later(_VISIT_NS, lambda: self._leave(socket))
-        self._later(_PAUSE_NS, self._visit)
+        self._world.after(_VISIT_NS // 2, lambda: self._ask(socket))
+        self._world.after(_VISIT_NS, lambda: self._leave(socket))
+        self._world.after(_PAUSE_NS, self._visit)
 
     def _ask(self, socket: SimulatedDealer) -> None:
         number = self._random.choice(_NUMBERS)

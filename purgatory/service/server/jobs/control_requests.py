@@ -23,11 +23,14 @@ from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_statuses import BY_REQUEST
 from purgatory.service.server.jobs.mass_cancels import MOST, MassCancel
 from purgatory.service.server.records.clients import OutcomeRecord
+from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 
 _ANY: Final = JobFilter()
+# A job's entry, and when the job is to be due.
+_Move = tuple[PendingOperation | OutcomeRecord | None, int]
 
 
 class ControlRequests:
@@ -92,32 +95,26 @@ class ControlRequests:
         request, owner = command.request, command.owner
         assert isinstance(request, RescheduleJobs)
         dues = [self._due_ms(move, transaction.now_ms) for move in request.moves]
-        timed = _at(request, dues)
-        if self._recall(transaction, timed, owner):
-            self._state.waiting_moves.add(replace(command, request=timed))
-            return None
-        done = [
-            transaction.move_job(transaction.find(move.job_id, owner), due_ms)
+        moves = [
+            (transaction.find(move.job_id, owner), due_ms)
             for move, due_ms in zip(request.moves, dues, strict=True)
         ]
-        return JobsRescheduled(request.seq, done)
-
-    def _recall(self, transaction: Transaction, request: RescheduleJobs, owner: str | None) -> bool:
-        """Ask workers for jobs whose handlers may have begun; whether there are any."""
-        asked = 0
-        for move in request.moves:
-            entry = transaction.find(move.job_id, owner)
-            asked += transaction.jobs.recall(entry, move.due_ms or 0)
-        return asked > 0
+        if _recall(transaction, moves):
+            self._state.waiting_moves.add(replace(command, request=_at(request, dues)))
+            return None
+        return JobsRescheduled(request.seq, [transaction.move_job(*move) for move in moves])
 
     def take_decided(self, transaction: Transaction) -> list[ClientRequest]:
         """Take the waiting requests to reschedule whose jobs are back, or have begun."""
         waiting = self._state.waiting_moves
         decided: list[ClientRequest] = []
         for command in waiting.commands[:]:
-            request = command.request
+            request, owner = command.request, command.owner
             assert isinstance(request, RescheduleJobs)
-            if not self._recall(transaction, request, command.owner):
+            moves = [
+                (transaction.find(move.job_id, owner), move.due_ms or 0) for move in request.moves
+            ]
+            if not _recall(transaction, moves):
                 waiting.commands.remove(command)
                 decided.append(command)
         return decided
@@ -151,6 +148,11 @@ class ControlRequests:
         if not isinstance(record, OutcomeRecord) or record.job is None:
             return False
         return transaction.lease_ends.end_dead(record.client.name, record.seq, drop=drop)
+
+
+def _recall(transaction: Transaction, moves: list[_Move]) -> bool:
+    """Ask workers for all jobs whose handlers may have begun; whether there are any."""
+    return sum([transaction.jobs.recall(*move) for move in moves]) > 0
 
 
 def _at(request: RescheduleJobs, dues: list[int]) -> RescheduleJobs:

@@ -17,23 +17,24 @@ MOST: Final = 1000
 class WaitingMoves:
     """The waiting requests of a server, in order of arrival."""
 
-    __slots__ = ("_new", "commands")
+    __slots__ = ("commands", "new")
 
     def __init__(self) -> None:
         self.commands: list[ClientRequest] = []
-        self._new: list[ClientRequest] = []  # in the open transaction
+        #: Those of the open transaction.
+        self.new: list[ClientRequest] = []
 
     def add(self, command: ClientRequest) -> None:
         """Have a request wait, from the next transaction on. Raises TooManyItems."""
-        if len(self.commands) + len(self._new) >= MOST:
+        if len(self.commands) + len(self.new) >= MOST:
             raise TooManyItems(f"{MOST} requests to reschedule jobs wait; expected fewer")
-        self._new.append(command)
+        self.new.append(command)
 
     def publish(self) -> None:
         """Take over the committed transaction's requests."""
-        self.commands += self._new
-        self._new = []
+        self.commands += self.new
+        self.new = []
 
     def roll_back(self) -> None:
         """Forget the open transaction's requests: they are refused."""
-        self._new = []
+        self.new = []

@@ -16,6 +16,7 @@ from purgatory.service.encoding import encode
 from purgatory.service.errors import Malformed, TooLarge
 from purgatory.service.job_messages import JobStatus
 from purgatory.service.protocol import (
+    MAX_INT,
     NOTHING,
     OPERATION_ORDERS,
     Failure,
@@ -45,7 +46,6 @@ MAX_PORTIONS: Final = 200
 #: Up to so many operations of a key are found by the key.
 FEW_WATCHERS: Final = 5000
 _NEWEST: Final = "newest"
-_ABOVE_ALL: Final = 1 << 62
 _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
@@ -117,7 +117,7 @@ def answer_list(
 
 def _start(order: str) -> int:
     """Return the number before the first operation of an order."""
-    return _ABOVE_ALL if order == _NEWEST else 0
+    return MAX_INT if order == _NEWEST else 0
 
 
 def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerState) -> bool:

@@ -366,7 +366,8 @@ class Transaction(OutcomeReceiver):
         cancels = self._state.mass_cancels
         if cancels.running or cancels.begun:
             cancels.publish()
-        self._state.waiting_moves.publish()
+        if self._state.waiting_moves.new:
+            self._state.waiting_moves.publish()
         for changed in (self.jobs.made_lease_ends, self._repeats, self._limits):
             if changed is not None:
                 changed.publish()
