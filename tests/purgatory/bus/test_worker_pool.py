@@ -1,6 +1,5 @@
 """WorkerPool: each expired task runs once, in several threads; Term and TermAck at the end."""
 
-import ctypes
 import threading
 from collections import Counter
 
@@ -11,6 +10,7 @@ from purgatory import DelayedOperation, Purgatory
 from purgatory.bus.commands import Activate, ExpiredBatch
 from purgatory.bus.worker_pool import PoolWorker, WorkerPool
 from tests.testing.eventually import eventually
+from tests.testing.killed_threads import kill, killing
 from timingwheel import ManualClock, Timer
 
 PATIENCE = 60
@@ -95,6 +95,7 @@ def test_exceptions_stop_no_worker():
     assert [type(error) for error in errors] == [SystemExit]
 
 
+@killing
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_killed_worker_goes_on(count):
     """Exceptions from another thread, between tasks and in them, lose none; and close returns."""
@@ -107,10 +108,7 @@ def test_a_killed_worker_goes_on(count):
         tasks += [timer.schedule(0.001, runs.update, [(number, letter)]) for letter in "abc"]
         clock.advance(0.001)
         timer.advance_clock()
-        worker = timer._executor._workers[0]
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(worker.ident), ctypes.py_object(SystemExit)
-        )
+        kill(timer._executor._workers[0])
         pause.wait(0.003)  # a second exception must not hit the handling of the first
     timer.close()
     assert all(task.done() for task in tasks)

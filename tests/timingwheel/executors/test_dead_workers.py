@@ -1,6 +1,5 @@
 """Workers and reapers that are killed by an exception from another thread, at any point."""
 
-import ctypes
 import itertools
 import os
 import random
@@ -11,6 +10,7 @@ from collections import Counter
 import pytest
 
 from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, Interrupter
+from tests.testing.killed_threads import kill, killing
 from tests.timingwheel.executors.test_slow_tasks import (
     HANG,
     Slow,
@@ -109,13 +109,6 @@ class KilledAt(Interrupter):
             super()._place(frame)
 
 
-# A worker that is replaced ends with the exception that killed it.
-killing = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",  # in a finalizer
-)
-
-
 @killing
 @pytest.mark.skipif(COMPILED, reason="compiled code cannot be traced")
 # Its `sys_trace_instruction_func` calls the trace function of a thread that has none.
@@ -139,13 +132,6 @@ def test_killed_at_every_point(scenario):
         if not killer.fired:
             break
     assert at > 200
-
-
-def kill(thread, error=SystemExit):
-    """Raise an exception in a thread."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread.ident), ctypes.py_object(error)
-    )
 
 
 @killing
