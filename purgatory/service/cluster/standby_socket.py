@@ -111,7 +111,7 @@ class StandbySocket:
             try:
                 route = self._router.recv(zmq.NOBLOCK)
             except zmq.Again:
-                self._flood_gates.on_drained()
+                self._flood_gates.open(is_drained=True)
                 return
             frame = self._router.recv(copy=False)
             others = self._router.recv_multipart() if frame.more else []

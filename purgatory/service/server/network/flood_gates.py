@@ -4,7 +4,8 @@ libzmq queues all frames of each connection, without a bound (see `router_socket
 how many bytes a connection received (TCP_INFO), and the network thread counts the bytes of the
 messages it takes. After MOST_UNREAD further messages, the thread must have taken all bytes of an
 earlier moment; otherwise more messages were under way. Then the kernel drops what arrives, until
-the queues of all connections are empty; the peer sends it again. Linux and TCP only.
+the thread has taken the connection's messages, or the queues of all connections are empty. The peer
+sends again what was dropped. Linux and TCP only.
 
 Any thread may call `close`; everything else is for the network thread.
 """
@@ -69,8 +70,9 @@ class FloodGates:
         self._peers: dict[bytes, _Peer] = {}  # by route
         #: Bytes taken by descriptor, of all its connections together; any thread reads it.
         self.taken: dict[int, int] = {}
-        # By descriptor the connections that are left unread, since when, and what is known of them.
-        self._closed: dict[int, tuple[float, _Peer | None]] = {}
+        # By descriptor the connections that are left unread, since when, the bytes of `taken` that
+        # open them, and what is known of them.
+        self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
         #: How often the network thread found all queues empty; any thread reads it.
         self.drains: int = 0
 
@@ -107,7 +109,7 @@ class FloodGates:
         if received < peer.due:  # another connection has the route, or the descriptor
             peer.taken, peer.untold = max(received, 0), 0
         elif peer.due - peer.taken - peer.untold > _SLACK_BYTES:
-            self.close(descriptor, peer)
+            self.close(descriptor, received - peer.taken - peer.untold, peer)
         peer.due = max(received, 0)
         peer.untold = min(peer.untold, peer.due - peer.taken)
 
@@ -116,22 +118,31 @@ class FloodGates:
         """Whether any connection is left unread."""
         return bool(self._closed)
 
-    def close(self, descriptor: int, peer: _Peer | None = None) -> None:
-        """Leave a connection unread, if the system has filters and the connection is there."""
+    def close(self, descriptor: int, unread: int, peer: _Peer | None = None) -> None:
+        """Leave a connection unread of which `unread` bytes were received and not taken.
+
+        Does nothing if the system has no filters, or the connection has ended.
+        """
+        if descriptor in self._closed:
+            return
         with contextlib.suppress(OSError, ValueError):
             drop_arrivals(descriptor)
-            self._closed[descriptor] = self._now(), peer
+            due = self.taken.get(descriptor, 0) + unread - _SLACK_BYTES
+            self._closed[descriptor] = self._now(), due, peer
 
-    def on_drained(self, is_left: Callable[[int], bool] = lambda _: False) -> None:
-        """Note that all queues are empty, and open the gates; not those that `is_left` names."""
-        self.drains += 1
+    def open(self, *, is_drained: bool, is_left: Callable[[int], bool] = lambda _: False) -> None:
+        """Open the gates of connections whose messages are taken; all if the queues are empty.
+
+        `is_left` names connections that stay unread.
+        """
+        self.drains += is_drained
         if not self._closed:
             return
         latest = self._now() - CLOSED_S
-        for descriptor, (since, peer) in list(self._closed.items()):
-            if since <= latest:
+        for descriptor, (since, due, peer) in list(self._closed.items()):
+            if since <= latest and (is_drained or self.taken.get(descriptor, 0) >= due):
                 del self._closed[descriptor]
-                if peer is not None:
+                if is_drained and peer is not None:
                     peer.untold = max(0, self._received(descriptor) - peer.taken)
                 if not is_left(descriptor):
                     with contextlib.suppress(OSError):

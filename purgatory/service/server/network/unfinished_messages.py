@@ -33,6 +33,11 @@ _KERNEL_BYTES: Final = 16 << 20
 # A handshake has so many bytes at least (64 of a greeting, and a command), and so many seconds.
 _HANDSHAKE_BYTES: Final = 90
 _HANDSHAKE_S: Final = 1.0
+# While too much is taken, freed memory is given back to the system so often: the C library keeps
+# it, in a heap for each thread.
+_RETURN_S: Final = 0.5
+# The next look comes soon while this share more would be too much: peers may send that in between.
+_NEAR: Final = 8
 # Of less, a connection is not cut off while memory is short: each takes more by itself.
 _LEAST_BYTES: Final = 4096
 
@@ -42,7 +47,7 @@ class UnfinishedMessages:
 
     Always if the excess is more than `most` messages of `message_bytes` in ZeroMQ's queue; and,
     while the process takes more than `max_memory` bytes (0: any number), the largest senders. Of
-    others that send then, nothing more is read until the network thread has read all that is there.
+    others that have much unread then, nothing more is read until the network thread has taken it.
     `gates` knows the bytes of complete messages. `is_crowded`: whether no connection is let in.
     """
 
@@ -75,6 +80,7 @@ class UnfinishedMessages:
         self._before: dict[int, tuple[int, int]] = {}
         self._handed_before: dict[int, int] = {}
         self._has_cut = False
+        self._next_return = 0.0  # when freed memory is given back again
 
     def look(self) -> bool:
         """Look at the memory of the process; if it has grown, at the connections.
@@ -84,17 +90,21 @@ class UnfinishedMessages:
         if self._is_crowded() and self._now() >= self._next_handshakes:
             self._look_at_handshakes()
         resident = self._resident()
-        if self._has_cut:  # libzmq has freed the messages by now
-            self._has_cut = False
+        if self._has_cut or (self._is_full(resident) and self._now() >= self._next_return):
+            self._has_cut, self._next_return = False, self._now() + _RETURN_S
             _give_back_memory()
+            resident = self._resident()
         grows = resident - self._last_resident >= _FULL_STEP_BYTES
         self._last_resident = resident
         self._least_resident = min(self._least_resident, resident)
-        is_full = 0 < self._max_memory < resident
+        is_full = self._is_full(resident)
         if resident - self._least_resident >= (_FULL_STEP_BYTES if is_full else _STEP_BYTES):
             self._least_resident = resident
             self._look_at_connections(is_full=is_full)
-        return grows
+        return grows or self._is_full(resident + resident // _NEAR)
+
+    def _is_full(self, resident: int) -> bool:
+        return 0 < self._max_memory < resident
 
     def _look_at_handshakes(self) -> None:
         """End the connections whose handshake was not finished at the last look either."""
@@ -121,8 +131,8 @@ class UnfinishedMessages:
                 self._cut_off(descriptor, unfinished)
             elif is_full and not told and unfinished > _LEAST_BYTES:
                 silent[descriptor] = unfinished
-            elif is_full and came > 0 and self._drains == self._gates.drains:
-                self._gates.close(descriptor)
+            elif is_full and unfinished > _LEAST_BYTES and self._drains == self._gates.drains:
+                self._gates.close(descriptor, unfinished)
         self._handed_before, self._drains = handed, self._gates.drains
         self._cut_off_largest(silent)
 
@@ -174,6 +184,6 @@ def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
 
 
 def _give_back_memory() -> None:
-    """Return to the system what was freed; a C library without such a call keeps it."""
+    """Return freed memory to the system; a C library without such a call keeps it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -73,7 +73,7 @@ def connect(gates):
 
 
 def test_too_many_messages_under_way(gates, connect):
-    """What comes meanwhile comes again when the queues have been empty for a while."""
+    """What comes meanwhile comes again when its messages are taken, and after a while."""
     flooding, other = connect(), connect()
     flooding.sendall(frame(MESSAGE_BYTES, more=False) * 3 * MOST_UNREAD)
     eventually(lambda: unreceived(flooding) == 0)
@@ -81,14 +81,31 @@ def test_too_many_messages_under_way(gates, connect):
     assert gates.gates.is_any_closed
     flooding.sendall(frame(5, more=False))
     other.sendall(frame(7, more=False))
+    gates.now += CLOSED_S
+    gates.gates.open(is_drained=False)
+    assert gates.gates.is_any_closed
     gates.take(2 * MOST_UNREAD)
     assert not gates.router.poll(50)
-    gates.gates.on_drained()
-    assert gates.gates.is_any_closed
-    gates.now += CLOSED_S
-    gates.gates.on_drained()
+    gates.gates.open(is_drained=False)
     assert not gates.gates.is_any_closed
     assert gates.take() == b"a" * 5
+
+
+def test_bytes_that_are_never_taken(gates, connect):
+    """The gate is opened when the queues have been empty for a while."""
+    peer = connect()
+    peer.sendall(PING * (_SLACK_BYTES // len(PING) + 100) + frame(1, more=False))
+    gates.take()
+    (descriptor,) = gates.gates.taken
+    gates.gates.close(descriptor, received_bytes(descriptor))
+    peer.sendall(frame(2, more=False))
+    for is_drained, seconds, is_closed in (
+        (True, 0, True), (False, CLOSED_S, True), (True, 0, False)
+    ):  # fmt: skip
+        gates.now += seconds
+        gates.gates.open(is_drained=is_drained)
+        assert gates.gates.is_any_closed is is_closed
+    assert gates.take() == b"a" * 2
 
 
 @pytest.mark.parametrize("size", [0, 200, 255, 256, MESSAGE_BYTES])
@@ -112,7 +129,7 @@ def test_bytes_that_are_no_messages(gates, connect):
         gates.take(MOST_UNREAD)
         assert gates.gates.is_any_closed is closed
         gates.now += CLOSED_S
-        gates.gates.on_drained()
+        gates.gates.open(is_drained=True)
 
 
 def test_a_gate_that_another_one_keeps(gates, connect):
@@ -121,10 +138,10 @@ def test_a_gate_that_another_one_keeps(gates, connect):
     peer.sendall(frame(1, more=False))
     gates.take()
     (descriptor,) = gates.gates.taken
-    gates.gates.close(descriptor)
+    gates.gates.close(descriptor, 0)
     peer.sendall(frame(2, more=False))
     gates.now += CLOSED_S
-    gates.gates.on_drained(lambda other: other == descriptor)
+    gates.gates.open(is_drained=True, is_left=lambda other: other == descriptor)
     assert not gates.router.poll(50)
 
 
@@ -154,8 +171,8 @@ def test_bytes_on_the_wire(is_encrypted):
 def test_what_is_no_connection(descriptor):
     """Nothing happens."""
     made = FloodGates()
-    made.close(descriptor)
-    made.on_drained()
+    made.close(descriptor, 1)
+    made.open(is_drained=True)
     assert not made.is_any_closed
 
 

@@ -1,6 +1,7 @@
 """UnfinishedMessages: a message without an end takes bounded memory; other peers go on."""
 
 import contextlib
+import ctypes
 import socket
 import threading
 import time
@@ -10,6 +11,7 @@ import zmq
 
 from purgatory.service.encoding import encode
 from purgatory.service.machine_memory import MIN_BYTES
+from purgatory.service.machine_memory import resident_bytes as own_resident_bytes
 from purgatory.service.protocol import VERSION, Bye, Hello, Submit, Submitted
 from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.unfinished_messages import (
@@ -66,8 +68,10 @@ class Router:
         )
 
     def read(self):
-        """Read a message, and count it as the network thread does."""
-        self.gates.note(self.socket.recv(), self.socket.recv(copy=False), [])
+        """Read a message, and count it as the network thread does; returns it."""
+        route, part = self.socket.recv(), self.socket.recv(copy=False)
+        self.gates.note(route, part, [])
+        return part.bytes
 
     def look(self):
         """Look, after the memory has grown."""
@@ -114,6 +118,37 @@ def test_while_memory_is_short_the_largest_go(router):
         eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > 3 * MIB + 5000)
         made.look()
         assert [is_cut_off(each) for each in (small, large, busy)] == [False, True, False]
+
+
+def test_while_memory_is_short_little_is_read_on(router):
+    """Of a connection with much unread nothing more is read; another one does not notice."""
+    made = router(max_memory=MIB)
+    with dealer(made.port) as large, dealer(made.port) as small:
+        for size in (10, MIB):
+            for peer in (large, small):
+                peer.sendall(frame(size if peer is large else 10, more=False))
+                if size == 10:
+                    made.read()
+        eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > MIB)
+        made.look()
+        assert len(made.gates._closed) == 1
+        small.sendall(frame(200, more=False))
+        assert {len(made.read()) for _ in range(3)} == {10, 200, MIB}
+        assert not is_cut_off(large)
+
+
+def test_freed_memory_is_given_back(router):
+    """While too much is taken: the C library keeps what lies below anything that is left."""
+    made, c = router(max_memory=MIB), ctypes.CDLL(None)
+    c.malloc.restype, c.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    *parts, last = [c.malloc(50_000) for _ in range(2000)]
+    for part in parts:
+        ctypes.memset(part, 1, 50_000)
+        c.free(part)
+    before = own_resident_bytes()
+    made.look()
+    assert before - own_resident_bytes() > 50 * MIB
+    c.free(last)
 
 
 def test_other_connections_of_the_process(router):
