@@ -73,6 +73,10 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # Seconds in which reads are answered after a transaction, about: requests that come meanwhile wait.
 READ_S = 0.002
+# After a commit of so many seconds, so many portions of an unfinished event are in a transaction:
+# requests wait for the disk rather than for them.
+LONG_COMMIT_S = 0.005
+PORTIONS = 5
 # While requests wait, leases last so much longer: a waiting request may keep or end a lease.
 GRACE_MS = 1000
 
@@ -154,7 +158,7 @@ class StoreLoop:
             self.state.pending_bytes += spread.bytes
             while self.state.spreads:
                 transaction = Transaction(self.state, self.clock.now_ns())
-                self._spread(transaction)
+                self._spread(transaction, PORTIONS)
                 transaction.prepare()
                 self._commits.write(transaction.changes)
                 self._publish(transaction)
@@ -332,7 +336,8 @@ class StoreLoop:
     def _go_on(self, transaction: Transaction) -> None:
         """Go on with requests that take more than a transaction, and submit the runs of repeats."""
         if self.state.spreads:
-            self._spread(transaction)
+            is_long = self.activity.last_commit_s >= LONG_COMMIT_S
+            self._spread(transaction, PORTIONS if is_long else 1)
         if self.state.mass_cancels.running:
             self.handler.cancel_more(transaction)
         if self.state.waiting_moves.commands:
@@ -340,9 +345,9 @@ class StoreLoop:
         if self.state.repeats.by_key:  # after the requests: one may pause a repeat
             self.handler.repeat_runs.run_due(transaction)
 
-    def _spread(self, transaction: Transaction) -> None:
-        """End some of the operations for which there are unfinished events."""
-        transaction.events.spread()
+    def _spread(self, transaction: Transaction, portions: int) -> None:
+        """End so many portions of the operations for which there are unfinished events."""
+        transaction.events.spread(portions * self.state.portion)
         if transaction.events.finished:
             self.handler.finish_spreads(transaction)
 

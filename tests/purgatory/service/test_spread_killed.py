@@ -15,7 +15,7 @@ from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
 
 ROUNDS = int(os.environ.get("PURGATORY_ROUNDS", "2"))
-# Waiting operations, and bytes of the value: the server ends them in portions of 500.
+# Waiting operations, and bytes of the value: the server ends them in portions of 100.
 WAITING = int(os.environ.get("PURGATORY_WAITING", "3000"))
 VALUE_BYTES = int(os.environ.get("PURGATORY_VALUE_BYTES", "20000"))
 # Seconds in which the event ends them, about.

@@ -233,10 +233,10 @@ class KeyEvents:
                 return True
         return len(spread.waiting) > _MOST_LOOKS
 
-    def spread(self) -> None:
-        """End a portion of the operations for which there are events."""
-        left: int = self._state.portion
-        looks = _LOOKS * left
+    def spread(self, most: int) -> None:
+        """End at most so many of the operations for which there are events."""
+        left = most
+        looks = _LOOKS * most
         for spread in self._state.spreads:
             while spread.waiting and left > 0 and looks > 0:
                 operation = spread.waiting.pop()

@@ -25,6 +25,7 @@ from purgatory.service.protocol import (
 from purgatory.service.server.memory import PROCESS_BYTES
 from purgatory.service.server.records import spreads
 from purgatory.service.server.records.operation import PendingOperation
+from purgatory.service.server.store_loop import LONG_COMMIT_S, PORTIONS
 from tests.testing.step_server import RecordingSink, StepServer, operation, result
 from timingwheel import COMPILED
 
@@ -63,6 +64,15 @@ def outcomes_in_store(server):
         row.op_id: (one.outcome, one.by_key, unpack(one.result) if one.result else None, one.at_ms)
         for one, row in found
     }
+
+
+def test_while_commits_take_long(server):
+    """Several portions share one: the requests beside them wait for the disk."""
+    server.submit(*(operation(op_id, "k") for op_id in IDS))
+    post_complete(server)
+    server.store_loop.activity.last_commit_s = LONG_COMMIT_S
+    _, outcomes = server.step(once=True)
+    assert len(outcomes) == min(COUNT, PORTIONS * PORTION)
 
 
 def test_an_event_for_many_ends_all_of_them(server):
