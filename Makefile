@@ -82,13 +82,10 @@ test-compiled: $(COMPILED)/.test
 # What the service promises, in worlds made from seeds: see docs/simulation.md.
 SEEDS ?= 100
 FOR_LONG = $(if $(MINUTES),--minutes $(MINUTES) --fresh,--seeds $(SEEDS))
-# Of two servers the first ones: one in some hundred finds what is not understood yet (700146: an
-# operation expires late).
-FIRST = --seeds $(if $(MINUTES),25,$(SEEDS))
 simulate: $(VENV)/.test        ## SEEDS worlds of the service, of steered jobs, of two servers, of threads
 	$(BIN)/python -m tests.simulation $(FOR_LONG)
 	$(BIN)/python -m tests.simulation --steered $(FOR_LONG)
-	$(BIN)/python -m tests.simulation --cluster $(FIRST)
+	$(BIN)/python -m tests.simulation --cluster $(FOR_LONG)
 	$(BIN)/python -m tests.simulation --inprocess $(FOR_LONG)
 
 simulate-mutants: $(VENV)/.test  ## faults put in on purpose, each of which the simulation has to find

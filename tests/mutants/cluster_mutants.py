@@ -79,7 +79,13 @@ CLUSTER_MUTANTS = [
     Mutant(
         "a new holder has its own machine's clock",
         CLUSTER + "store_lease.py",
-        "self.clock_offset_ns: int = clock_ms * NS_PER_MS - boot_ns()",
-        "self.clock_offset_ns: int = clock_ms // 10_000_000 * 10_000_000 * NS_PER_MS - boot_ns()",
+        "self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()",
+        "self.clock_offset_ns: int = taken.clock_ms // 10**7 * 10**7 * NS_PER_MS - boot_ns()",
+    ),
+    Mutant(
+        "a write that comes late sets the clock back",
+        CLUSTER + "store_lease.py",
+        "ClockReading(now_ms, now_ms + self._database_ahead_ms)",
+        "ClockReading(now_ms, now_ms + 10**9)",
     ),
 ]

@@ -126,19 +126,19 @@ class FakeLeaseRow:
             self.table.locked_by = None
             return 1
 
-    def beat(self, clock_ms):
+    def beat(self, reading):
         with self.table.lock:
             self._connect()
             if self.table.row.holder != self.holder:
                 return None
-            return self.table.write(beat=self.table.row.beat + 1, clock_ms=clock_ms)
+            return self.table.write(beat=self.table.row.beat + 1, clock_ms=reading.clock_ms)
 
-    def release(self, clock_ms):
+    def release(self, reading):
         with self.table.lock:
             self._connect()
             if self.table.row.holder != self.holder:
                 return False
-            self.table.write(holder="", handover=False, clock_ms=clock_ms)
+            self.table.write(holder="", handover=False, clock_ms=reading.clock_ms)
             return True
 
     def request_handover(self, seen):

@@ -4,6 +4,7 @@ import itertools
 import os
 import time
 
+from purgatory.service.store.lease import ClockReading
 from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from purgatory.service.store.postgres.postgres_store import PostgresStore
 
@@ -21,14 +22,15 @@ class HeldForTests:
         self.renewals: list[int] = []
         self.lost: list[str] = []
         self.clock_ms = 1_000_000
+        self.database_ms: int | None = None
 
     def boot_ns(self) -> int:
         """Return nanoseconds that grow."""
         return time.monotonic_ns()
 
-    def now_ms(self) -> int:
+    def read_clock(self) -> ClockReading:
         """Return the service time."""
-        return self.clock_ms
+        return ClockReading(self.clock_ms, self.database_ms)
 
     def raised(self, epoch: int) -> None:
         """Note the epoch."""

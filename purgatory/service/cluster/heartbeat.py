@@ -96,13 +96,15 @@ class Heartbeat:
         lease, sent_ns = self._lease, self._lease.boot_ns()
         # After a failure a beat: the database has to confirm the lease anew.
         is_due = self.trouble or sent_ns - self.beat_ns >= self._beat_every_ns
-        seen = self._row.beat(lease.now_ms()) if is_due else self._row.look()
+        reading = lease.read_clock()
+        seen = self._row.beat(reading) if is_due else self._row.look()
         if seen is None or seen.holder != lease.holder:
             lease.lose(TAKEN)
             return
         if is_due:
             lease.renewed(sent_ns)
             self.beat_ns = sent_ns
+        lease.saw(seen, reading.clock_ms)
         self.last = seen
         if sent_ns >= self._next_count_ns:
             self._next_count_ns = sent_ns + int(COUNT_S * _NS_PER_S)

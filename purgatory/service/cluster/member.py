@@ -300,7 +300,7 @@ class Member:
         So it may be with a lost lease, too: the database may have lost what was committed.
         """
         try:
-            row.release(lease.now_ms())
+            row.release(lease.read_clock())
         except StoreError as error:
             log.warning("the lease could not be released, it ends by itself: %s", error)
         lease.lose("the lease was released")

@@ -12,6 +12,7 @@ from typing import Final
 
 from purgatory.service.platform import boot_ns
 from purgatory.service.server.clock import NS_PER_MS
+from purgatory.service.store.lease import ClockReading, SeenLease
 
 _NS_PER_S: Final = 1_000_000_000
 #: That share of `takeover_after` a lease ends earlier: two clocks differ in speed, and a frame
@@ -20,28 +21,28 @@ MARGIN: Final = 0.1
 
 
 class StoreLease:
-    """The lease of the holder `holder`, taken with an epoch; see `HeldLease`.
+    """The lease of a holder; see `HeldLease`. `taken`: the row as the takeover left it.
 
-    `clock_ms`: the service time when the answer to the takeover came. `on_lost` is called once, by
-    the thread that finds out that the lease is lost.
+    The service time goes on from there when the answer to the takeover has come. `on_lost` is
+    called once, by the thread that finds out that the lease is lost.
     """
 
     def __init__(
         self,
-        holder: str,
-        epoch: int,
-        clock_ms: int,
+        taken: SeenLease,
         takeover_after: float,
         *,
         sent_ns: int,
         boot_ns: Callable[[], int] = boot_ns,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        self.holder: str = holder
+        self.holder: str = taken.holder
         self._boot_ns = boot_ns
         self._lock = threading.Lock()
-        self._epoch = epoch
-        self.clock_offset_ns: int = clock_ms * NS_PER_MS - boot_ns()
+        self._epoch = taken.epoch
+        self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()
+        # By how much the database's clock is ahead of the service time, at most.
+        self._database_ahead_ms = _ahead_ms(taken, taken.clock_ms)
         self._duration_ns = int(takeover_after * (1 - MARGIN) * _NS_PER_S)
         self._valid_until_ns = sent_ns + self._duration_ns
         self._on_lost = on_lost
@@ -58,8 +59,17 @@ class StoreLease:
         return self._boot_ns()
 
     def now_ms(self) -> int:
-        """Return the service time. To be read before what is to write it is sent."""
+        """Return the service time."""
         return (self._boot_ns() + self.clock_offset_ns) // NS_PER_MS
+
+    def read_clock(self) -> ClockReading:
+        """Read the service time. To be read before what is to write it is sent."""
+        now_ms = self.now_ms()
+        return ClockReading(now_ms, now_ms + self._database_ahead_ms)
+
+    def saw(self, seen: SeenLease, sent_ms: int) -> None:
+        """Note what the database's clock shows, by the answer to what was sent at `sent_ms`."""
+        self._database_ahead_ms = _ahead_ms(seen, sent_ms)
 
     def is_valid(self) -> bool:
         """Tell whether frames may leave: the guard of the active server's socket."""
@@ -89,3 +99,8 @@ class StoreLease:
             self.lost = why
             self._valid_until_ns = 0
         self._on_lost()
+
+
+def _ahead_ms(seen: SeenLease, clock_ms: int) -> int:
+    """Return by how much the database's clock, rounded up, was ahead of the time `clock_ms`."""
+    return seen.clock_ms - seen.drift_ms + 1 - clock_ms

@@ -28,8 +28,8 @@ def take_over(
 ) -> StoreLease | None:
     """Take over from the holder that was `seen`; returns the lease. Raises StoreError.
 
-    None: the holder has written something meanwhile, another server was faster, or `stopped`
-    returns True.
+    None: the holder has written something meanwhile, another server was faster, the answer came
+    after the end of the lease, so that the service time would be late, or `stopped` returns True.
     """
     while not stopped():
         sent_ns = boot_ns()
@@ -42,14 +42,14 @@ def take_over(
         if taken is None:
             return None
         lease = StoreLease(
-            taken.holder,
-            taken.epoch,
-            taken.clock_ms,
+            taken,
             takeover_after,
             sent_ns=sent_ns,
             boot_ns=boot_ns,
             on_lost=on_lost,
         )
+        if not lease.is_valid():
+            return None
         row.end_sessions_of(seen)
         return lease
     return None

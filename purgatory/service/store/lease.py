@@ -22,7 +22,7 @@ class SeenLease(NamedTuple):
     """The row of a lease at a look.
 
     `clock_ms`: the service time at that moment. The database adds to the written time what has
-    passed since by its clock. `drift_ms`: service time minus the clock of the database.
+    passed since by its clock. `drift_ms`: `clock_ms` minus the clock of the database.
     `last_commit_s`: seconds since the last commit, or NEVER_COMMITTED. `handover`: an operator has
     asked the holder to hand over. `replicated`: whether commits wait for a synchronous standby of
     the database.
@@ -42,6 +42,17 @@ class SeenLease(NamedTuple):
     def is_same(self, other: "SeenLease") -> bool:
         """Tell whether the holder has written nothing between two looks."""
         return self[:4] == other[:4]
+
+
+class ClockReading(NamedTuple):
+    """The service time when it was read, and what the database's clock showed then at the latest.
+
+    Both go to the row: so it has the right time, however late it is written. `database_ms` is None
+    if the clock of the database is not known: then the time of the write counts.
+    """
+
+    clock_ms: int
+    database_ms: int | None = None
 
 
 class SeenStandby(NamedTuple):
@@ -74,10 +85,10 @@ class LeaseRow(Protocol):
     def end_sessions_of(self, seen: SeenLease) -> int:
         """End the sessions of the holder and of all epochs up to the given one; return how many."""
 
-    def beat(self, clock_ms: int) -> SeenLease | None:
+    def beat(self, reading: ClockReading) -> SeenLease | None:
         """Note that the holder lives, and the service time; None: another is the holder."""
 
-    def release(self, clock_ms: int) -> bool:
+    def release(self, reading: ClockReading) -> bool:
         """Leave the row without a holder; False: another is the holder."""
 
     def request_handover(self, seen: SeenLease) -> bool:
@@ -111,8 +122,8 @@ class HeldLease(Protocol):
     def boot_ns(self) -> int:
         """Return nanoseconds since boot."""
 
-    def now_ms(self) -> int:
-        """Return the service time. To be read before what is to write it is sent."""
+    def read_clock(self) -> ClockReading:
+        """Read the service time. To be read before what is to write it is sent."""
 
     def raised(self, epoch: int) -> None:
         """Note that the holder raised its own epoch, since a commit was in doubt."""

@@ -19,7 +19,7 @@ from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.recovery import start_clock
 from purgatory.service.store.contract import UNFINISHED_COPY, Store
 from purgatory.service.store.data_directory import data_directory_lock
-from purgatory.service.store.lease import LeaseRow, SeenLease
+from purgatory.service.store.lease import ClockReading, LeaseRow, SeenLease
 from purgatory.service.store.opening import open_file, open_lease_row, open_postgres
 from purgatory.service.store_copy.copier import Copied, StoreCopier, check_empty
 
@@ -120,7 +120,7 @@ def _database(url: str, partition: str, clock: Callable[[], int] | None = None) 
                 yield _HeldDatabase(store, lease, row)
         finally:
             with contextlib.suppress(StoreError):  # a server takes over after a while
-                row.release(lease.now_ms())
+                row.release(lease.read_clock())
 
 
 def _take(row: LeaseRow) -> SeenLease:
@@ -162,6 +162,10 @@ class CopyLease:
             return self._clock()
         return (boot_ns() + self.clock_offset_ns) // NS_PER_MS
 
+    def read_clock(self) -> ClockReading:
+        """Read the service time: the copy's clock has nothing to do with the database's."""
+        return ClockReading(self.now_ms())
+
     def raised(self, epoch: int) -> None:
         """Note the own epoch: a commit was in doubt."""
         self.epoch = epoch
@@ -187,7 +191,7 @@ class _HeldDatabase(_End):
         if now_s - self._beaten_s < _BEAT_S:
             return
         self._beaten_s = now_s
-        if self._row.beat(self.now_ms()) is None:
+        if self._row.beat(ClockReading(self.now_ms())) is None:
             raise StoreError("a server has taken the store over while it was copied")
 
     def begin(self) -> None:

@@ -165,7 +165,7 @@ class Member(Process):
         self.world.run_until(lambda: server.ended or not self.alive or lease.lost, 5.0)
         server.kill()
         if not lease.lost:
-            self._row.release(lease.now_ms())
+            self._row.release(lease.read_clock())
             lease.lose("released")
         self._end(_YIELD_S)
 

@@ -43,6 +43,9 @@ KINDS: Final = (
 _LONGEST_S: Final = 3600.0
 # Milliseconds by which the service's clock may be ahead of the true one: both are cut off.
 _AHEAD_MS: Final = 3
+# Milliseconds by which it may be behind, after all takeovers of a world: for as long as an answer
+# to one is under way, no time passes.
+_BEHIND_MS: Final = 3000
 
 
 class ClusterNetwork(SimulatedNetwork):
@@ -158,6 +161,9 @@ class ClusterSimulation:
         if now_ms > self.oracle.latest_now_ms():
             ahead_ms = now_ms - self.oracle.latest_now_ms()
             self.oracle.report(f"the service's clock is {ahead_ms} ms ahead")
+        behind_ms = self.oracle.latest_now_ms() - _AHEAD_MS - now_ms
+        if behind_ms > _BEHIND_MS:
+            self.oracle.report(f"the service's clock is {behind_ms} ms behind")
 
     def run(self) -> Verdict:
         """Run it to the end, or to the first violation."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from purgatory.errors import StoreError
-from purgatory.service.store.lease import SeenLease
+from purgatory.service.store.lease import ClockReading, SeenLease
 from purgatory.service.store.postgres.sessions.postgres_errors import (
     LOCK_TIMEOUT,
     REFUSED_BY_GROUP,
@@ -147,7 +147,14 @@ class DatabaseMachine:
             clock_ms,
             handover=row.handover,
             replicated=True,
+            drift_ms=clock_ms - now_ns // NS_PER_MS,
         )
+
+    def set_clock(self, reading: ClockReading) -> None:
+        """Write the service time of the moment at which it was read."""
+        assert reading.database_ms is not None
+        self.row.clock_ms = reading.clock_ms
+        self.row.clock_at_ns = min(self.now_ns(), reading.database_ms * NS_PER_MS)
 
     def run(self, session: Session, statements: list[Statement]) -> list[Result]:
         """Do a group, all or nothing. Raises StatementRefused, SessionLost."""
@@ -190,8 +197,8 @@ class DatabaseMachine:
         if sql.startswith("WITH fenced"):
             if not self._holds(sql, values):
                 raise StatementRefused("division by zero", REFUSED_BY_GROUP, index)
-            clock_ms = _int(values[2])
-            changes.append(lambda: self._note_group(clock_ms))
+            reading = ClockReading(_int(values[2]), _int(values[3]))
+            changes.append(lambda: self._note_group(reading))
             return Result([(1, True)])
         if sql.startswith("UPDATE"):
             if not self._holds(sql, values):
@@ -206,10 +213,10 @@ class DatabaseMachine:
             return Result([(self.end_sessions(_int(values[2])),)])
         return Result([], sql.partition(" ")[0].encode())
 
-    def _note_group(self, clock_ms: int) -> None:
+    def _note_group(self, reading: ClockReading) -> None:
         row = self.row
         row.commits, row.beat = row.commits + 1, row.beat + 1
-        row.clock_ms, row.clock_at_ns = clock_ms, self.now_ns()
+        self.set_clock(reading)
 
     def _holds(self, sql: str, values: tuple[bytes | None, ...]) -> bool:
         """Decide the condition of a statement on the row of the lease."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from purgatory.errors import StoreError
-from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
+from purgatory.service.store.lease import ClockReading, LeaseLocked, SeenLease, SeenStandby
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost
 from tests.simulation.cluster.database_link import DatabaseLink
 from tests.simulation.cluster.database_machine import Session
@@ -72,24 +72,24 @@ class SimulatedRow:
             raise StoreError("the row is locked")
         return True
 
-    def beat(self, clock_ms: int) -> SeenLease | None:
+    def beat(self, reading: ClockReading) -> SeenLease | None:
         def do(session: Session) -> SeenLease | None:
             database, row = self._database, self._database.row
             if not self._is_mine(session):
                 return None
             row.beat += 1
-            row.clock_ms, row.clock_at_ns = clock_ms, database.now_ns()
+            database.set_clock(reading)
             return database.seen()
 
         return self._call(do)
 
-    def release(self, clock_ms: int) -> bool:
+    def release(self, reading: ClockReading) -> bool:
         def do(session: Session) -> bool:
             database, row = self._database, self._database.row
             if not self._is_mine(session):
                 return False
             row.beat, row.holder, row.address = row.beat + 1, "", ""
-            row.clock_ms, row.clock_at_ns = clock_ms, database.now_ns()
+            database.set_clock(reading)
             return True
 
         return self._call(do)

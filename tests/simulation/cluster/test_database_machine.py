@@ -30,9 +30,7 @@ class Host:
         """Become the holder, and open the store."""
         taken = self.row.raise_epoch(self.row.look())
         self.lease = StoreLease(
-            taken.holder,
-            taken.epoch,
-            taken.clock_ms,
+            taken,
             2.0,
             sent_ns=self.machine.boot_ns(),
             boot_ns=self.machine.boot_ns,
@@ -157,6 +155,17 @@ def test_the_clock_goes_on_by_the_database(host, database):
     before = host.lease.now_ms()
     database.world.run(600.0)
     assert database.seen().clock_ms - before == pytest.approx(600_000, abs=20)
+
+
+def test_a_group_that_arrives_late_sets_no_clock_back(host, database):
+    """Whoever takes over then has lost no time, also if nobody has written since."""
+    drift_ms = database.seen().drift_ms
+    host.link.hangs = True
+    host.world.after(60_000_000_000, host.link.mend)
+    host.store.commit(Changes())
+    assert host.world.now_ns >= 60_000_000_000
+    assert database.row.commits == 1
+    assert database.seen().drift_ms == pytest.approx(drift_ms, abs=5)
 
 
 def test_reads_that_are_cancelled(host, database):

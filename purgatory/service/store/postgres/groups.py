@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from purgatory.errors import NotReplicated, StoreError, StoreFenced
-from purgatory.service.store.lease import HeldLease
+from purgatory.service.store.lease import ClockReading, HeldLease
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.database import Database, one_row
 from purgatory.service.store.postgres.sessions.postgres_errors import (
@@ -53,6 +53,20 @@ _LOCK_TIMEOUT: Final = Statement(b"SELECT set_config('lock_timeout', '300ms', tr
 NO_NUMBERS: Final = JournalPosition(0, 0)
 
 
+def set_clock(first: int) -> str:
+    """Return SQL that writes a `ClockReading`; `first` is the number of its first value.
+
+    The database's time at the reading counts: a write may come late, and wait for the row.
+    """
+    at = f"to_timestamp(${first + 1}::int8 / 1000.0)"  # NULL, which least() ignores: not known
+    return f"clock_ms = ${first}::int8, clock_at = least(statement_timestamp(), {at})"
+
+
+def wire_reading(reading: ClockReading) -> list[bytes | None]:
+    """Encode the two values."""
+    return [None if one is None else wire_int(one) for one in reading]
+
+
 class Groups:
     """Writes the groups of the holder of `lease`. `require_replicated`: refuse, if they are not.
 
@@ -80,13 +94,11 @@ class Groups:
     def _fence_sql(self) -> str:
         numbers = [f"last_{name}" for name in ("operation", "outcome", "event", "extension", "job")]
         sets = ", ".join(
-            f"{name} = greatest({name}, ${at}::int8)" for at, name in enumerate(numbers, 4)
+            f"{name} = greatest({name}, ${at}::int8)" for at, name in enumerate(numbers, 5)
         )
         return (
             f"WITH fenced AS (UPDATE {self._row} SET commits = commits + 1, beat = beat + 1, "
-            # The statement's time, not its end's: an earlier reading is never late.
-            "clock_ms = $3::int8, clock_at = statement_timestamp(), "
-            f"committed_at = clock_timestamp(), {sets} "
+            f"{set_clock(3)}, committed_at = clock_timestamp(), {sets} "
             "WHERE epoch = $1::int8 AND commits = $2::int8 RETURNING 1) "
             f"SELECT 1 / count(*), {IS_REPLICATED} FROM fenced"
         )
@@ -116,7 +128,9 @@ class Groups:
         sent_ns = self._lease.boot_ns()
         fence = statement(
             self._fence,
-            *map(wire_int, (self._lease.epoch, self._commits, self._lease.now_ms(), *last)),
+            *map(wire_int, (self._lease.epoch, self._commits)),
+            *wire_reading(self._lease.read_clock()),
+            *map(wire_int, last),
         )
         try:
             results = session.run([*before, fence, COMMIT], self._database.answer_s)

@@ -9,8 +9,14 @@ from typing import Final, TypeVar
 
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import SERVER_KEYS
-from purgatory.service.store.lease import LeaseLocked, SeenLease, SeenStandby
-from purgatory.service.store.postgres.groups import BEGIN, COMMIT, IS_REPLICATED
+from purgatory.service.store.lease import ClockReading, LeaseLocked, SeenLease, SeenStandby
+from purgatory.service.store.postgres.groups import (
+    BEGIN,
+    COMMIT,
+    IS_REPLICATED,
+    set_clock,
+    wire_reading,
+)
 from purgatory.service.store.postgres.metadata_rows import MetadataRows, value_of
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.schema import set_up_schema
@@ -139,20 +145,20 @@ class PostgresLeaseRow:
             )
         )
 
-    def beat(self, clock_ms: int) -> SeenLease | None:
+    def beat(self, reading: ClockReading) -> SeenLease | None:
         """Note that the holder lives, and the service time; None: another is the holder."""
-        return self._maybe_seen(self._write_own("", clock_ms))
+        return self._maybe_seen(self._write_own("", reading))
 
-    def release(self, clock_ms: int) -> bool:
+    def release(self, reading: ClockReading) -> bool:
         """Leave the row without a holder; False: another is the holder."""
-        return bool(self._write_own(", holder = '', address = '', handover = false", clock_ms))
+        return bool(self._write_own(", holder = '', address = '', handover = false", reading))
 
-    def _write_own(self, sets: str, clock_ms: int) -> Rows:
+    def _write_own(self, sets: str, reading: ClockReading) -> Rows:
         sql = (
-            f"UPDATE {self._row} SET beat = beat + 1, clock_ms = $2::int8, "
-            f"clock_at = statement_timestamp(){sets} WHERE holder = $1::text RETURNING {_FIELDS}"
+            f"UPDATE {self._row} SET beat = beat + 1, {set_clock(2)}{sets} "
+            f"WHERE holder = $1::text RETURNING {_FIELDS}"
         )
-        update = statement(sql, self._holder.encode(), wire_int(clock_ms))
+        update = statement(sql, self._holder.encode(), *wire_reading(reading))
         return self._run(update, is_write=True)[0]
 
     def request_handover(self, seen: SeenLease) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from purgatory.service.platform import boot_ns
 from purgatory.service.store import opening
+from purgatory.service.store.lease import ClockReading
 from tests.testing.fake_lease import FakeLeaseTable
 
 URL = "postgresql://joe:secret@db1:5432,db2/purgatory"
@@ -36,10 +37,10 @@ def active(table):
     def run():
         while not stopped.wait(0.01):
             if table.row.handover:
-                row.release(0)
+                row.release(ClockReading(0))
                 table.open_row("b", "tcp://b:7411").raise_epoch(table.seen())
                 return
-            row.beat(0)
+            row.beat(ClockReading(0))
 
     thread = threading.Thread(target=run)
     thread.start()

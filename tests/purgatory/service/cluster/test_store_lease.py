@@ -3,9 +3,11 @@
 import pytest
 
 from purgatory.service.cluster.store_lease import MARGIN, StoreLease
+from purgatory.service.store.lease import ClockReading, SeenLease
 
 TAKEOVER_S = 5.0
 VALID_S = TAKEOVER_S * (1 - MARGIN)
+TAKEN = SeenLease(7, 1, 0, "me", "tcp://a:7411", 50_000, drift_ms=-20_000)
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def lost():
 def lease(boot, lost):
     """A lease that was taken just now."""
     return StoreLease(
-        "me", 7, 50_000, TAKEOVER_S, sent_ns=boot(), boot_ns=boot, on_lost=lambda: lost.append(1)
+        TAKEN, TAKEOVER_S, sent_ns=boot(), boot_ns=boot, on_lost=lambda: lost.append(1)
     )
 
 
@@ -73,6 +75,22 @@ def test_the_service_time_goes_on_with_the_boot_clock(lease, boot):
     boot.pass_seconds(2.5)
     assert lease.now_ms() == 52_500
     assert boot() + lease.clock_offset_ns == 52_500_000_000
+
+
+def test_a_reading_has_the_time_of_the_database(lease, boot):
+    """A millisecond late at most: both clocks are cut off."""
+    assert lease.read_clock() == ClockReading(50_000, 70_001)
+    boot.pass_seconds(2.5)
+    assert lease.read_clock() == ClockReading(52_500, 72_501)
+
+
+def test_the_clock_of_the_database_may_be_set(lease, boot):
+    """Each answer says where it is, counted from the moment at which it was asked for."""
+    boot.pass_seconds(2.5)
+    sent_ms = lease.now_ms()
+    boot.pass_seconds(0.5)
+    lease.saw(TAKEN._replace(clock_ms=52_600, drift_ms=3_000), sent_ms)
+    assert lease.read_clock() == ClockReading(53_000, 49_601 + 500)
 
 
 def test_the_own_epoch_is_raised_and_never_goes_back(lease):

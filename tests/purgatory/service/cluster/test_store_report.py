@@ -3,6 +3,7 @@
 import pytest
 
 from purgatory.service.cluster.store_report import HandoverRefused, hand_over, look_at_store
+from purgatory.service.store.lease import ClockReading
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def ask(row, boot):
 
 def test_an_active_server(ask, active, standby, table):
     """Its beat shows that it lives."""
-    report = ask(look_at_store, lambda: active.beat(5))
+    report = ask(look_at_store, lambda: active.beat(ClockReading(5)))
     assert (report.is_alive, report.standbys) == (True, ["tcp://b:7411"])
     assert report.seen.address == "tcp://a:7411"
 
@@ -64,7 +65,7 @@ def test_a_handover(ask, active, standby, table):
 
     def act():
         if table.row.handover:
-            active.release(0)
+            active.release(ClockReading(0))
             standby.raise_epoch(table.seen())
 
     seen = ask(hand_over, act)

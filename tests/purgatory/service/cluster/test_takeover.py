@@ -74,22 +74,43 @@ def test_a_database_that_goes_away(take, table):
 
 
 class SlowRow:
-    """A row whose answer to a takeover comes late."""
+    """A row whose answer to a takeover comes after so many seconds."""
 
-    def __init__(self, row, boot):
+    def __init__(self, row, boot, seconds):
         self.row = row
         self.boot = boot
+        self.seconds = seconds
         self.end_sessions_of = row.end_sessions_of
 
     def raise_epoch(self, seen):
         """Raise it, and let time pass."""
         taken = self.row.raise_epoch(seen)
-        self.boot.pass_seconds(TAKEOVER_S)
+        self.boot.pass_seconds(self.seconds)
         return taken
 
 
-def test_the_lease_counts_from_the_sending(table, boot):
+@pytest.fixture
+def take_slowly(table, boot):
+    """Take over from the row as it is; the answer takes so many seconds."""
+
+    def take(seconds):
+        row = SlowRow(table.open_row("me", "tcp://b:7411"), boot, seconds)
+        return take_over(row, table.seen(), TAKEOVER_S, stopped=lambda: False, boot_ns=boot)
+
+    return take
+
+
+def test_the_lease_counts_from_the_sending(take_slowly, boot):
     """A takeover whose answer is late gives a short lease."""
-    row = SlowRow(table.open_row("me", "tcp://b:7411"), boot)
-    lease = take_over(row, table.seen(), TAKEOVER_S, stopped=lambda: False, boot_ns=boot)
+    lease = take_slowly(4)
+    assert lease.is_valid()
+    boot.pass_seconds(1)
     assert not lease.is_valid()
+
+
+def test_an_answer_that_comes_after_the_lease(take_slowly, table):
+    """The next takeover has the right time; the server knows its own id in the row."""
+    before_ms = table.seen().clock_ms
+    assert take_slowly(3600) is None
+    assert table.row.holder == "me"
+    assert take_slowly(0).now_ms() == before_ms + 3_600_000

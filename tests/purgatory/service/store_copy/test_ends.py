@@ -11,6 +11,7 @@ from purgatory.service.platform import boot_ns
 from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.store.contract import DATABASE_ID, UNFINISHED_COPY
 from purgatory.service.store.data_directory import data_directory_lock
+from purgatory.service.store.lease import ClockReading
 from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from purgatory.service.store_copy import ends
@@ -35,7 +36,7 @@ def release(url):
     """Have no server hold the lease, as after a clean stop."""
     lease = take_over(url)
     row = PostgresLeaseRow(url, "", lease.holder, "", timeout_s=30)
-    assert row.release(row.look().clock_ms)
+    assert row.release(ClockReading(row.look().clock_ms))
     row.close()
 
 

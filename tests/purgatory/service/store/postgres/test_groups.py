@@ -134,6 +134,13 @@ class TestFence:
         store.commit(submit(2))
         assert postgres.execute("SELECT clock_ms FROM purgatory.lease") == [(123_456,)]
 
+    def test_the_clock_of_a_group_that_comes_late(self, postgres, store):
+        """The database's time counts at which it was read."""
+        store.lease.database_ms = 77_500
+        store.commit(submit(2))
+        [(at_s,)] = postgres.execute("SELECT extract(epoch FROM clock_at) FROM purgatory.lease")
+        assert at_s == pytest.approx(77.5)
+
 
 def open_store_of(url, lease, **options):
     """Open the store of a lease that was taken."""

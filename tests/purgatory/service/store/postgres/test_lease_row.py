@@ -7,7 +7,7 @@ import pytest
 
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import SERVER_KEYS
-from purgatory.service.store.lease import NEVER_COMMITTED, LeaseLocked
+from purgatory.service.store.lease import NEVER_COMMITTED, ClockReading, LeaseLocked
 from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from tests.postgres.proxy import Link, Proxy
 from tests.testing.changes import changes_of
@@ -61,12 +61,12 @@ def test_beats(row, make):
     """Only the holder's count; they carry the service's clock on."""
     row.raise_epoch(row.look())
     before = row.look()
-    beaten = row.beat(before.clock_ms + 5000)
+    beaten = row.beat(ClockReading(before.clock_ms + 5000))
     assert beaten.beat == before.beat + 1
     assert before.clock_ms + 5000 <= make("b").look().clock_ms < before.clock_ms + 60_000
-    assert make("b").beat(0) is None
+    assert make("b").beat(ClockReading(0)) is None
     make("c").raise_epoch(row.look())
-    assert row.beat(0) is None
+    assert row.beat(ClockReading(0)) is None
 
 
 def test_the_clock_never_goes_back(row, postgres):
@@ -75,14 +75,25 @@ def test_the_clock_never_goes_back(row, postgres):
     assert row.look().clock_ms == 77
 
 
+@pytest.mark.parametrize(("late_ms", "later_ms"), [(3_600_000, 3_600_000), (-3_600_000, 0)])
+def test_a_beat_that_comes_late_sets_no_clock_back(row, late_ms, later_ms):
+    """The time at which it was read counts, unless the database's clock was set back since."""
+    row.raise_epoch(row.look())
+    seen = row.look()
+    database_ms = seen.clock_ms - seen.drift_ms
+    beaten = row.beat(ClockReading(9_000, database_ms - late_ms))
+    assert 9_000 + later_ms <= beaten.clock_ms < 9_000 + later_ms + 60_000
+    assert beaten.clock_ms <= row.look().clock_ms
+
+
 def test_release(row, make):
     """The next one need not wait."""
     row.raise_epoch(row.look())
-    assert row.release(9_000)
+    assert row.release(ClockReading(9_000))
     seen = make("b").look()
     assert (seen.holder, seen.address, seen.epoch) == ("", "", 1)
     assert seen.clock_ms >= 9_000
-    assert not row.release(9_000)
+    assert not row.release(ClockReading(9_000))
 
 
 def test_standbys(row, make, postgres):
@@ -138,8 +149,8 @@ def test_a_group_half_sent_holds_the_row(row, make, postgres):
         with pytest.raises(psycopg.OperationalError):
             half_sent.execute("SELECT 1")
     with contextlib.suppress(StoreError):  # the session may end while it beats
-        row.beat(0)
-    assert row.beat(0) is None
+        row.beat(ClockReading(0))
+    assert row.beat(ClockReading(0)) is None
 
 
 @pytest.mark.parametrize(
@@ -193,7 +204,7 @@ def test_a_database_that_is_away(postgres, make):
             proxy.set(link)
             for call in (
                 row.look,
-                lambda: row.beat(1),
+                lambda: row.beat(ClockReading(1)),
                 lambda: row.raise_epoch(seen),
                 row.standbys,
             ):
@@ -209,11 +220,11 @@ def test_a_beat_that_was_not_replicated(synchronous_cluster):
     cluster = synchronous_cluster
     lease = take_over(cluster.url)
     row = PostgresLeaseRow(cluster.url, "", lease.holder, "tcp://a:1", timeout_s=1.0)
-    assert row.beat(1).replicated
+    assert row.beat(ClockReading(1)).replicated
     cluster.standby.pause()
     try:
         with pytest.raises(StoreError):
-            row.beat(2)
+            row.beat(ClockReading(2))
         assert row.look(register=True).replicated  # looking does not wait
     finally:
         cluster.standby.resume()
