@@ -1,4 +1,4 @@
-"""Texts of others, shown where their characters could do something: in a terminal, in a log.
+"""Texts for people: texts of others as a terminal and a log may show them, and numbers of things.
 
 A line break forges a line of a log or a row of a table; an escape sequence moves a terminal's
 cursor, or fills its clipboard; marks of direction have text read in another order. Any thread.
@@ -22,3 +22,8 @@ def printable(text: str) -> str:
 def printable_json(line: str) -> str:
     r"""Return a line of JSON with the same content, what is not to be printed as `\u001b`."""
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+def counted(count: float, thing: str) -> str:
+    """Return a number of things: "1 operation", "2,000 operations"."""
+    return f"{count:,.0f} {thing}" if count == 1 else f"{count:,.0f} {thing}s"

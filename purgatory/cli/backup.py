@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra, optional_path
-from purgatory.cli.output import counted
 from purgatory.cli.progress import bytes_below, progress_shown
+from purgatory.printable import counted
 from purgatory.service.config import Config
 from purgatory.service.errors import ConfigError
 from purgatory.trace.path_conflicts import check_outputs

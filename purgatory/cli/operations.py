@@ -24,7 +24,6 @@ from purgatory.cli.options import (
 )
 from purgatory.cli.output import (
     age,
-    counted,
     moment,
     optional_text,
     print_facts,
@@ -36,6 +35,7 @@ from purgatory.cli.output import (
     value_text,
 )
 from purgatory.errors import OperationCancelled, OperationExpired
+from purgatory.printable import counted
 from purgatory.service.errors import ConfigError, OperationFailed
 
 if TYPE_CHECKING:

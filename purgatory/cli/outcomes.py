@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
 from purgatory.cli.options import SubParsers, add_command, add_group, add_json_option
 from purgatory.cli.output import (
-    counted,
     moment,
     optional_text,
     print_facts,
@@ -22,6 +21,7 @@ from purgatory.cli.output import (
     result_text,
     say,
 )
+from purgatory.printable import counted
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:

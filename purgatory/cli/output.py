@@ -106,11 +106,6 @@ def short(name: str, most: int = SHORT_ID) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def counted(count: int, thing: str) -> str:
-    """Return a number of things: "1 operation", "2,000 operations"."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
-
-
 def print_json(records: Iterable[Any]) -> None:
     """Print messages of the protocol, each as it comes, as a line of JSON."""
     for record in records:

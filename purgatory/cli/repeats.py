@@ -19,13 +19,13 @@ from purgatory.cli.options import (
     import_extra,
 )
 from purgatory.cli.output import (
-    counted,
     json_text,
     optional_text,
     print_facts,
     print_table,
     say,
 )
+from purgatory.printable import counted
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from prometheus_client.registry import Collector
 
 from purgatory import metrics
 from purgatory.cli.options import DURATION, SubParsers, add_command, port
-from purgatory.cli.output import counted
 from purgatory.cli.process import signals_handled
-from purgatory.printable import printable
+from purgatory.printable import counted, printable
 from purgatory.replay.clock import STOP_POLL_S
 from purgatory.replay.engine import Replay
 from purgatory.replay.summary import ReplaySummary
@@ -196,7 +195,7 @@ def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], No
             nonlocal next_update
             if done >= next_update:
                 next_update = done + ROWS_PER_UPDATE
-                bar.update(task, description=f"{done:,} rows, {replay.pending:,} waiting")
+                bar.update(task, description=f"{counted(done, 'row')}, {replay.pending:,} waiting")
 
         yield update
 
@@ -206,7 +205,9 @@ def _print_result(replay: Replay, skipped: list[tuple[str, int]], console: "Cons
     console.print(_table(replay, total))
     for path, count in skipped:
         console.print(
-            f"skipped {count:,} bad rows of {printable(path)}", markup=False, highlight=False
+            f"skipped {counted(count, 'bad row')} of {printable(path)}",
+            markup=False,
+            highlight=False,
         )
     ended = total.ended
     rate = total.operations / replay.seconds if replay.seconds else 0

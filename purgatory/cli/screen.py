@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.box import SIMPLE
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from purgatory.cli.top_tables import HEAD as JOB_HEAD
 from purgatory.cli.top_tables import HELP, KINDS, SORT, SORTS, STATES, TABLES, sorted_kinds
-from purgatory.printable import printable
+from purgatory.printable import counted, printable
 from purgatory.service.troubles import cluster_troubles, job_troubles, readiness_trouble, why_stuck
 
 if TYPE_CHECKING:
@@ -34,18 +35,20 @@ _DURATIONS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 _RATES: Final = (
     ("submitted", "submitted/s", "cyan"),
     ("completed", "completed/s", "blue"),
-    ("expired", "expired/s", "dark_orange"),
+    ("expired", "expired/s", "bright_black"),
     ("failed", "failed/s", "red"),
     ("cancelled", "cancelled/s", "magenta"),
     ("commits", "commits/s", "green"),
 )
+# Columns of a terminal that figures take, at most: a name and its figures stay side by side.
+_MOST_WIDTH: Final = 100
 # Kinds of jobs on the screen, at most.
 _KINDS: Final = 8
-# name of the figure, its title
+# name of the figure, its title for one, and for several
 _WRONG: Final = (
-    ("failed", "failed"),
-    ("refused", "refused"),
-    ("commit_failures", "failed commits"),
+    ("failed", "failed", "failed"),
+    ("refused", "refused", "refused"),
+    ("commit_failures", "failed commit", "failed commits"),
 )
 
 
@@ -123,7 +126,7 @@ class Top:
         self._commit_error = overview.commit_error if overview else ""
         self._rows = rows
         self._grown = {
-            name for name, _ in _WRONG if before and figures.get(name, 0) > before.get(name, 0)
+            name for name, *_ in _WRONG if before and figures.get(name, 0) > before.get(name, 0)
         }
         passed = figures["uptime_seconds"] - before.get("uptime_seconds", 0.0)
         for name, rates in self._rates.items():
@@ -135,8 +138,9 @@ class Top:
         """Render the screen."""
         answers = [*self._head(), *self._troubles(), self._due(), self._wrong()]
         tiles = Columns(self._tiles(), equal=True, expand=True)
+        figures = [Constrain(each, _MOST_WIDTH) for each in (tiles, self._chart())]
         keys = [Text(f"keys: {HELP}", style="dim")] if self.has_keys else []
-        return Group(*answers, *self._jobs(), tiles, self._chart(), *keys)
+        return Group(*answers, *self._jobs(), *figures, *keys)
 
     def press(self, key: str) -> bool:
         """Show another table, or kinds in another order; False: the key has no meaning."""
@@ -167,7 +171,7 @@ class Top:
     def _due(self) -> Text:
         figures = self._figures
         line = Text.assemble("due:   ", (f"{figures['pending']:,.0f} pending", "bold"))
-        line.append(f", {figures.get('held', 0):,.0f} held events")
+        line.append(f", {counted(figures.get('held', 0), 'held event')}")
         late = figures.get("oldest_due_age_seconds", 0)
         if late >= 1:
             return line.append(f", the oldest {late:,.0f} s late", "red")
@@ -178,16 +182,19 @@ class Top:
         """Return what failed; in colour if it is new since the last sample."""
         figures = self._figures
         line = Text("wrong: ")
-        for name, title in _WRONG:
-            style = "bold red" if name in self._grown else ""
-            line.append(f"{figures.get(name, 0):,.0f} {title}", style).append(", ")
-        return line.append(f"{figures['unacknowledged']:,.0f} unread outcomes")
+        if self._kinds:
+            dead = sum(kind.count("dead") for kind in self._kinds)
+            line.append(counted(dead, "dead job"), "bold red" if dead else "").append(", ")
+        for name, *titles in _WRONG:
+            count, style = figures.get(name, 0), "bold red" if name in self._grown else ""
+            line.append(f"{count:,.0f} {titles[count != 1]}", style).append(", ")
+        return line.append(counted(figures["unacknowledged"], "unread outcome"))
 
     def _jobs(self) -> list[RenderableType]:
         """Return the table that a key has chosen; none while there are no jobs."""
         if self.table in TABLES:
             return [self._chosen(TABLES[self.table].title)]
-        return [self._all_kinds()] if self._kinds else []
+        return [Constrain(self._all_kinds(), _MOST_WIDTH)] if self._kinds else []
 
     def _chosen(self, title: str) -> RenderableType:
         table = Table(box=None, padding=(0, 1), expand=True)
@@ -209,7 +216,7 @@ class Top:
             cells = [_job_cell(state, kind) for state in STATES]
             table.add_row(Text(printable(kind.kind) or "(no kind)"), *cells)
         if len(kinds) > _KINDS:
-            table.add_row(Text(f"and {len(kinds) - _KINDS} other kinds", style="dim"))
+            table.add_row(Text(f"and {counted(len(kinds) - _KINDS, 'other kind')}", style="dim"))
         return Panel(table, title=f"by {self._sort}", title_align="left")
 
     def _tiles(self) -> list[RenderableType]:
@@ -234,7 +241,8 @@ class Top:
         table.add_column(ratio=1, no_wrap=True, overflow="crop")
         for name, title, style in _RATES:
             rates = self._rates[name]
-            table.add_row(title, f"{rates[-1]:,.0f}", Text(blocks(rates), style=style))
+            drawn = Text(blocks(rates), style=style if any(rates) else "dim")
+            table.add_row(title, f"{rates[-1]:,.0f}", drawn)
         return Panel(table, title=f"the last {WIDTH} samples", title_align="left")
 
 

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, add_group
-from purgatory.cli.output import counted, say
+from purgatory.cli.output import say
+from purgatory.printable import counted
 from purgatory.trace.errors import SkippedRows
 from purgatory.trace.flights import write_flights
 from purgatory.trace.path_conflicts import check_outputs
@@ -93,7 +94,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     ):
         for row in rows:
             out.write(row)
-    tail = f", {skipped.count} bad rows skipped" if arguments.skip_bad else ""
+    tail = f", {counted(skipped.count, 'bad row')} skipped" if arguments.skip_bad else ""
     say(f"{arguments.target}: {table.name}, {counted(out.count, 'row')}{tail}")
     return 0
 

@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from purgatory.printable import printable, printable_json
+from purgatory.printable import counted, printable, printable_json
 
 #: A line break, an escape sequence, one that writes the clipboard, one of C1, marks of direction.
 HOSTILE = [
@@ -44,3 +44,11 @@ def test_all_characters():
 
 
 BIDI = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 jobs"), (1, "1 job"), (2, "2 jobs"), (2000.0, "2,000 jobs")]
+)
+def test_numbers_of_things(count, said):
+    """One is no plural."""
+    assert counted(count, "job") == said

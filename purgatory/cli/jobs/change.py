@@ -16,7 +16,8 @@ from purgatory.cli.jobs.selection import (
     time_of,
 )
 from purgatory.cli.options import SubParsers, add_command
-from purgatory.cli.output import counted, say
+from purgatory.cli.output import say
+from purgatory.printable import counted
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client

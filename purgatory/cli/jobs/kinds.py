@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.options import SubParsers, add_command, add_json_option
-from purgatory.cli.output import counted, print_records, say
+from purgatory.cli.output import print_records, say
+from purgatory.printable import counted
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from purgatory.cli.jobs.selection import add_filters, filters
 from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option, add_wide_option
 from purgatory.cli.output import (
     age,
-    counted,
     moment,
     optional_text,
     print_facts,
@@ -20,6 +19,7 @@ from purgatory.cli.output import (
     short,
     took,
 )
+from purgatory.printable import counted
 
 if TYPE_CHECKING:
     from purgatory.service.job_messages import JobAttempt, JobStatus

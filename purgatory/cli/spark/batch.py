@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra
 from purgatory.cli.spark.session import add_session_options, command_session
+from purgatory.printable import counted
 from purgatory.spark.package import write_package
 from purgatory.trace.path_conflicts import check_outputs
 
@@ -60,11 +61,12 @@ def _resolve(arguments: argparse.Namespace) -> int:
         )
     failed = f"{done.failed:,} failed, " if done.failed else ""
     print(
-        f"{done.operations:,} operations: {done.completed:,} completed, {failed}"
+        f"{counted(done.operations, 'operation')}: {done.completed:,} completed, {failed}"
         f"{done.expired:,} expired -> {arguments.out}"
     )
     if done.rejected:
-        print(f"{done.rejected:,} rows rejected -> {arguments.out}/{batch.REJECTED_DIRECTORY}")
+        where = f"{arguments.out}/{batch.REJECTED_DIRECTORY}"
+        print(f"{counted(done.rejected, 'row')} rejected -> {where}")
     return 0
 
 

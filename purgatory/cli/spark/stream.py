@@ -25,6 +25,7 @@ from purgatory.cli.process import signals_handled
 from purgatory.cli.progress import progress_shown
 from purgatory.cli.spark.session import add_session_options, command_session
 from purgatory.errors import PurgatoryError
+from purgatory.printable import counted
 from purgatory.trace.path_conflicts import check_outputs
 
 if TYPE_CHECKING:
@@ -292,11 +293,11 @@ def _print_result(done: CheckpointEntry, out: str) -> None:
     if counts["failed"]:
         ended.insert(1, f"{counts['failed']:,} failed")
     ended.append(f"{done.pending:,} pending")
-    print(f"{counts['operations']:,} operations: {', '.join(ended)} -> {out}")
+    print(f"{counted(counts['operations'], 'operation')}: {', '.join(ended)} -> {out}")
     for fate in ("late", "rejected"):
         rows = sum(counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events"))
         if rows:
-            print(f"{rows:,} rows {fate} -> {out}/_{fate}")
+            print(f"{counted(rows, 'row')} {fate} -> {out}/_{fate}")
 
 
 def add_compact(subparsers: SubParsers) -> None:
@@ -327,8 +328,8 @@ def _compact(arguments: argparse.Namespace) -> int:
             merged.append(len(files))
 
         archive = module.Archive(spark, arguments.checkpoint, arguments.archive, merge)
-        with progress_shown(lambda: f"{sum(merged):,} files merged into {len(merged):,}"):
+        with progress_shown(lambda: f"{counted(sum(merged), 'file')} merged into {len(merged):,}"):
             done = archive.take(arguments.megabytes * 2**20)
     files = sum(merge.files for merge in done)
-    print(f"{files:,} files merged into {len(done):,} -> {arguments.archive}")
+    print(f"{counted(files, 'file')} merged into {len(done):,} -> {arguments.archive}")
     return 0

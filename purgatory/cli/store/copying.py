@@ -7,9 +7,10 @@ from collections import deque
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_command, import_extra
-from purgatory.cli.output import counted, say
+from purgatory.cli.output import say
 from purgatory.cli.progress import progress_shown
 from purgatory.cli.store.shared_database import without_password
+from purgatory.printable import counted
 
 _DESCRIPTION: Final = """\
 Copy a whole store to a new store: operations, outcomes, jobs, repeats, leases, remembered ids.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from purgatory.printable import counted
 from purgatory.spark.stream.shard import TABLES
 from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED, INT64_MIN
 
@@ -43,7 +44,7 @@ class CheckpointEntry:
         parts = [
             f"batch {self.batch}",
             f"event time {_formatted_time(self.closed_ms)}",
-            f"{counts['operations']:,} operations",
+            counted(counts["operations"], "operation"),
             f"{counts['completed']:,} completed",
             *([f"{counts['failed']:,} failed"] if counts["failed"] else []),
             f"{counts['expired']:,} expired",
@@ -54,7 +55,7 @@ class CheckpointEntry:
                 counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events")
             )
             if rows:
-                parts.append(f"{rows:,} rows {fate}")
+                parts.append(f"{counted(rows, 'row')} {fate}")
         return ", ".join(parts)
 
     @classmethod

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from purgatory.printable import counted
 from purgatory.spark.errors import RejectedRows, TableError
 from purgatory.spark.filesystem import file_system_for
 from purgatory.spark.tables.reader import local_table, read_table
@@ -170,7 +171,7 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
     rows = rejected.limit(_MAX_SHOWN_ROWS).collect()
     reasons = tuple(f"{row['file'] or row['table']}: {row['reason']}" for row in rows)
     if strict:
-        raise RejectedRows(f"{number} rows rejected; {'; '.join(reasons)}")
+        raise RejectedRows(f"{counted(number, 'row')} rejected; {'; '.join(reasons)}")
     return Rejections(number, reasons)
 
 

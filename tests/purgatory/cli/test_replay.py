@@ -140,7 +140,7 @@ def test_bad_rows_are_refused_and_skipped_on_demand(trace, tmp_path):
     assert "soon" in refused.stderr
     skipped = run(trace[0], events, "--skip-bad")
     assert skipped.returncode == 0
-    assert "skipped 1 bad rows of" in skipped.stdout
+    assert "skipped 1 bad row of" in skipped.stdout
 
 
 @pytest.mark.parametrize(

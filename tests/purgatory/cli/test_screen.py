@@ -44,6 +44,14 @@ def test_the_first_lines_answer():
     assert wrong.rstrip() == "wrong: 2 failed, 0 refused, 4 failed commits, 0 unread outcomes"
 
 
+def test_one_of_each():
+    """One is no plural."""
+    figures = {"pending": 1, "held": 1, "failed": 1, "commit_failures": 1, "unacknowledged": 1}
+    _, due, wrong = shown(figures)[:3]
+    assert due.rstrip() == "due:   1 pending, 1 held event"
+    assert wrong.rstrip() == "wrong: 1 failed, 0 refused, 1 failed commit, 1 unread outcome"
+
+
 @pytest.mark.parametrize(
     ("figures", "told"),
     [
@@ -141,7 +149,27 @@ def test_nothing_is_green_while_something_is_wrong():
         [ready] = [each for each in spans if each.text == "ready" and not each.style.bold]
         assert ready.style.color.name == colour
     red = [each.text.strip() for each in spans if each.style.bold and each.style.color]
-    assert red[-2:] == ["2,501", "110"]
+    assert red[-3:] == ["110 dead jobs", "2,501", "110"]
+
+
+def test_only_what_happens_has_a_colour():
+    """Nothing is red while nothing fails; what expires is no bad news."""
+    top = Top("tcp://x")
+    for sample in ({}, {"uptime_seconds": 1.0, "expired": 5, "completed": 5}):
+        top.add(FIGURES | sample)
+    spans = [each for each in Console(width=100).render(top) if set(each.text) & set("▁█")]
+    looks = [each.style.color and each.style.color.name for each in spans]
+    assert looks == [None, "blue", "bright_black", None, None, None]
+
+
+def test_a_wide_terminal():
+    """A kind and its figures, and the tiles, stay side by side."""
+    top = Top("tcp://x")
+    top.add(FIGURES, STUCK)
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(top)
+    assert max(map(len, map(str.rstrip, capture.get().splitlines()))) <= 100
 
 
 def test_keys_change_the_table():
@@ -171,7 +199,7 @@ def test_keys_change_the_table():
 
 
 def test_jobs_by_kind():
-    """Kinds that wait in vain are first, then those with dead jobs; a few kinds are shown."""
+    """Kinds in trouble are first, as in the sentences above; a few kinds are shown."""
     top = Top("tcp://x")
     kinds = [kind(f"kind {n}", done=n) for n in range(9)] + STUCK.kinds
     top.add(FIGURES, Overview(1, kinds, {}))
@@ -192,3 +220,7 @@ def test_jobs_by_kind():
     assert lines[2].split()[:2] == ["mial", "2,501"]
     assert lines[3].split() == ["mail", "0", "0", "0", "110", "0", "5", "0"]
     assert lines[10] == "and 3 other kinds"
+    top.add(FIGURES, Overview(1, kinds[:9], {}))
+    with console.capture() as capture:
+        console.print(top)
+    assert "and 1 other kind " in capture.get()

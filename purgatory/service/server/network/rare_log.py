@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from purgatory.printable import counted
+
 log: logging.Logger = logging.getLogger(__name__)
 
 #: Logged while no connection can be accepted, on any port.
@@ -40,5 +42,5 @@ class RareLog:
             return
         self._silent_until = now + _LINE_S
         left_out, self._left_out = self._left_out, 0
-        more = f" (and {left_out} times since the last line)" if left_out else ""
+        more = f" (and {counted(left_out, 'time')} since the last line)" if left_out else ""
         log.log(self._level, "%s%s", self._message % detail, more)

@@ -26,7 +26,7 @@ def test_resolve_writes_outcomes_and_says_how_many(spark, tables, capsys):
     assert main(["spark", "resolve", *tables]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"2 operations: 1 completed, 1 expired -> {tables[-1]}",
-        f"1 rows rejected -> {tables[-1]}/_rejected",
+        f"1 row rejected -> {tables[-1]}/_rejected",
     ]
     with read_outcomes(tables[-1]) as rows:
         assert {(row.op_id, row.outcome, row.at_ms) for row in rows} == {

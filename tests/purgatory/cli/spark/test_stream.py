@@ -1,8 +1,12 @@
 """`purgatory spark run`, its progress and its metrics."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from purgatory.cli.entry_point import main
+from purgatory.cli.spark import stream
+from purgatory.printable import counted
 from purgatory.trace import Extension, KeyEvent, Operation
 from tests.testing.stream_input import StreamInput
 
@@ -37,7 +41,7 @@ def test_until_end_gives_every_operation_its_outcome(spark, feed, arguments, cap
     said = capsys.readouterr()
     assert said.out.splitlines() == [
         f"3 operations: 1 completed, 2 expired, 0 pending -> {feed.out}",
-        f"1 rows late -> {feed.out}/_late",
+        f"1 row late -> {feed.out}/_late",
     ]
     assert (
         "batch 0, event time 1970-01-01 00:00:00.004+00:00, 2 operations, 0 completed" in said.err
@@ -89,3 +93,25 @@ def test_extensions_held_and_failed_events(spark, feed, arguments, capsys):
         ("f", "failed", 21),
         ("held", "completed", 20),
     ]
+
+
+def test_how_far_a_compaction_is(spark, feed, arguments, capsys, tmp_path, monkeypatch):
+    """It says how many files are merged, before and after each; only a terminal shows that."""
+    feed.put("events", [KeyEvent("z", 99)])
+    assert main([*arguments, "--until-end", "--max-files", "1"]) == 0
+    files = len(list(feed.out.glob("*.parquet")))
+    texts = []
+
+    @contextmanager
+    def shown(text):
+        texts.append(text())
+        yield
+        texts.append(text())
+
+    monkeypatch.setattr(stream, "progress_shown", shown)
+    capsys.readouterr()
+    where = ("--checkpoint", str(feed.checkpoint), "--archive", str(tmp_path / "archive"))
+    assert main(["spark", "compact", *where]) == 0
+    assert texts == ["0 files merged into 0", f"{counted(files, 'file')} merged into 1"]
+    said = capsys.readouterr()
+    assert said.out == f"{counted(files, 'file')} merged into 1 -> {tmp_path / 'archive'}\n"

@@ -95,7 +95,7 @@ class TestAcceptErrors:
                     handler(loop, {"message": "socket.accept()", "exception": error})
                 now[0] += 1
         line = "no connection can be accepted at present: Too many open files"
-        more = f"{line} (and 5999 times since the last line)"
+        more = f"{line} (and 5,999 times since the last line)"
         assert caplog.messages == [line, more]
 
     def test_other_errors(self, caplog):

@@ -56,7 +56,7 @@ def test_tables_and_page(spark, journal, tmp_path):
 
 def test_strict(spark, journal):
     """With `strict`, a bad row raises."""
-    with pytest.raises(RejectedRows, match="1 rows rejected"):
+    with pytest.raises(RejectedRows, match="1 row rejected"):
         report_journal(spark, journal, ONE_WHEEL, strict=True, console=Console(file=StringIO()))
 
 
