@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
+from purgatory.printable import counted
 from purgatory.spark.report import formatting
 from purgatory.spark.report.content import Advice, Change
 from purgatory.spark.report.curves import shortest_timeout
@@ -48,8 +49,8 @@ def _in_words(change: Change) -> Advice | None:
     if change.now is None or change.earlier is None:
         came = "is new" if change.earlier is None else "is gone"
         only = change.now or change.earlier
-        count = formatting.count(only.operations if only else 0)
-        return Advice(f"{change.kind} {came}", f"{count} operations.")
+        count = counted(only.operations if only else 0, "operation")
+        return Advice(f"{change.kind} {came}", f"{count}.")
     found = [
         said for said in (_expired(change.now, change.earlier), _wait(change)) if said is not None
     ]

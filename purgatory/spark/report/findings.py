@@ -149,8 +149,8 @@ def _expiry(report: Report) -> str:
     if _expired_share(most) == _expired_share(fewest):
         return f"{said}."
     return (
-        f"{said}: of {most.kind} {share(_expired_share(most))}, of {fewest.kind} "
-        f"{share(_expired_share(fewest))}."
+        f"{said}, from {share(_expired_share(fewest))} of {fewest.kind} to "
+        f"{share(_expired_share(most))} of {most.kind}."
     )
 
 
@@ -214,8 +214,8 @@ def _shorten(summary: KindSummary, point: CurvePoint) -> str:
     cost = (
         "no completion is lost"
         if not lost
-        else f"{count(lost)} of {count(summary.completed)} completions are lost, fewer than one in "
-        f"{LOST_COMPLETIONS:,}"
+        else f"{count(lost)} of {count(summary.completed)} completions "
+        f"{'is' if lost == 1 else 'are'} lost, fewer than one in {LOST_COMPLETIONS:,}"
     )
     return (
         f"What does not complete ({share(summary.expired / summary.operations)}) is known {sooner} "
@@ -226,7 +226,8 @@ def _shorten(summary: KindSummary, point: CurvePoint) -> str:
 def _lengthen(summary: KindSummary, point: CurvePoint) -> str:
     gained = round(summary.operations * (point.share - summary.now.share))
     return (
-        f"About {count(gained)} more of {count(summary.operations)} operations complete: "
+        f"About {count(gained)} more of {count(summary.operations)} operations "
+        f"{'completes' if gained == 1 else 'complete'}: "
         f"{share(point.share)}, not {share(summary.now.share)}. {_waits(summary, point)}. It rests "
         f"on {count(point.watched)} operations that waited so long."
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import sqrt
+from operator import attrgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from purgatory.printable import counted
 from purgatory.spark.report import formatting
 from purgatory.spark.report.content import Advice
 from purgatory.spark.report.formatting import count, duration, share
@@ -44,7 +46,7 @@ Rule = Callable[["JobsReport", "JobSummary"], Advice | None]
 
 
 def job_advice(report: JobsReport) -> list[Advice]:
-    """Return what to do about jobs: the rules in order, in each of them the larger kinds first."""
+    """Return what to do about jobs: the rules in order, in each of them the worst kinds first."""
     return [advice for _, advice in _found(report)]
 
 
@@ -54,8 +56,8 @@ def kinds_with_advice(report: JobsReport) -> list[Kind]:
 
 
 def _found(report: JobsReport) -> Iterator[tuple[Kind, Advice]]:
-    for rule in RULES:
-        for summary in report.summaries:
+    for rule, weight in RULES.items():
+        for summary in sorted(report.summaries, key=weight, reverse=True):
             kind = summary.kind
             if not kind.total and kind.name is not None and (advice := rule(report, summary)):
                 yield kind, advice
@@ -141,8 +143,8 @@ def long_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
     failed = sum(row.dead + row.cancelled for row in runs if row.value > limit_ms)
     return Advice(
         f"{summary.kind}: a time limit of {duration(limit_ms)}",
-        f"No job that was done took longer. {count(failed)} attempts that failed did, and would "
-        f"have ended {duration(effect.saved_ms)} sooner in all: "
+        f"No job that was done took longer. {counted(failed, 'attempt')} that failed did, and "
+        f"would have ended {duration(effect.saved_ms)} sooner in all: "
         f"@worker.on({summary.kind.name!r}, timeout={limit_ms / 1000:g})",
     )
 
@@ -156,7 +158,8 @@ def vain_retries(report: JobsReport, summary: JobSummary) -> Advice | None:
     return Advice(
         f"{summary.kind}: retries hardly help",
         f"Of {count(done + dead)} jobs with more than one attempt, without cancelled jobs, "
-        f"{count(done)} were done. With fewer (max_attempts) they are dead sooner, and cost less.",
+        f"{count(done)} {'was' if done == 1 else 'were'} done. With fewer (max_attempts) they are "
+        "dead sooner, and cost less.",
     )
 
 
@@ -206,14 +209,18 @@ def _stands_out(worker: WorkerJobs, usual: float) -> bool:
     return _dead_share(worker) >= _TIMES * usual and difference > _STANDARD_ERRORS * error
 
 
-#: The weightiest first.
-RULES: Final[tuple[Rule, ...]] = (
-    dead_jobs,
-    not_begun,
-    too_few_workers,
-    bursts,
-    bad_worker,
-    long_attempts,
-    vain_retries,
-    last_attempts,
-)
+def _late(summary: JobSummary) -> int:
+    return summary.queue_ms[1] if summary.queue_ms else 0
+
+
+#: The weightiest first; and by what the kinds are worse.
+RULES: Final[dict[Rule, Callable[[JobSummary], int]]] = {
+    dead_jobs: attrgetter("dead"),
+    not_begun: attrgetter("cancelled"),
+    too_few_workers: _late,
+    bursts: _late,
+    bad_worker: attrgetter("dead"),
+    long_attempts: attrgetter("dead"),
+    vain_retries: attrgetter("dead"),
+    last_attempts: attrgetter("dead"),
+}

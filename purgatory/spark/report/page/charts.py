@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.formatting import duration, number, share, utc_time
 from purgatory.spark.report.histograms import QUANTILES
@@ -163,7 +164,8 @@ def completions_of_kinds(report: Report) -> Chart:
 
 def outcome_shares(report: Report) -> Chart:
     """Draw the shares of each kind that completed, failed, expired and were cancelled."""
-    rows = [row for row in report.summaries if row.kind in numbered_kinds(report)][:MAX_BARS]
+    rows = [row for row in report.summaries if row.kind in numbered_kinds(report)]
+    title, rows = _largest("Outcomes by kind", rows)
 
     def paint(narrow: bool) -> Plot:
         kinds = (str(row.kind) for row in rows)
@@ -181,7 +183,14 @@ def outcome_shares(report: Report) -> Chart:
     said = (f"{row.kind} {share(row.completed / row.operations)}" for row in rows)
     alternative = f"Bars with the share that completed: {', '.join(said)}."
     legend = [LegendEntry(o, o) for o in OUTCOMES if any(getattr(row, o) for row in rows)]
-    return Chart("Outcomes by kind", draw(paint), alternative, tables.kinds(report), legend)
+    return Chart(title, draw(paint), alternative, tables.kinds(report), legend)
+
+
+def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary]]:
+    """Return the rows for which a chart has room; the title says if kinds are left out."""
+    shown = rows[:MAX_BARS]
+    kinds = sum(not row.kind.total for row in shown)
+    return (title if shown == rows else f"{title}: the {kinds} largest kinds"), shown
 
 
 def by_hour_of_week(
@@ -192,17 +201,17 @@ def by_hour_of_week(
 ) -> Chart:
     """Draw a field for each hour of the week in which operations were submitted."""
     fields = [(row.weekday, row.hour, value(row), row.operations) for row in report.week]
-    return draw_week(title, fields, shown, "operations", tables.week(report))
+    return draw_week(title, fields, shown, "operation", tables.week(report))
 
 
 def draw_week(
     title: str,
     fields: Sequence[tuple[int, int, float, int]],
     shown: Callable[..., str],
-    noun: str,
+    thing: str,
     data: Figure,
 ) -> Chart:
-    """Draw fields of weekday, hour, value and count of `noun`; `shown` formats a value."""
+    """Draw fields of weekday, hour, value and count of a thing; `shown` formats a value."""
     most = max(fields, key=itemgetter(2))
     highest = most[2] or 1
 
@@ -211,7 +220,7 @@ def draw_week(
         plot = Plot(narrow, 236 if narrow else 250, hours, name_scale(_DAYS), down=True)
         for day, hour, value, size in fields:
             x, y = (hour, hour + 1), (day - 0.5, day + 0.5)
-            tip = f"{_hour(day, hour)}: {shown(value)} ({size:,} {noun})"
+            tip = f"{_hour(day, hour)}: {shown(value)} ({counted(size, thing)})"
             # The square root, so that differences between small values are visible.
             depth = f"{0.06 + 0.94 * (value / highest) ** 0.5:.2f}"
             plot.box(x, y, "heat", tip, fill_opacity=depth)
@@ -305,11 +314,10 @@ def timeout_choice(report: Report, kind: Kind) -> Chart:
 
     def paint(narrow: bool) -> Plot:
         marks = _marks(summary, points, proposed, narrow=narrow)
-        drawn = [*_seen(curve), *(value for value, _, _ in marks)]
-        x, lines = duration_scale(drawn, narrow=narrow), min(4, len(marks))
-        plot = Plot(narrow, 330, x, PERCENTS, heads=_HEADS, top=lines)
+        x = duration_scale([*_seen(curve), *(value for value, _, _ in marks)], narrow=narrow)
+        plot = Plot(narrow, 330, x, PERCENTS, heads=_HEADS, marks=marks)
         plot.line(_still_waiting(curve), "c1", steps=True)
-        plot.markers(marks)
+        plot.markers()
         return plot
 
     said = dict.fromkeys(map(_reached, points))
@@ -392,7 +400,8 @@ def quantiles(
 ) -> Chart:
     """Draw quantiles of a duration by kind."""
     kinds = numbered_kinds(report)
-    rows = [row for row in report.summaries if row.kind in kinds and values(row)][:MAX_BARS]
+    rows = [row for row in report.summaries if row.kind in kinds and values(row)]
+    title, rows = _largest(title, rows)
 
     def paint(narrow: bool) -> Plot:
         x = duration_scale([v for row in rows for v in values(row)], narrow=narrow)

@@ -6,6 +6,7 @@ All text arguments are escaped here. Pure functions; any thread may call.
 from __future__ import annotations
 
 import html
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 
 _MAX_LENGTH: Final = 1000  # characters of a text
+_SHORT_NAME: Final = 16  # characters of a name that is not broken
+# An option of a command, which is not broken after its dashes.
+_OPTION: Final = re.compile(r"(?<=\s)--[a-z][a-z-]*")
 
 _DOCUMENT: Final = """\
 <!DOCTYPE html>
@@ -63,8 +67,13 @@ def paragraph(content: str, css: str = "") -> str:
 
 def advice_list(advice: Iterable[Advice], tag: str = "ol") -> str:
     """Make a list of things to do or to know, each with its reason."""
-    items = (f"<li><strong>{escape(a.what)}</strong> {escape(a.why)}</li>" for a in advice)
+    items = (f"<li><strong>{escape(a.what)}</strong> {_whole(escape(a.why))}</li>" for a in advice)
     return f'<{tag} class="advice">{"".join(items)}</{tag}>'
+
+
+def _whole(markup: str) -> str:
+    """Keep the options of commands whole where lines are broken."""
+    return _OPTION.sub(lambda found: f'<span class="whole">{found[0]}</span>', markup)
 
 
 def figure(chart: Chart) -> str:
@@ -111,6 +120,7 @@ def table(
     that its head begins.
     """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
+    rows = list(rows)
     body = "".join(
         f'<tr><th scope="row">{escape(formatting.name(first))}</th>'
         + "".join(
@@ -121,8 +131,9 @@ def table(
         for first, *rest in rows
     )
     link = f" {csv_link(data)}" if data is not None else ""
+    css = "" if any(len(first) > _SHORT_NAME for first, *_ in rows) else ' class="short"'
     return (
-        f"<table><caption>{escape(title)}{link}</caption><thead><tr>{head}</tr></thead>"
+        f"<table{css}><caption>{escape(title)}{link}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table>"
     )
 
@@ -221,6 +232,7 @@ thead th { color: var(--soft); font-weight: 500; vertical-align: bottom;
   border-bottom-color: var(--faint); }
 th:first-child { text-align: left; overflow-wrap: anywhere; }
 tbody th { font-weight: 500; min-width: 6rem; }
+.short tbody th, .whole { white-space: nowrap; }
 summary { cursor: pointer; padding: .25rem 0; }
 """
 # Sections are open where the window has room.
@@ -242,6 +254,7 @@ _STACKED: Final = """
   thead { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; overflow: hidden; }
   tr { border-bottom: 1px solid var(--faint); padding: .4rem 0; }
   th, td { border: 0; padding: .1rem 0; min-width: 0; }
+  tbody th { font-weight: 650; }
   td { display: flex; justify-content: space-between; gap: 1rem; white-space: normal; }
   td::before { content: attr(data-head); color: var(--soft); text-align: left; }
 """

@@ -18,4 +18,4 @@ def by_hour_of_week(
     """Draw a field for each hour of the week (UTC) in which jobs were due."""
     fields = [(row.weekday, row.hour, value(row), row.ended) for row in report.hours]
     title = f"{title}, by hour of the week (UTC)"
-    return draw_week(title, fields, shown, "jobs", job_tables.hours(report))
+    return draw_week(title, fields, shown, "job", job_tables.hours(report))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.aggregates import DIGITS
 from purgatory.spark.report.comparison import changes_in_words
@@ -77,14 +78,10 @@ def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
 
 def _title(report: Report) -> str:
     """Say what the report is about: how many jobs, and how many waits."""
-    found = [] if report.jobs is None else [_counted(report.jobs.ended, "job")]
+    found = [] if report.jobs is None else [counted(report.jobs.ended, "job")]
     if report.operations:
-        found.append(_counted(report.operations, "wait"))
+        found.append(counted(report.operations, "wait"))
     return f"Report: {' and '.join(found) or 'nothing has ended'}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{count(number)} {noun}{'s' if number != 1 else ''}"
 
 
 def _head(report: Report, source: str) -> str:

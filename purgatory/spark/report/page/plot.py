@@ -22,9 +22,13 @@ _WIDTHS: Final = {False: 760, True: 350}  # CSS pixels, by narrow
 _LINE: Final = 16  # from one line of text to the next
 _LETTER: Final = 6.7  # width of an average letter
 _RIGHT: Final = 14
+_MARGIN: Final = 3  # beside a text, as widths are estimated
 
 Painter = Callable[[bool], "Plot"]
 """Makes the plot of a wide window, or of a narrow one (True)."""
+
+Mark = tuple[float, str, str]
+"""A vertical line: its place, its label and its class."""
 
 
 def draw(painter: Painter) -> str:
@@ -63,8 +67,8 @@ def _escaped(text: str) -> str:
 class Plot:
     """A plot with two axes, of `height` pixels.
 
-    `down`: the vertical axis grows downwards, for rows of names. `top`: lines of text above the
-    plot. `heads`: titles of the axes, horizontal and vertical.
+    `down`: the vertical axis grows downwards, for rows of names. `marks`: vertical lines, with
+    labels above the plot, see `markers`. `heads`: titles of the axes, horizontal and vertical.
     """
 
     def __init__(
@@ -76,14 +80,18 @@ class Plot:
         *,
         heads: tuple[str, str] = ("", ""),
         down: bool = False,
-        top: int = 0,
+        marks: Sequence[Mark] = (),
     ) -> None:
         self._size = (_WIDTHS[narrow], height)
         self._x, self._y, self._heads, self._down = x, y, heads, down
         lines = max((label.count("\n") for _, label in x.ticks), default=0) + 1
-        self.left: float = 12 + max((text_width(label) for _, label in y.ticks), default=0)
+        self.left: float = 14 + max((text_width(label) for _, label in y.ticks), default=0)
         self.right: float = float(self._size[0] - _RIGHT)
-        self.top: float = 8.0 + _LINE * (top + bool(heads[1]))
+        self._labels = place_labels(
+            [(self.x(x), label, css) for x, label, css in marks], self._size[0]
+        )
+        rows = max((label.row + 1 for label in self._labels), default=0)
+        self.top: float = 8.0 + _LINE * (rows + bool(heads[1]))
         self.bottom: float = float(height - 8 - _LINE * (lines + bool(heads[0])))
         self._parts: list[str] = []
         self._add_axes()
@@ -134,23 +142,13 @@ class Plot:
         """Add a text at a position in pixels; class `end` or `middle` aligns it."""
         self._parts.append(element("text", _escaped(text) or " ", x=x, y=y, class_=css))
 
-    def markers(self, marks: Sequence[tuple[float, str, str]]) -> None:
-        """Add vertical lines with labels above the plot: value, label, class.
-
-        A label that has no room on one line goes to the next. Labels lie above all lines.
-        """
-        ends: list[float] = []
-        texts: list[tuple[float, float, str, str]] = []
-        for value, label, css in sorted(marks):
-            x, width = self.x(value), text_width(label)
-            left = min(max(2, x - width / 2), self._size[0] - 2 - width)
-            line = next((n for n, end in enumerate(ends) if left > end + 6), len(ends))
-            ends[line : line + 1] = [left + width]
-            y = 12 + _LINE * line
-            self._path(f"M{x:.1f},{y + 4:.1f}V{self.bottom:.1f}", css)
-            texts.append((left + width / 2, y, label, f"middle {css}"))
-        for text in texts:
-            self.text(*text)
+    def markers(self) -> None:
+        """Add the vertical lines of the marks, and their labels."""
+        for label in self._labels:
+            y = 12 + _LINE * label.row
+            self._path(f"M{label.x:.1f},{y - 9:.1f}V{self.bottom:.1f}", label.css)
+            css = "end " if label.left < label.x else ""
+            self.text(label.x - 4 if css else label.x + 4, y, label.text, css + label.css)
 
     def svg(self, css: str) -> str:
         """Return the plot as an element that screen readers skip."""
@@ -162,13 +160,13 @@ class Plot:
     def _add_axes(self) -> None:
         """Draw grid lines, the names of ticks, and the titles of axes."""
         for value, label in self._x.ticks:
-            x = self.x(value)
+            x, parts = self.x(value), label.split("\n")
             self._path(f"M{x:.1f},{self.top:.1f}V{self.bottom:.1f}", "grid")
-            for number, part in enumerate(label.split("\n"), 1):
-                # In the middle, unless it would leave the drawing.
-                is_outside = x + text_width(part) / 2 > self._size[0]
-                css = "end" if is_outside else "middle"
-                self.text(x, self.bottom + number * _LINE, part, css)
+            # In the middle, unless it would leave the drawing.
+            half = max(map(text_width, parts)) / 2 + _MARGIN
+            middle = max(half, min(x, self._size[0] - half))
+            for number, part in enumerate(parts, 1):
+                self.text(middle, self.bottom + number * _LINE, part, "middle")
         for value, label in self._y.ticks:
             y = self.y(value)
             if not self._down:
@@ -179,6 +177,60 @@ class Plot:
             self.text(middle, self._size[1] - 6, self._heads[0], "middle soft")
         if self._heads[1]:
             self.text(4, self.top - 8, self._heads[1], "soft")
+
+
+class Label(NamedTuple):
+    """A label of a vertical line at `x`: beside the line, from `left` to `right`, in a `row`."""
+
+    row: int
+    left: float
+    right: float
+    x: float
+    text: str
+    css: str
+
+    def overlaps(self, other: Label) -> bool:
+        """Return whether two labels lie on each other."""
+        return self.row == other.row and self.left < other.right and other.left < self.right
+
+    def is_crossed(self, other: Label) -> bool:
+        """Return whether the line of another label, below that label, goes through this label."""
+        return other.row < self.row and self.left < other.x < self.right
+
+
+def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
+    """Place labels of vertical lines at positions, in a drawing of a width.
+
+    The first labels may be right of their lines; the others are left of theirs. The fewest labels
+    are crossed by a line, or leave the drawing.
+    """
+    sized = sorted((x, text_width(text) + 8, text, css) for x, text, css in marks)
+    ways = (_placed(sized, rights) for rights in range(len(sized) + 1))
+    return min(ways, key=lambda labels: _faults(labels, width))
+
+
+def _placed(sized: Sequence[tuple[float, float, str, str]], rights: int) -> list[Label]:
+    """Place each label in the first row that is free for it and for its line."""
+    placed: list[Label] = []
+    order = [*range(rights), *reversed(range(rights, len(sized)))]
+    for number in order:
+        x, size, text, css = sized[number]
+        left = x if number < rights else x - size
+        rows = (Label(row, left, left + size, x, text, css) for row in range(len(sized)))
+        placed.append(next(one for one in rows if _is_free(one, placed)))
+    return placed
+
+
+def _is_free(label: Label, placed: Sequence[Label]) -> bool:
+    lowest = max((one.row for one in placed if one.left < label.x < one.right), default=-1)
+    return label.row >= lowest and not any(map(label.overlaps, placed))
+
+
+def _faults(labels: Sequence[Label], width: int) -> int:
+    """Count crossed labels; a label outside of the drawing counts for many."""
+    crossed = sum(one.is_crossed(other) for one in labels for other in labels)
+    outside = sum(one.left < 0 or one.right > width for one in labels)
+    return crossed + len(labels) ** 2 * outside
 
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -266,8 +318,8 @@ def duration_scale(values: Iterable[float], *, narrow: bool) -> Scale:
     if high < _SPANS_DECADES * low:
         step = bin_width_ms(ceil(high), 4 if narrow else 6)
         return Scale(0, high * 1.08, _duration_ticks(range(0, ceil(high) + 1, step)))
-    # The axis starts at 0 only for small values; else at the smallest value.
-    low = 0 if low <= 2 else low
+    # The axis starts at 0 only for small values; else below the smallest, which so has room.
+    low = 0 if low <= 2 else low / 1.1
     inside = [tick for tick in _ROUND if low <= tick <= high * 1.05]
     most = 4 if narrow else 8
     ticks = inside[:: -(-len(inside) // most)]

@@ -112,7 +112,7 @@ def test_without_a_finding_the_kinds_differ():
         *(make_outcome(n, 0, 9, 5 if n % 4 else None, kind="rarely") for n in range(200)),
     ]
     report = report_of(rows)
-    said = "50 % of 400 operations expired: of often 75 %, of rarely 25 %."
+    said = "50 % of 400 operations expired, from 25 % of rarely to 75 % of often."
     assert headlines(report) == [said]
     assert all_advice(report)[0].what == "Leave the timeouts as they are"
 

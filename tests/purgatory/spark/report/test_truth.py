@@ -144,10 +144,11 @@ PATTERNS = {
     r"limit\), start more workers, or raise the concurrency of its handler\.": late,
     rf"(\w+): {S} of the jobs were due in minute (\d+) of an hour A tenth of all began about {D} "
     r"late or later\. The jitter of a repeat, or other times, would spread them\.": burst,
-    rf"(\w+): a time limit of {D} No job that was done took longer\. {N} attempts that failed did, "
-    rf"and would have ended {D} sooner in all: @worker\.on\('(\w+)', timeout=([\d.]+)\)": limit,
+    rf"(\w+): a time limit of {D} No job that was done took longer\. {N} attempts? that failed "
+    rf"did, and would have ended {D} sooner in all: @worker\.on\('(\w+)', "
+    r"timeout=([\d.]+)\)": limit,
     rf"(\w+): retries hardly help Of {N} jobs with more than one attempt, "
-    rf"without cancelled jobs, {N} were done\. "
+    rf"without cancelled jobs, {N} (?:was|were) done\. "
     rf"With fewer \(max_attempts\) they are dead sooner, and cost "
     r"less\.": vain,
     rf"(\w+): more than {N} attempts Of {N} jobs that came to attempt {N}, {S} were done by it, "
@@ -189,8 +190,9 @@ def shorter(rows, limit_ms, part, sooner, wait, now, lost):
     timeout_ms = rows[0].deadline_ms - rows[0].submitted_ms
     late = sum(wait_ms > limit_ms for wait_ms in done)
     assert 0 < late < len(done) / 1000
-    assert (
-        lost == f"{count(late)} of {count(len(done))} completions are lost, fewer than one in 1,000"
+    verb = "is" if late == 1 else "are"
+    assert lost == (
+        f"{count(late)} of {count(len(done))} completions {verb} lost, fewer than one in 1,000"
     )
     return (part, sooner, wait, now) == (
         share_of(rows, "expired"),
@@ -232,7 +234,7 @@ def nothing(rows, _, found):
 WAIT_PATTERNS = {
     rf"pay: 30 s → (?:{D[1:-1]}) What does not complete \({S}\) is known {D} sooner\. An operation "
     rf"waits {D} on average, not {D}; (.*)\.": shorter,
-    rf"parcel: 10 s \(10 s to 1 min\) → (?:{D[1:-1]}) About {N} more of {N} operations complete: "
+    rf"parcel: 10 s \(10 s to 1 min\) → (?:{D[1:-1]}) About {N} more of {N} operations completes?: "
     rf"{S}, not {S}\. An operation waits {D} on average, not {D}\. It rests on {N} operations that "
     r"waited so long\.": longer,
     rf"reply: try more than {D} {S} expire, and completions still come when the timeout ends the "

@@ -110,6 +110,11 @@ class TestLongAttempts:
         assert "5 attempts that failed did, and would have ended 8.25 min sooner in all" in why
         assert why.endswith("@worker.on('mail', timeout=1)")
 
+    def test_a_single_attempt(self):
+        """One is no plural."""
+        _, why = said(job_advice.long_attempts, [*many(200, run=700), self.HUNG[0]])
+        assert "longer. 1 attempt that failed did" in why
+
     @pytest.mark.parametrize(
         "rows",
         [
@@ -131,7 +136,7 @@ class TestVainRetries:
         """It counts those that were tried again."""
         _, why = said(job_advice.vain_retries, [*many(10), *self.AGAIN, *many(1, attempts=2)])
         assert "Of 201 jobs with more than one attempt" in why
-        assert ", 1 were done" in why
+        assert ", 1 was done" in why
 
     @pytest.mark.parametrize(
         "rows", [many(500, **DEAD), AGAIN[:99], [*AGAIN, *many(3, attempts=2)]]
@@ -184,6 +189,15 @@ class TestBadWorker:
     def test_none_stands_out(self, rows):
         """Nothing is said if all are alike, or of few jobs."""
         assert said(job_advice.bad_worker, rows) is None
+
+
+def test_the_worst_kind_is_first():
+    """That with the most dead jobs, or that waits longest; not the largest kind."""
+    rows = [*many(800, "large"), *many(10, "large", **DEAD), *many(90, "worse", **DEAD)]
+    rows += [*many(900, "busy", queue=2 * SECOND), *many(300, "stuck", **LATE)]
+    found = [advice.what.partition(":")[0] for advice in job_advice.job_advice(job_report_of(rows))]
+    assert found[:2] == ["worse", "large"]
+    assert found[2:4] == ["stuck", "busy"]
 
 
 def test_the_kinds_that_are_named():

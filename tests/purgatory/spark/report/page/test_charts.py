@@ -2,8 +2,11 @@
 
 import csv
 from base64 import b64decode
+from functools import partial
 
+from purgatory.spark.report.page.charts import outcome_shares, quantiles
 from tests.testing.pages import Reader
+from tests.testing.reports import report
 
 
 def test_every_plot_has_words_data_and_two_sizes(page):
@@ -25,3 +28,12 @@ def test_every_plot_has_words_data_and_two_sizes(page):
         assert rows
         assert {len(row) for row in rows} == {len(head)}
         assert link["download"].endswith(".csv")
+
+
+def test_kinds_without_room_are_told():
+    """The title says that a chart has the largest kinds alone."""
+    few, many = report("a", "b"), report(*[f"kind-{n}" for n in range(12)])
+    waits = partial(quantiles, title="Waits", values=lambda row: row.completed_waited_ms)
+    assert [outcome_shares(few).title, waits(few).title] == ["Outcomes by kind", "Waits"]
+    told = [outcome_shares(many).title, waits(many).title]
+    assert told == [f"{title}: the 11 largest kinds" for title in ("Outcomes by kind", "Waits")]

@@ -20,6 +20,11 @@ if CHROMIUM is None and "CI" not in os.environ:
 
 LONG = "a_name_without_any_place_to_break_it_" * 3
 PHONE = {"width": 390, "height": 844}
+# The texts that leave their drawing, but for the stroke around them.
+CUT = """() => [...document.querySelectorAll('svg text')].filter(one => {
+    const box = one.getBoundingClientRect(), all = one.closest('svg').getBoundingClientRect();
+    return box.width && (box.left < all.left - 2 || box.right > all.right + 2);
+}).map(one => one.textContent)"""
 KINDS = ("payment", HOSTILE, LONG, "parcel", "reply", "lease")
 
 
@@ -74,6 +79,9 @@ def test_nothing_is_cut_off(visit, width, media):
         return box.width && !clipped && box.right > document.documentElement.clientWidth + 1;
     }).map(one => one.outerHTML.slice(0, 200))"""
     assert page.evaluate(wide) == []
+    for head in page.locator("details.section > summary").all() if width == 390 else ():
+        head.click()
+    assert page.evaluate(CUT) == []
     size = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     scroll, client = page.evaluate(size)
     assert scroll <= client
