@@ -80,7 +80,7 @@ class Server:
         sink: JournalSink | None = None,
         secure: "SocketSecurity | None" = None,
         owns_process: bool = False,
-        open_store: Callable[[Path | None], Store] = open_file,
+        open_store: Callable[[Path | None], Store] | None = None,
         guard: Callable[[], bool] | None = None,
         more_figures: Callable[[], dict[str, int]] = dict,
     ) -> None:
@@ -92,7 +92,8 @@ class Server:
         self._sink = sink
         self._secure = secure
         self._owns_process = owns_process
-        self._open_store = open_store
+        self._open_store = open_store or partial(open_file, note=self._note_opening)
+        self._opening = "opening the database"
         self._end_callbacks: list[Callable[[], None]] = []
         self._reload_callbacks: list[Callable[[], None]] = []
         # Set by `start`.
@@ -208,6 +209,9 @@ class Server:
             note_state=self._note_state,
         )
 
+    def _note_opening(self, text: str) -> None:
+        self._opening = text
+
     def _note_state(self, state: ServerState) -> None:
         self._loading = state
 
@@ -217,7 +221,7 @@ class Server:
         if self._parts is not None:
             return ""
         if state is None:
-            return "opening the database; a database of an earlier version is migrated"
+            return self._opening
         return f"{len(state.known):,} operations and jobs are read"
 
     def _end(self, failure: Exception | None) -> None:

@@ -5,12 +5,16 @@ from pathlib import Path
 
 from purgatory.service.store.contract import Store, StoreError
 from purgatory.service.store.lease import HeldLease, LeaseRow
+from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
 
-def open_file(path: Path | None) -> Store:
-    """Open the store in the file `path`, made if needed, or in memory. Raises StoreError."""
-    return SqliteStore(path)
+def open_file(path: Path | None, note: Note = quiet) -> Store:
+    """Open the store in the file `path`, made if needed, or in memory. Raises StoreError.
+
+    `note` gets the progress, as texts for people.
+    """
+    return SqliteStore(path, note=note)
 
 
 def open_postgres(

@@ -13,7 +13,11 @@ from typing import Any, Final
 import apsw
 
 from purgatory.errors import StoreError
-from purgatory.service.store.sqlite.database_files import DatabaseFiles, WalPreallocator
+from purgatory.service.store.sqlite.database_files import (
+    CopyProgress,
+    DatabaseFiles,
+    WalPreallocator,
+)
 from purgatory.testing.world.disk import Disk, DiskError, Handles, OpenFile
 from purgatory.testing.world.vfs import SimulatedVfs
 from purgatory.testing.world.world import World
@@ -49,8 +53,9 @@ class SimulatedDatabaseFiles(DatabaseFiles):
         """Return what extends a log."""
         return WalPreallocator(log, enough, LogFile(self._disk, self._handles))
 
-    def copy(self, connection: Any, target: Path) -> None:
+    def copy(self, connection: Any, target: Path, progress: CopyProgress) -> None:
         """Copy a database, in the steps of `copy_database`. Raises StoreError."""
+        del progress
         unfinished = str(target.with_name(f".{target.name}.unfinished"))
         self._disk.delete(unfinished, self._handles)
         file = self._disk.open(unfinished, self._handles, create=True)

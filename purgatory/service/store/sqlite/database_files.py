@@ -7,6 +7,7 @@ thread, but for `WalPreallocator`: the store thread alone.
 
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,11 @@ from purgatory.durable_files import fsync
 from purgatory.errors import StoreError
 from purgatory.service.store.data_directory import OTHERS, PRIVATE_FILE
 
+CopyProgress = Callable[[int, int], None]
+"""Takes how many bytes are copied, and of how many."""
+
+# Bytes copied between two calls of it.
+_STEP_BYTES: Final = 1 << 22
 # SQLite gives its log and index the mode of the database.
 _SQLITE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 
@@ -88,17 +94,19 @@ class WalPreallocator:
             self._system.close(file)
 
 
-def copy_database(connection: sqlite3.Connection, target: Path) -> None:
+def copy_database(
+    connection: sqlite3.Connection, target: Path, progress: CopyProgress | None = None
+) -> None:
     """Copy the database of `connection`, as it is at one moment, to the file `target`.
 
-    Other connections may write meanwhile. It is on disk when this returns; a file of that name is
-    replaced. Raises StoreError, which names the file.
+    Other connections may write meanwhile, but with `progress`. It is on disk when this returns; a
+    file of that name is replaced. Raises StoreError, which names the file.
     """
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
         unfinished.unlink(missing_ok=True)
         make_database_private(unfinished)
-        _copy(connection, unfinished)
+        _copy(connection, unfinished, progress)
         fsync(unfinished)
         unfinished.replace(target)
         fsync(target.parent)
@@ -108,14 +116,28 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
         raise StoreError(f"{target}: cannot copy the database there: {reason}") from error
 
 
-def _copy(connection: sqlite3.Connection, target: Path) -> None:
+def _copy(connection: sqlite3.Connection, target: Path, progress: CopyProgress | None) -> None:
     copy = sqlite3.connect(target, isolation_level=None)
     try:
-        # All pages in one step: with several, SQLite begins anew whenever another connection has
-        # written. A reader does not block the writer, whose log grows meanwhile.
-        connection.backup(copy)
+        if progress is None:
+            # All pages in one step: with several, SQLite begins anew whenever another connection
+            # has written. A reader does not block the writer, whose log grows meanwhile.
+            connection.backup(copy)
+        else:
+            _copy_in_steps(connection, copy, progress)
     finally:
         copy.close()
+
+
+def _copy_in_steps(
+    connection: sqlite3.Connection, copy: sqlite3.Connection, progress: CopyProgress
+) -> None:
+    [(size,)] = connection.execute("PRAGMA page_size")
+
+    def told(_: int, left: int, pages: int) -> None:
+        progress((pages - left) * size, pages * size)
+
+    connection.backup(copy, pages=max(1, _STEP_BYTES // size), progress=told)
 
 
 class DatabaseFiles:
@@ -129,9 +151,9 @@ class DatabaseFiles:
         """Return what extends the write-ahead log `log` up to `enough` bytes."""
         return WalPreallocator(log, enough)
 
-    def copy(self, connection: sqlite3.Connection, target: Path) -> None:
+    def copy(self, connection: sqlite3.Connection, target: Path, progress: CopyProgress) -> None:
         """Copy the database of a connection to `target`. Raises StoreError; see `copy_database`."""
-        copy_database(connection, target)
+        copy_database(connection, target, progress)
 
 
 REAL_FILES: Final = DatabaseFiles()

@@ -6,10 +6,22 @@ time: it does not change when the schema does. Used by the thread that opens the
 
 import sqlite3
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 import msgspec
 from msgspec import Raw
+
+Note = Callable[[str], None]
+"""Gets the progress of a long step, as a text for people."""
+
+
+def quiet(_: str) -> None:
+    """Ignore a text."""
+
+
+# Rows between two notes.
+_NOTED: Final = 1000
 
 _BATCHES: Final = """
 CREATE TABLE batches (
@@ -161,9 +173,19 @@ def run_statements(connection: sqlite3.Connection, statements: str) -> None:
         connection.execute(statement)
 
 
-def _pack_operations(connection: sqlite3.Connection) -> None:
+def _pack_operations(connection: sqlite3.Connection, note: Note) -> None:
     """Store operations in batches; present operations become batches of one."""
-    connection.create_function("packed", 6, _packed, deterministic=True)
+    [(total,)] = connection.execute("SELECT count(*) FROM operations")
+    done = count(1)
+
+    def packed(
+        op_id: str, keys: bytes, timeout_ms: int, need: int, kind: str, payload: bytes | None
+    ) -> bytes:
+        if (number := next(done)) % _NOTED == 0:
+            note(f"{number:,} of {total:,} operations are converted")
+        return _packed(op_id, keys, timeout_ms, need, kind, payload)
+
+    connection.create_function("packed", 6, packed, deterministic=True)
     run_statements(connection, _BATCHES)
 
 
@@ -174,28 +196,28 @@ def _packed(
     return msgspec.msgpack.encode([values])
 
 
-def _add_extensions_and_held_events(connection: sqlite3.Connection) -> None:
+def _add_extensions_and_held_events(connection: sqlite3.Connection, _: Note) -> None:
     run_statements(connection, _EXTENSIONS_AND_HELD_EVENTS)
 
 
-def _add_jobs(connection: sqlite3.Connection) -> None:
+def _add_jobs(connection: sqlite3.Connection, _: Note) -> None:
     run_statements(connection, _JOBS)
 
 
-def _add_spreads(connection: sqlite3.Connection) -> None:
+def _add_spreads(connection: sqlite3.Connection, _: Note) -> None:
     run_statements(connection, _SPREADS)
 
 
-def _add_job_lives(connection: sqlite3.Connection) -> None:
+def _add_job_lives(connection: sqlite3.Connection, _: Note) -> None:
     run_statements(connection, _JOB_LIVES)
 
 
-def _add_attempts(connection: sqlite3.Connection) -> None:
+def _add_attempts(connection: sqlite3.Connection, _: Note) -> None:
     run_statements(connection, _ATTEMPTS)
 
 
 #: Version -> the step that leads to it from the version before.
-STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
+STEPS: Final[dict[int, Callable[[sqlite3.Connection, Note], None]]] = {
     2: _pack_operations,
     3: _add_extensions_and_held_events,
     4: _add_jobs,
@@ -205,12 +227,15 @@ STEPS: Final[dict[int, Callable[[sqlite3.Connection], None]]] = {
 }
 
 
-def migrate(connection: sqlite3.Connection, version: int) -> int:
-    """Run the steps that a database of `version` lacks; returns its version then."""
+def migrate(connection: sqlite3.Connection, version: int, note: Note = quiet) -> int:
+    """Run the steps that a database of `version` lacks; returns its version then.
+
+    `note` gets the progress of a long step.
+    """
     for target in sorted(STEPS):
         if target > version:
             connection.execute("BEGIN IMMEDIATE")
-            STEPS[target](connection)
+            STEPS[target](connection, note)
             connection.execute(f"PRAGMA user_version={target}")
             connection.execute("COMMIT")
     return max(STEPS)

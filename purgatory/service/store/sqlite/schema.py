@@ -14,12 +14,13 @@ from purgatory.errors import StoreError
 from purgatory.service.store.contract import DATABASE_ID
 from purgatory.service.store.sqlite import operation_batches
 from purgatory.service.store.sqlite.database_files import DatabaseFiles
-from purgatory.service.store.sqlite.migrations import migrate, run_statements
+from purgatory.service.store.sqlite.migrations import Note, migrate, run_statements
 
 log: logging.Logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 7
 OLDEST_VERSION: Final = 1
+_MIB: Final = 1 << 20
 
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -150,11 +151,13 @@ CREATE TABLE queued_jobs ( -- that have ended, those of a transaction, until the
 """
 
 
-def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: DatabaseFiles) -> None:
+def set_up_schema(
+    connection: sqlite3.Connection, path: Path | None, files: DatabaseFiles, note: Note
+) -> None:
     """Make the tables of a new database, or migrate an older one; nothing otherwise.
 
-    `path` is its file, None in memory; `files` makes the copy. Raises StoreError for a database of
-    another program or of a later version.
+    `path` is its file, None in memory; `files` makes the copy; `note` gets how far a migration is.
+    Raises StoreError for a database of another program or of a later version.
     """
     version = schema_version(connection)
     if version == SCHEMA_VERSION:
@@ -168,8 +171,15 @@ def set_up_schema(connection: sqlite3.Connection, path: Path | None, files: Data
         )
     assert path is not None
     kept = path.with_name(f"{path.name}.version-{version}")
-    files.copy(connection, kept)
-    migrate(connection, version)
+    files.copy(
+        connection,
+        kept,
+        lambda done, of: note(
+            f"{done / _MIB:,.0f} of {of / _MIB:,.0f} MiB are copied, of a database of version "
+            f"{version}"
+        ),
+    )
+    migrate(connection, version, note)
     log.warning("%s: migrated from schema version %d to %d; copy of the earlier database: %s",
                 path, version, SCHEMA_VERSION, kept)  # fmt: skip
 

@@ -43,6 +43,7 @@ from purgatory.service.store.rows import (
 )
 from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles
 from purgatory.service.store.sqlite.file_watch import FileWatch
+from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
 from purgatory.service.store.sqlite.remembered import RememberedTable, quick_checks
 from purgatory.service.store.sqlite.schema import set_up_schema
@@ -109,6 +110,7 @@ class SqliteStore(Store):
         *,
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
         files: DatabaseFiles = REAL_FILES,
+        note: Note = quiet,
     ) -> None:
         self._path = path
         self._watch: FileWatch | None = None
@@ -118,7 +120,7 @@ class SqliteStore(Store):
         with store_errors(self._where, "open"):
             self._connection = self._open_log(connect)
             try:
-                self._set_up(path, files)
+                self._set_up(path, files, note)
                 self._open_tables()
             except BaseException:
                 self._connection.close()
@@ -131,12 +133,13 @@ class SqliteStore(Store):
             wal = path.with_name(f"{path.name}-wal")
             self._wal_preallocator = files.wal_preallocator(wal, _CHECKPOINT_PAGES * _PAGE_BYTES)
 
-    def _set_up(self, path: Path | None, files: DatabaseFiles) -> None:
+    def _set_up(self, path: Path | None, files: DatabaseFiles, note: Note) -> None:
         run = self._connection.execute
         run("PRAGMA synchronous=FULL")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         run("PRAGMA cache_size=-65536")
-        set_up_schema(self._connection, path, files)
+        set_up_schema(self._connection, path, files, note)
+        note("the database is checked")
         for check in quick_checks(self._connection):
             found = run(check).fetchone()[0]
             if found != "ok":

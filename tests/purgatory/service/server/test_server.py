@@ -7,7 +7,10 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service import Client, Config, Server, ServerError, StoreFailed, Unavailable
+from purgatory.service.store.sqlite import migrations
+from purgatory.service.store.sqlite.migrations import run_statements
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
+from tests.purgatory.service.store.sqlite.test_schema import DUMPS
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import RecordingSink
@@ -70,6 +73,23 @@ def test_how_far_a_start_is(tmp_path):
     with pytest.raises(ServerError, match="cannot listen at nonsense"):
         late.start()
     assert late.start_progress() == "3 operations and jobs are read"
+
+
+def test_how_far_a_migration_is(tmp_path, monkeypatch):
+    """A start on a database of an earlier version says how much of it is copied."""
+    connection = sqlite3.connect(tmp_path / "purgatory.db")
+    connection.executescript(DUMPS[1])
+    connection.close()
+    tmp_path.chmod(0o700)
+    server, told = Server(Config(data_dir=tmp_path, bind="tcp://127.0.0.1:0")), []
+
+    def run(connection, statements):
+        told.append(server.start_progress())
+        run_statements(connection, statements)
+
+    monkeypatch.setattr(migrations, "run_statements", run)
+    with server:
+        assert set(told) == {"0 of 0 MiB are copied, of a database of version 1"}
 
 
 def test_two_servers_cannot_have_the_same_data(serve):

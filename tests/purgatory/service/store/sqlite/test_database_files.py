@@ -15,7 +15,8 @@ from purgatory.service import Client, Config
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.store.rows import OperationBatch
-from purgatory.service.store.sqlite.database_files import WalPreallocator
+from purgatory.service.store.sqlite import database_files
+from purgatory.service.store.sqlite.database_files import WalPreallocator, copy_database
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 from tests.testing.purgatory_harness import HANG
@@ -145,6 +146,23 @@ def test_after_a_checkpoint_it_is_written_over(path):
     assert log_of(path).stat().st_size == before
     assert numbers(store) == list(range(1, 41))
     store.close()
+
+
+def test_a_copy_in_steps(path, tmp_path, monkeypatch):
+    """It says how many bytes are copied; the copy is whole."""
+    monkeypatch.setattr(database_files, "_STEP_BYTES", 1 << 14)
+    connection, told = sqlite3.connect(path, isolation_level=None), []
+    connection.execute("CREATE TABLE texts (text)")
+    connection.executemany("INSERT INTO texts VALUES (?)", [("x" * 1000,)] * 200)
+    copy_database(connection, tmp_path / "copy", lambda *sizes: told.append(sizes))
+    assert len(told) > 5
+    done = [done for done, _ in told]
+    assert done == sorted(done)
+    assert {of for _, of in told} == {done[-1]}
+    copied = sqlite3.connect(tmp_path / "copy")
+    assert copied.execute("SELECT count(*) FROM texts").fetchall() == [(200,)]
+    copied.close()
+    connection.close()
 
 
 def test_a_full_disk(path, monkeypatch):

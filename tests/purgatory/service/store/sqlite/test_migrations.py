@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 from msgspec import msgpack
 
+from purgatory.service.store.sqlite import migrations
 from purgatory.service.store.sqlite.migrations import STEPS, migrate, run_statements
 from tests.purgatory.service.store.sqlite.test_schema import DUMPS
 
@@ -46,6 +47,21 @@ def test_operations_are_packed(connection):
         assert msgpack.decode(new[5]) == [expected]
 
 
+def test_how_far_it_is(connection, monkeypatch):
+    """The step that reads each operation counts them."""
+    monkeypatch.setattr(migrations, "_NOTED", 2)
+    columns = "client, submitted_ms, op_id, keys, deadline_ms, need, kind, payload"
+    for n in range(5):
+        connection.execute(
+            f"INSERT INTO operations ({columns}) SELECT client, submitted_ms, 'more-{n}', keys, "
+            "deadline_ms, need, kind, payload FROM operations WHERE op_id = 'waits'"
+        )
+    [(total,)] = connection.execute("SELECT count(*) FROM operations")
+    told = []
+    migrate(connection, 1, told.append)
+    assert told == [f"{n} of {total} operations are converted" for n in range(2, total + 1, 2)]
+
+
 def test_only_the_steps_that_it_lacks(connection):
     """A database of the newest version is left as it is."""
     migrate(connection, 1)
@@ -59,7 +75,7 @@ def test_only_the_steps_that_it_lacks(connection):
 def test_a_step_that_fails(connection, monkeypatch):
     """Nothing of it stays, and the steps before do."""
 
-    def full(connection):
+    def full(connection, note):
         run_statements(connection, "CREATE TABLE half (done)")
         raise sqlite3.OperationalError("full")
 

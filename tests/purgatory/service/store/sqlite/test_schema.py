@@ -1,5 +1,6 @@
 """Databases of earlier versions are brought up to date, after a copy."""
 
+import re
 import sqlite3
 import stat
 from pathlib import Path
@@ -117,6 +118,17 @@ def test_the_copy(old):
     assert copies(old) == [copy]
 
 
+def test_how_far_it_is(old):
+    """The copy is told in bytes, though another connection reads; at last it is checked."""
+    number, told = version(old), []
+    SqliteStore(old, note=told.append).close()
+    assert re.fullmatch(rf"(\d) of \1 MiB are copied, of a database of version {number}", told[0])
+    assert told[-1] == "the database is checked"
+    told.clear()
+    SqliteStore(old, note=told.append).close()
+    assert told == ["the database is checked"]
+
+
 def test_a_start_that_migrates_nothing(tmp_path):
     """A new database, and one of this version, are not copied."""
     for _ in range(2):
@@ -140,7 +152,7 @@ def test_a_locked_database(old):
 def test_a_step_that_fails(old, monkeypatch):
     """It leaves the version before; the next start goes on from there."""
 
-    def full(connection):
+    def full(connection, note):
         connection.execute("CREATE TABLE half (done)")
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -157,7 +169,7 @@ def test_a_step_that_fails(old, monkeypatch):
 def test_a_copy_that_fails(old, monkeypatch):
     """Without a copy nothing is changed; the error names its file."""
 
-    def full(connection, target):
+    def full(connection, target, progress):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("purgatory.service.store.sqlite.database_files._copy", full)
