@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from purgatory.printable import counted
+
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindOverview, Overview
 
@@ -63,12 +65,22 @@ def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:
 
 
 def by_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
-    """Return kinds, stuck kinds first, then kinds with dead jobs."""
+    """Return kinds: those in trouble first, then those with the most ready jobs."""
 
-    def rank(kind: KindOverview) -> tuple[bool, int, int]:
-        return bool(why_stuck(kind)), kind.count("dead"), kind.count("ready")
+    def rank(kind: KindOverview) -> tuple[int, int]:
+        return _in_trouble(kind), kind.count("ready")
 
     return sorted(kinds, key=rank, reverse=True)
+
+
+def in_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
+    """Return the kinds that `job_troubles` names, in its order."""
+    return sorted(filter(_in_trouble, kinds), key=_in_trouble, reverse=True)
+
+
+def _in_trouble(kind: KindOverview) -> int:
+    """Return how many jobs the worst trouble of a kind is about."""
+    return max((count for count, _ in _of_kind(kind)), default=0)
 
 
 def _of_kind(kind: KindOverview) -> Sequence[tuple[int, str]]:
@@ -96,4 +108,4 @@ def why_stuck(kind: KindOverview) -> str:
 
 def _jobs(count: int, kind: KindOverview) -> str:
     name = f"kind “{kind.kind}”" if kind.kind else "no kind"
-    return f"{count:,} {'job' if count == 1 else 'jobs'} of {name}"
+    return f"{counted(count, 'job')} of {name}"

@@ -17,7 +17,7 @@ from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import RequestAbandoned, RequestTimeout, TooManyReads
 from purgatory.service.gateway.messages import JobCountReport, KindCount
 from purgatory.service.job_messages import JOB_STATES
-from purgatory.service.troubles import all_troubles
+from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 
 #: Seconds between two readings, at least.
 PERIOD_S: Final = 1.0
@@ -119,6 +119,11 @@ async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport
     }
     found = counts_of(counts)
     found.operations, found.troubles = overview.operations, all_troubles(figures, overview)
+    place = {each.kind: at for at, each in enumerate(in_trouble(overview.kinds))}
+    found.kinds.sort(key=lambda each: place.get(each.kind, len(place)))
+    stuck = {each.kind for each in overview.kinds if why_stuck(each)}
+    for each in found.kinds:
+        each.is_stuck = each.kind in stuck
     return found
 
 

@@ -280,17 +280,22 @@ class DeadSelection(Struct, forbid_unknown_fields=True):
 
 
 class KindCount(Struct):
-    """How many jobs of a kind are in each state; states without a job are left out."""
+    """How many jobs of a kind are in each state; states without a job are left out.
+
+    `is_stuck`: ready jobs wait, and no worker takes jobs of the kind; without a filter only.
+    """
 
     kind: str
     states: dict[str, int]
+    is_stuck: bool = False
 
 
 class JobCountReport(Struct):
     """How many jobs are in each state, and by kind: the busiest, and `others`, all further ones.
 
-    Without a filter also `operations` by state, where ended ones count until the server forgets
-    them; and `troubles`: what is wrong with the server and its jobs, in sentences, the worst first.
+    Without a filter kinds in trouble come first, and there are also `operations` by state, where
+    ended ones count until the server forgets them; and `troubles`: what is wrong with the server
+    and its jobs, in sentences, the worst first.
     """
 
     states: dict[str, int]

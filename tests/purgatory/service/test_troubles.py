@@ -3,7 +3,13 @@
 import pytest
 
 from purgatory.service.job_messages import JOB_STATES, KindOverview, Overview
-from purgatory.service.troubles import all_troubles, cluster_troubles, readiness_trouble
+from purgatory.service.troubles import (
+    all_troubles,
+    by_trouble,
+    cluster_troubles,
+    in_trouble,
+    readiness_trouble,
+)
 
 
 def kind(name="mail", age_s=0, workers=1, paused=False, **counts):
@@ -54,6 +60,17 @@ def test_the_worst_is_first():
     found = all_troubles(figures, Overview(1, kinds, {}, "disk is full"))
     assert found[0] == "Not ready: commits have failed for 3 s: disk is full"
     assert [text.split()[0] for text in found] == ["Not", "2,501", "110", "No", "Not"]
+
+
+def test_kinds_are_in_the_order_of_the_sentences():
+    """So the first sentence and the first row of a table are about the same kind."""
+    well = kind("report", ready=3)
+    stuck, paused = kind("mial", workers=0, ready=2), kind("sms", paused=True, ready=1)
+    kinds = [kind("call"), paused, well, stuck, kind(dead=110)]
+    assert [each.kind for each in in_trouble(kinds)] == ["mail", "mial", "sms"]
+    assert [each.kind for each in by_trouble(kinds)] == ["mail", "mial", "sms", "report", "call"]
+    told = all_troubles({}, Overview(1, kinds, {}))
+    assert [text.partition("“")[2].partition("”")[0] for text in told] == ["mail", "mial", "sms"]
 
 
 def test_other_servers():

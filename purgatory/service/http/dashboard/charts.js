@@ -1,6 +1,6 @@
 // Line charts of the last minutes, and bar charts; redrawn with each state.
 
-import { compact, element, rate, shape, whole } from "./text.js";
+import { compact, counted, element, rate, shape, whole } from "./text.js";
 
 // With bars narrower than this, only every other one has a label.
 const NARROW = 30;
@@ -163,6 +163,6 @@ export class Bars extends Chart {
     if (!this.pointer || !this.bars) { this.tell("", null); return; }
     const across = this.pointer.clientX - this.svg.getBoundingClientRect().left - LEFT;
     const bar = this.bars[Math.floor((across / (this.width - LEFT - RIGHT)) * this.bars.length)];
-    this.tell(bar ? `${bar.name}\n${whole(bar.count)} operations` : "", this.pointer);
+    this.tell(bar ? `${bar.name}\n${counted(bar.count, "operation")}` : "", this.pointer);
   }
 }

@@ -2,7 +2,7 @@
 
 import { Bars, Lines } from "./charts.js";
 import { Rings } from "./rings.js";
-import { bytes, compact, duration, element, rate, whole } from "./text.js";
+import { bytes, compact, counted, duration, element, rate, whole } from "./text.js";
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const OUTCOMES = ["completed", "expired", "failed", "cancelled"];
@@ -45,6 +45,7 @@ const figures = {
   next: new Figure("due", "next", "Next due"),
   held: new Figure("due", "held", "Held events"),
   unread: new Figure("due", "unread", "Unread outcomes"),
+  dead: new Figure("wrong", "dead", "Dead jobs"),
   failed: new Figure("wrong", "failed", "Failed/s", "failed"),
   refused: new Figure("wrong", "refused", "Refused"),
   commits: new Figure("wrong", "commit-failures", "Failed commits"),
@@ -128,21 +129,22 @@ function show(state) {
   const perSecond = rates(seconds, state);
   showName(state);
   noteJobs(seconds, state);
-  showHealth(state.health, state.troubles?.length ? "jobs need attention" : state.cluster?.troubles.length ? "not protected" : "");
+  showHealth(state);
+  showTroubles([...(state.troubles ?? []), ...(state.cluster?.troubles ?? [])]);
   showCluster(state.cluster);
-  showJobs(state.jobs ?? [], state.troubles ?? []);
+  showJobs(state.jobs ?? []);
   get("uptime").textContent = `up ${duration(Math.floor(state.uptime_s) * 1000)}`;
   get("version").textContent = state.version;
   // A server that stands by has no figures.
   document.body.dataset.standby = Boolean(state.cluster && !state.service);
   if (state.cluster && !state.service) return;
-  figures.pending.count(state.pending, `${whole(state.watched_keys)} watched keys`);
+  figures.pending.count(state.pending, counted(state.watched_keys, "watched key"));
   figures.held.count(state.held, "for later operations");
   showNext(state);
   OUTCOMES.forEach((name, n) => {
     figures[name].show(rate(perSecond[n]), state.outcomes[name], `${whole(state.outcomes[name])} in all`);
   });
-  figures.mailbox.count(state.mailbox.depth, `${whole(state.mailbox.commands)} commands`);
+  figures.mailbox.count(state.mailbox.depth, counted(state.mailbox.commands, "command"));
   figures.executor.count(state.executor_backlog, "by the pool that runs callbacks");
   if (state.service) showService(state.service, state.health);
   rings.show(state.levels, state.now_ms);
@@ -158,14 +160,20 @@ function show(state) {
   showOperations(state.operations);
 }
 
-// Jobs by kind, in the server's order: kinds in trouble first; the troubles are said above them.
-function showJobs(kinds, troubles) {
-  get("jobs").hidden = !kinds.length;
-  get("troubles").hidden = !troubles.length;
+// What is wrong, the worst first: of jobs, then what other servers would give.
+function showTroubles(texts) {
+  get("troubles").hidden = !texts.length;
   const list = get("troubles").firstElementChild;
-  if (troubles.join() !== [...list.children].map((node) => node.textContent).join()) {
-    list.replaceChildren(...troubles.map((text) => element("li", {}, text)));
+  if (texts.join() !== [...list.children].map((node) => node.textContent).join()) {
+    list.replaceChildren(...texts.map((text) => element("li", {}, text)));
   }
+}
+
+// Jobs by kind, in the server's order: kinds in trouble first.
+function showJobs(kinds) {
+  get("jobs").hidden = !kinds.length;
+  const dead = kinds.reduce((sum, row) => sum + row.dead, 0);
+  if (kinds.length) figures.dead.count(dead, "they can be tried again", dead > 0);
   get("jobs-table").tBodies[0].replaceChildren(...kinds.map(jobsRow));
 }
 
@@ -227,13 +235,12 @@ function showCluster(cluster) {
   if (!cluster) return;
   const count = cluster.standbys.length;
   const parts = [
-    ...cluster.troubles,
     cluster.role === "active" ? `Active, epoch ${cluster.epoch}` : `${cluster.role[0].toUpperCase()}${cluster.role.slice(1)}; active: ${cluster.active || "none"}`,
     cluster.partition && `partition ${cluster.partition}`,
     count && `${count} ${count === 1 ? "standby" : "standbys"}: ${cluster.standbys.join(", ")}`,
     cluster.replicated && "the database has a synchronous standby",
   ];
-  node.dataset.state = cluster.troubles.length ? "warning" : "good";
+  node.dataset.state = cluster.troubles.length ? "plain" : "good";
   tell(node, parts.filter(Boolean).join(" · "));
 }
 
@@ -242,19 +249,24 @@ function showName(state) {
   const host = state.host || location.hostname;
   get("name").textContent = state.service || state.cluster ? `purgatory on ${host}` : state.name;
   get("where").textContent = state.address || location.host;
-  const trouble = state.health?.not_ready ? "not ready · " : "";
+  const trouble = state.cluster?.role === "standby" ? "standby · " : state.health?.not_ready ? "not ready · " : "";
   document.title = `${trouble}${compact(state.pending)} pending · ${get("name").textContent}`;
 }
 
 // Is it well? `broken` and `not_ready` say why not; without a judgement nothing is shown. Nothing
 // is green while jobs are stuck, or the server lacks others: `but` says what is the matter.
-function showHealth(health, but) {
+function showHealth({ health, troubles, cluster }) {
   const node = get("health");
   node.hidden = !health;
   if (!health) return;
   const trouble = health.broken || health.not_ready;
-  node.dataset.state = trouble ? "bad" : but ? "warning" : "good";
-  tell(node, trouble ? `${health.broken ? "Does not work" : "Not ready"}: ${trouble}` : but ? `Ready, but ${but}` : "Ready: commits succeed, outcomes are delivered on time");
+  const but = troubles?.length ? "jobs need attention" : cluster?.troubles.length ? "not protected" : "";
+  const [state, text] = cluster?.role === "standby" && cluster.active ? ["plain", `Stands by: ${cluster.active} is active`]
+    : trouble ? ["bad", `${health.broken ? "Does not work" : "Not ready"}: ${trouble}`]
+    : but ? ["warning", `Ready, but ${but}`]
+    : ["good", "Ready: commits succeed, outcomes are delivered on time"];
+  node.dataset.state = state;
+  tell(node, text);
 }
 
 // The server does not answer: what is shown is old.
@@ -272,8 +284,15 @@ function tell(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// The first occupied slot of each level, from its hand on, says when something is due.
-function showNext({ levels, now_ms: now, pending: count }) {
+// What is due next, of the operations that the server shows; else the first occupied slot of each
+// level, from its hand on, says it.
+function showNext({ levels, now_ms: now, pending: count, operations }) {
+  if (operations?.next.length) {
+    const [{ due_ms: at, kind }] = operations.next;
+    const ahead = Math.max(0, at - operations.now_ms);
+    figures.next.show(until(ahead), ahead, kind && `kind ${kind}`);
+    return;
+  }
   const starts = levels.flatMap(({ tick_ms: tick, slots }) => {
     const first = Math.floor(now / tick);
     const ahead = slots.findIndex((_, n) => slots[(first + n) % slots.length]);
@@ -281,12 +300,12 @@ function showNext({ levels, now_ms: now, pending: count }) {
   });
   if (!count || !starts.length) {
     const held = Number(get("held").dataset.value);
-    figures.next.show("–", -1, held ? "nothing waits; events are held" : "nothing waits");
+    figures.next.show("–", -1, held ? "no deadline is ahead; events are held" : "no deadline is ahead");
     return;
   }
   const [wait, tick] = starts.reduce((a, b) => (b[0] < a[0] ? b : a));
   const whole = Math.max(0, Math.round(wait));
-  figures.next.show(whole < 1000 ? "now" : `in ${duration(whole)}`, whole, `within ${duration(Math.max(1, tick))}`);
+  figures.next.show(whole < 1000 ? "now" : `in ${duration(whole)}`, whole, `or up to ${duration(Math.max(1, tick))} later`);
 }
 
 function showService(service, health) {
@@ -297,8 +316,8 @@ function showService(service, health) {
     const late = Math.round(health.oldest_due_age_s * 1000);
     figures.late.show(late < 1000 ? "nothing" : duration(late), late, "the oldest undelivered", late >= 5000);
   }
-  figures.clients.count(service.connections, `${compact(service.messages)} messages`);
-  figures.disk.show(bytes(service.store_bytes), service.store_bytes, `${compact(service.commits)} commits`);
+  figures.clients.count(service.connections, counted(service.messages, "message", compact));
+  figures.disk.show(bytes(service.store_bytes), service.store_bytes, counted(service.commits, "commit", compact));
 }
 
 // The history that the server keeps: a row a second, [uptime, completed, expired, cancelled,

@@ -1,6 +1,6 @@
 // The wheel: a ring for each level, with its occupied slots and its hand.
 
-import { compact, duration, element, shape, whole } from "./text.js";
+import { compact, counted, duration, element, shape, whole } from "./text.js";
 
 const CENTRE = 100;
 const OUTER = 90;
@@ -77,7 +77,7 @@ class Ring {
     this.note.textContent = this.unused ? "not in use" : `${occupied} of ${this.size} slots`;
     this.figure.dataset.count = total;
     this.figure.dataset.occupied = occupied;
-    this.svg.setAttribute("aria-label", `Level ${this.number}: ${whole(total)} operations in ${occupied} `
+    this.svg.setAttribute("aria-label", `Level ${this.number}: ${counted(total, "operation")} in ${occupied} `
       + `of ${this.size} slots of ${duration(this.tick)}; the hand is at slot ${level.hand}`);
     const cells = [duration(this.tick), duration(this.tick * this.size), whole(total), occupied, level.hand];
     cells.forEach((cell, n) => { this.row.children[n + 1].textContent = cell; });

@@ -12,6 +12,11 @@ export function compact(value) {
   return value < 10000 ? whole(value) : COMPACT.format(value);
 }
 
+// A number of things: 1 message, 2,000 messages.
+export function counted(count, noun, shown = whole) {
+  return `${shown(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 export function rate(value) {
   return value > 0 && value < 10 ? value.toFixed(1) : compact(value);
 }

@@ -24,8 +24,8 @@ def test_counts(shop, client):
     assert shop.get("/v1/counts").json() == {
         "states": {"scheduled": 3, "cancelled": 1},
         "kinds": [
-            {"kind": "mail", "states": {"scheduled": 2, "cancelled": 1}},
-            {"kind": "print", "states": {"scheduled": 1}},
+            {"kind": "mail", "states": {"scheduled": 2, "cancelled": 1}, "is_stuck": False},
+            {"kind": "print", "states": {"scheduled": 1}, "is_stuck": False},
         ],
         "others": {},
         "operations": {},
@@ -43,7 +43,13 @@ def test_operations_and_troubles(gateway, shop, client, server):
     client.submit("l", timeout=3600, op_id="b")
     client.complete("k")
     client.schedule(0, kind="mial")
+    client.schedule(3600, kind="mail")
+    client.schedule(3600, kind="mail")
     found = shop.get("/v1/counts").json()
+    assert [(each["kind"], each["is_stuck"]) for each in found["kinds"]] == [
+        ("mial", True),
+        ("mail", False),
+    ]
     assert found["operations"] == {"pending": 1, "completed": 1}
     assert found["troubles"] == ["1 job of kind “mial” waits, and no worker takes this kind"]
     filtered = shop.get("/v1/counts?kind=mial").json()

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import re
 import shutil
 import socket
 import threading
@@ -242,7 +243,7 @@ class TestFirstScreen:
     def test_without_a_judgement_nothing_is_said(self, still, visit):
         """A purgatory in a program has no health, and no figures of a server."""
         page = visit(still)
-        for hidden in ("#health", "#refused", "#late", "#clients"):
+        for hidden in ("#health", "#refused", "#late", "#clients", "#load-title"):
             assert page.is_hidden(hidden)
 
     def test_what_is_due_and_what_failed(self, idle, visit):
@@ -251,14 +252,22 @@ class TestFirstScreen:
         shown = {name: value(page, name) for name in ("refused", "commit-failures", "unread")}
         assert shown == {"refused": 12, "commit-failures": 3, "unread": 7}
         assert (value(page, "held"), value(page, "failed"), value(page, "pending")) == (2, 0, 0)
-        assert page.inner_text("#next-note") == "nothing waits; events are held"
+        assert page.inner_text("#next-note") == "no deadline is ahead; events are held"
+
+    def test_one_of_each(self, idle, ill, visit):
+        """One is no plural."""
+        ill.stats = replace(ill.stats, connections=1, messages=1, commits=1)
+        page = visit(idle)
+        assert page.inner_text("#clients-note") == "1 message"
+        assert page.inner_text("#disk-note") == "1 commit"
+        assert page.inner_text("#pending-note") == "0 watched keys"
 
     def test_when_something_is_due_next(self, bench, still, visit):
         """The first slot that is not empty tells, and how long that is."""
         page = visit(still)
         wait_ms = bench.purgatory.timer.delay_to_next() * 1000
         assert abs(value(page, "next") - wait_ms) <= 20
-        assert page.inner_text("#next-note").startswith("within ")
+        assert re.fullmatch("or up to .* later", page.inner_text("#next-note"))
 
     def test_an_hour(self, idle, visit):
         """A button has the charts show an hour, and the last minutes again."""
@@ -266,6 +275,8 @@ class TestFirstScreen:
         page.click("#span")
         sync_api.expect(page.locator("#outcomes-chart")).to_contain_text("60 min ago")
         assert page.get_attribute("#span", "aria-pressed") == "true"
+        tops = [page.query_selector(f"#{one}-chart").bounding_box()["y"] for one in CHARTS]
+        assert len(set(tops)) == 1  # the button takes no line of its own
         page.click("#span")
         sync_api.expect(page.locator("#outcomes-chart")).to_contain_text("120 s ago")
 
@@ -293,6 +304,7 @@ class TestFirstScreen:
         assert page.is_visible("#idle")
 
 
+CHARTS = ("outcomes", "pending")
 OPERATIONS = {
     "now_ms": 1_000_000,
     "next": [
@@ -359,8 +371,10 @@ class TestJobs:
         rows = page.eval_on_selector_all(
             "#jobs-table tbody tr", "all => all.map(row => [...row.cells].map(c => c.textContent))"
         )
-        assert [row[0] for row in rows] == ["mial", "sms", "mail", "report"]
+        assert [row[0] for row in rows] == ["mial", "mail", "sms", "report"]
         assert rows[0][1:3] == ["2,501", "2 hours"]
+        assert value(page, "dead") == 110
+        assert page.query_selector(".figure[data-alarm=true] #dead")
         if folder := os.environ.get("PICTURES"):
             name = f"page-{viewport['width']}-{color_scheme}.png"
             (Path(folder) / name).write_bytes(page.screenshot(full_page=True))
@@ -387,6 +401,7 @@ class TestJobs:
         page = visit(shown[0])
         assert not page.is_visible("#jobs")
         assert not page.is_visible("#troubles")
+        assert not page.is_visible("#dead")
         assert page.get_attribute("#health", "data-state") == "good"
 
 
@@ -412,6 +427,8 @@ class TestOperations:
             ["order-17", "order", "shop", "now"],
             ["x" * 200, "<b>mail</b>", "reminders", "in 1.5 min"],
         ]
+        assert page.inner_text("#next") == self.rows(page, "next-table")[0][3]
+        assert page.inner_text("#next-note") == "kind order"
         assert self.rows(page, "failures-table") == [
             ["a", "mail", "shop", "KeyError: 'to' · attempt 5, the last", "1 min ago"],
             ["b", "", "shop", "NoMoney", "10 s ago"],
@@ -575,27 +592,30 @@ ALONE = ClusterStatus(role=Role.ACTIVE, address="tcp://a:7411", active="tcp://a:
 
 
 def test_an_active_server_among_others(bench, visit):
-    """A line says which servers stand by, and whether the database is replicated."""
+    """What is missing is said as other troubles are; a line has facts."""
     status, well = [ALONE], HealthReport("", "", 0.0, 0.0, 0.0, -1.0)
     shown = {"cluster": lambda: status[0].shown(), "health": lambda: well}
     with serve(bench.purgatory, **shown) as web:
         page = visit(web)
         assert page.inner_text("#health") == "Ready, but not protected"
         assert page.get_attribute("#health", "data-state") == "warning"
+        missing = page.locator("#troubles li").all_inner_texts()
+        assert [text.partition(":")[0] for text in missing] == ["No standby", "Not replicated"]
         line = page.locator("#cluster")
-        assert line.inner_text().startswith("No standby: if this server ends, nothing answers")
-        assert line.get_attribute("data-state") == "warning"
+        assert line.inner_text() == "Active, epoch 7"
+        assert line.get_attribute("data-state") == "plain"
         status[0] = replace(ALONE, standbys=["tcp://b:7411"], replicated=True, partition="orders")
         page.wait_for_selector("#cluster[data-state=good]")
         assert page.get_attribute("#health", "data-state") == "good"
+        assert not page.is_visible("#troubles")
         words = "partition orders · 1 standby: tcp://b:7411 · the database has a synchronous"
         assert words in line.inner_text()
         page.close()
 
 
 def test_a_standby(bench, visit):
-    """The page says where the active server is, and shows no figures."""
-    status = replace(ALONE, role=Role.STANDBY, address="tcp://b:7411")
+    """The page says where the active server is, and shows no figures; nothing is red."""
+    status = replace(ALONE, role=Role.STANDBY, address="tcp://b:7411", standbys=["tcp://b:7411"])
     with WebServer(
         "127.0.0.1:0",
         status=StandbyPage(lambda: status),
@@ -605,9 +625,15 @@ def test_a_standby(bench, visit):
     ) as web:
         page = visit(web)
         assert "Standby; active: tcp://a:7411" in page.locator("#cluster").inner_text()
-        assert "standby of tcp://a:7411" in page.locator("#health").inner_text()
+        assert page.inner_text("#health") == "Stands by: tcp://a:7411 is active"
+        assert page.get_attribute("#health", "data-state") == "plain"
+        assert page.title().startswith("standby")
+        assert page.locator("#troubles li").count() == 1  # its database is not replicated
+        assert page.is_visible("#troubles")
         assert page.locator("#where").inner_text() == "tcp://b:7411"
         assert not page.locator("#pending").is_visible()
+        status = replace(status, active="")
+        page.wait_for_selector("#health[data-state=bad]")
         page.close()
 
 

@@ -1,7 +1,7 @@
 // Texts for moments, durations and values.
-import { duration, whole } from "./text.js";
+import { counted, duration, whole } from "./text.js";
 
-export { whole };
+export { counted, duration, whole };
 
 const two = (number) => String(number).padStart(2, "0");
 
@@ -22,15 +22,16 @@ export function distance(ms) {
   return away > 0 ? `in ${text}` : `${text} ago`;
 }
 
-export const both = (ms) => (ms ? `${moment(ms)} (${distance(ms)})` : "");
+const ZONED = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+
+// The browser's time zone at a moment, as UTC or GMT+2: all moments are shown in it.
+const zone = (ms) => ZONED.formatToParts(ms).find(({ type }) => type === "timeZoneName").value;
+
+export const both = (ms) => (ms ? `${moment(ms)} ${zone(ms)} (${distance(ms)})` : "");
 
 export const between = (begun, ended) => (begun === null ? "" : duration(Math.max(0, (ended ?? Date.now()) - begun)));
 
 export const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
-
-export function counted(count, noun) {
-  return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
-}
 
 export const total = (states, ...names) => names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
 

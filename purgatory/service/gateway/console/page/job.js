@@ -21,7 +21,7 @@ export function jobView({ id }) {
     error.hidden = !job.error;
     error.textContent = job.error;
     redrawn(about, section("Facts", facts(factsOf(job))), section("Attempts", attempts(job)), section("Events", events(job)),
-      section("Payload", element("pre", { tabindex: "0" }, pretty(job.payload))),
+      ...(job.payload === null ? [] : [section("Payload", element("pre", { tabindex: "0" }, pretty(job.payload)))]),
       ...(job.state === "done" ? [section("Result", element("pre", { tabindex: "0" }, pretty(job.result)))] : []));
     if (state !== job.state) redrawn(actions, ...actionsOf(job.state)); // a form that is filled in stays
     state = job.state;

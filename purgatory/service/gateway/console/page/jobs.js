@@ -22,7 +22,7 @@ export function jobsView({ order, ...filter }) {
   function drawChips(states) {
     const { state: _, ...rest } = filter;
     const link = (state, count) => element("a", {
-      href: hash("jobs", { ...rest, state }), "data-key": `state ${state}`,
+      href: hash("jobs", { ...rest, state }), "data-key": `state ${state}`, "data-alarm": state === "dead" && count > 0,
       ...((filter.state ?? "") === state ? { "aria-current": "true" } : {}),
     }, state || "all", " ", element("b", {}, whole(count)));
     redrawn(chips, link("", total(states, ...STATES)), ...STATES.map((state) => link(state, states[state] ?? 0)));
@@ -45,7 +45,7 @@ export function jobsView({ order, ...filter }) {
     controller = new AbortController();
     const { jobs, cursor } = await load(controller.signal);
     const more = cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
-    const text = jobs.length ? `${counted(jobs.length, "job")} shown${cursor === null ? "" : "; there are more"}` : "No job matches.";
+    const text = jobs.length ? `${counted(jobs.length, "job")} shown${cursor === null ? "" : "; there are more"}` : Object.keys(filter).length ? "No job matches." : "There are no jobs.";
     redrawn(list, table("Jobs", HEAD, jobs.map(cells)), element("p", { class: "lead" }, text), ...more);
   }
 

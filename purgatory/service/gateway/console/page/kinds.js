@@ -21,7 +21,7 @@ export function kindsView() {
   function draw() {
     if (list.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return; // somebody types
     const known = new Map(limits.map((limit) => [limit.kind, limit]));
-    const rows = counts.kinds.map(({ kind, states }) => cells(kind, states, known.get(kind)));
+    const rows = counts.kinds.map(({ kind, states, is_stuck: stuck }) => cells(kind, states, known.get(kind), stuck));
     const counted = new Set(counts.kinds.map(({ kind }) => kind));
     rows.push(...limits.filter(({ kind }) => !counted.has(kind)).map((limit) => cells(limit.kind, {}, limit)));
     const head = ["Kind", ...STATES, "Limits", ...(session.may("work") ? ["Actions"] : [])];
@@ -30,9 +30,10 @@ export function kindsView() {
       element("p", { class: "lead" }, others ? `All further kinds together: ${others}` : rows.length ? "" : "There are no jobs."));
   }
 
-  function cells(kind, states, limit) {
+  function cells(kind, states, limit, isStuck = false) {
+    const alarms = new Set(isStuck ? ["ready", "dead"] : ["dead"]);
     const numbers = STATES.map((state) => (states[state]
-      ? element("a", { href: hash("jobs", { kind, state }), "data-key": `${kind} ${state}` }, whole(states[state])) : ""));
+      ? element("a", { href: hash("jobs", { kind, state }), "data-key": `${kind} ${state}`, "data-alarm": alarms.has(state) }, whole(states[state])) : ""));
     const row = [kind || "(none)", ...numbers, described(limit)];
     return session.may("work") ? [...row, [actions(kind, states, limit)]] : row;
   }

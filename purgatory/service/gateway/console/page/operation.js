@@ -16,7 +16,7 @@ export function operationView({ id }) {
     const found = await get(path("operations", id));
     redrawn(head, badge(found.state));
     redrawn(about, section("Facts", facts(factsOf(found))), section("Keys", keys(found)),
-      section("Payload", element("pre", { tabindex: "0" }, pretty(found.payload))),
+      ...(found.payload === null ? [] : [section("Payload", element("pre", { tabindex: "0" }, pretty(found.payload)))]),
       ...(found.result === null ? [] : [section("Result", element("pre", { tabindex: "0" }, pretty(found.result)))]));
     if (state !== found.state) redrawn(actions, ...(found.state === "pending" && session.may("submit") ? changes() : []));
     state = found.state;

@@ -17,7 +17,7 @@ export function operationsView({ order = "newest", ...filter }) {
   async function refresh() {
     const found = await operations({ ...filter, order }, pages);
     const more = found.cursor === null ? [] : [button("More", async () => { pages += 1; await refresh(); }, { "data-key": "more" })];
-    const text = found.operations.length ? `${counted(found.operations.length, "operation")} shown${more.length ? "; there are more" : ""}` : "No operation matches.";
+    const text = found.operations.length ? `${counted(found.operations.length, "operation")} shown${more.length ? "; there are more" : ""}` : Object.values(filter).some(Boolean) ? "No operation matches." : "There are no operations.";
     redrawn(list, operationTable(found.operations), element("p", { class: "lead" }, text), ...more);
   }
 

@@ -1,7 +1,7 @@
 // Repeats: jobs by the calendar or at intervals, with their next times.
 import { changeRepeat, deleteRepeat } from "./actions.js";
 import { get } from "./api.js";
-import { both, counted, whole } from "./format.js";
+import { both, counted, duration, whole } from "./format.js";
 import { session } from "./session.js";
 import { button, element, redrawn, table } from "./widgets.js";
 
@@ -48,4 +48,4 @@ export function repeatsView() {
   return { title: "Repeats", nodes: [list], refresh, counted: refresh };
 }
 
-const times = (repeat) => (repeat.cron === null ? `every ${repeat.every} s` : `${repeat.cron} (${repeat.tz})`);
+const times = (repeat) => (repeat.cron === null ? `every ${duration(repeat.every * 1000)}` : `${repeat.cron} (${repeat.tz})`);

@@ -1,6 +1,7 @@
 """The console in a browser: an operator's ten tasks, and what an attacker finds."""
 
 import os
+import re
 from pathlib import Path
 
 import httpx
@@ -25,6 +26,7 @@ from tests.purgatory.service.gateway.console.driver import (
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness
 
 sync_api = playwright()
+expect = sync_api.expect
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def visit(browser, gateway):
 
 @pytest.fixture
 def console(visit):
-    return visit()
+    return visit(timezone_id="UTC")
 
 
 @pytest.fixture
@@ -245,10 +247,49 @@ class TestViews:
             "3",
         ]
 
+    def test_without_a_payload(self, console, client):
+        """There is no part for it."""
+        client.schedule(3600, kind="mail", job_id="a")
+        client.submit("k", timeout=3600, op_id="b")
+        page = console.sign_in(where="#job?id=a")
+        expect(page.locator("#main section h2")).to_have_text(["Facts", "Attempts", "Events"])
+        page.goto(f"{console.gateway.url}/console#operation?id=b")
+        expect(page.locator("#main section h2")).to_have_text(["Facts", "Keys"])
+
+    def test_nothing_yet(self, console, server):
+        """A list without a filter says that there is nothing, with one that nothing matches."""
+        page = console.sign_in()
+        for what in ("job", "operation"):
+            page.goto(f"{console.gateway.url}/console#{what}s")
+            page.get_by_text(f"There are no {what}s.").wait_for()
+            page.goto(f"{console.gateway.url}/console#{what}s?kind=mail")
+            page.get_by_text(f"No {what} matches.").wait_for()
+
+    def test_kinds_in_trouble(self, console, client):
+        """They are first, and what is wrong is in red; so is the number of dead jobs."""
+        for n in range(5):
+            client.schedule(3600 + n, kind="call")
+        make_dead(client, "a", "b", "c")
+        client.schedule(0, kind="mial")
+        page = console.sign_in(where="#kinds")
+        expect(page.locator("#troubles li")).to_have_count(2)
+        expect(page.locator(".list tbody th")).to_have_text(["mail", "mial", "call"])
+        alarm = page.locator("#main a[data-alarm=true]")
+        expect(alarm).to_have_text(["3", "1"])
+        red = page.evaluate(
+            "getComputedStyle(document.querySelector('#main a[data-alarm=true]')).color"
+        )
+        assert red == "rgb(179, 38, 30)"
+        page.goto(f"{console.gateway.url}/console#jobs")
+        expect(alarm).to_have_text(["dead 3"])
+
     def test_repeats(self, console, client):
         """Pause, resume and delete."""
         client.repeat("poll", every=900, kind="poll")
         page = console.sign_in(where="#repeats")
+        row = page.locator(".list tbody tr").inner_text()
+        assert "every 15 min" in row
+        assert re.search(r"\d\d:\d\d:\d\d UTC \(in ", row)
         page.get_by_role("button", name="Pause poll").click()
         console.told("poll is paused")
         assert client.repeats()[0].paused
@@ -334,6 +375,18 @@ class TestKeyboardAndPhone:
         client.schedule(3600, kind="mail", job_id="b")
         page.get_by_role("link", name="b", exact=True).wait_for()
         assert page.evaluate("document.activeElement.textContent") == "a"
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    def test_hints_of_fields(self, visit, client, scheme):
+        """They are as readable as labels are."""
+        client.schedule(3600, kind="mail")
+        page = visit(color_scheme=scheme).sign_in(where="#kinds")
+        page.locator("input[type=number]").first.wait_for()
+        label, hint = page.evaluate(
+            """() => [['label span', null], ['input[type=number]', '::placeholder']].map(
+                ([where, part]) => getComputedStyle(document.querySelector(where), part).color)"""
+        )
+        assert label == hint
 
     @pytest.mark.parametrize("view", ["jobs", "kinds", "repeats", "operations", "keys", "job?id=a"])
     def test_a_phone(self, visit, client, view):
@@ -489,7 +542,7 @@ class TestAttacks:
             "keys?key=order%3A1",
         ):
             page.evaluate("view => { location.hash = view }", f"#{view}")
-            page.locator("#main :is(.list, pre)").first.wait_for()
+            page.locator("#main :is(.list, dl)").first.wait_for()
             buttons = set(page.locator("#main button").all_inner_texts())
             assert buttons <= {"Find", "Show", "More"}, view
         with httpx.Client(
@@ -567,7 +620,7 @@ class TestAxe:
             "keys?key=order%3A1",
         ):
             page.evaluate("view => { location.hash = view }", f"#{view}")
-            page.locator("#main :is(.list, pre)").first.wait_for()
+            page.locator("#main :is(.list, dl)").first.wait_for()
             assert serious(page) == [], view
         page.evaluate("location.hash = '#job?id=dead'")
         page.get_by_role("button", name="Drop…").click()
