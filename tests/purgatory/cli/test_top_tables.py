@@ -39,7 +39,7 @@ def test_orders_of_kinds():
         for name, some in counts.items()
     ]
     found = {by: "".join(kind.kind for kind in sorted_kinds(kinds, by)) for by in SORTS}
-    assert found["trouble"] == "abc"
+    assert found["trouble"] == "bac"
     assert found["ready"] == "abc"
     assert found["dead"] == "bca"
     assert found["running"][0] == "c"
