@@ -173,7 +173,7 @@ function showTroubles(texts) {
 function showJobs(kinds) {
   get("jobs").hidden = !kinds.length;
   const dead = kinds.reduce((sum, row) => sum + row.dead, 0);
-  if (kinds.length) figures.dead.count(dead, "they can be tried again", dead > 0);
+  if (kinds.length) figures.dead.count(dead, dead ? "they can be tried again" : "", dead > 0);
   get("jobs-table").tBodies[0].replaceChildren(...kinds.map(jobsRow));
 }
 
