@@ -82,10 +82,10 @@ def test_a_copy(world, disk):
 
         disk.set_faults(fail, fail)
         with pytest.raises(StoreError, match=r"/a\.db\.version-1: cannot copy"):
-            files.copy(store._connection, target)
+            files.copy(store._connection, target, lambda *_: None)
         assert disk.exists(str(target)) == bool(round_)
         disk.work_well()
-        files.copy(store._connection, target)
+        files.copy(store._connection, target, lambda *_: None)
         disk.lose_power()
         file = disk.open(str(target), handles, create=False)
         assert file.read(file.size(), 0) == store._connection.content()
