@@ -15,8 +15,9 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
+from purgatory.cli.progress import erase_progress
 from purgatory.printable import printable, printable_json
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -71,9 +72,18 @@ class TextFormatter(logging.Formatter):
         return "\n".join(f"  {printable(line)}" for line in stack_info.split("\n"))
 
 
+class TerminalHandler(logging.StreamHandler[TextIO]):
+    """Writes to stderr; on a terminal each record begins a line of its own, after progress too."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        erase_progress(self.stream)
+        super().emit(record)
+
+
 def configure_logging(log_format: str, *, verbose: bool) -> None:
     """Log to stderr, as "text" or as "json"; warnings and worse, or what is done, too."""
-    handler = logging.StreamHandler()
+    handler = TerminalHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
 

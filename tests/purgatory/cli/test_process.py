@@ -1,6 +1,7 @@
 """The log as text and as JSON, the limit of open files, notifications to systemd."""
 
 import datetime as dt
+import io
 import json
 import logging
 import os
@@ -14,6 +15,7 @@ import pytest
 from purgatory.cli import entry_point as cli
 from purgatory.cli.process import (
     JsonFormatter,
+    TerminalHandler,
     TextFormatter,
     heed_sigterm,
     notify,
@@ -151,3 +153,16 @@ def test_sigterm_for_other_processes():
     before = signal.getsignal(signal.SIGTERM)
     heed_sigterm()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(("is_terminal", "begin"), [(True, "\r\x1b[K"), (False, "")])
+def test_a_record_begins_a_line(is_terminal, begin):
+    """The line of a long command is erased before; a file gets no escape sequence."""
+
+    class Stream(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    handler = TerminalHandler(Stream())
+    handler.handle(record("migrated"))
+    assert handler.stream.getvalue() == f"{begin}migrated\n"
