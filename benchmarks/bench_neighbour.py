@@ -1,14 +1,16 @@
 """What another client notices of a client that asks for much: its submits, and the server's memory.
 
-    python benchmarks/bench_neighbour.py [--scenes values,waiters,names] [--operations N]
-                                         [--seconds 20] [--json FILE]
+    python benchmarks/bench_neighbour.py [--scenes values,waiters,names,cancels,lists]
+                                         [--operations N] [--seconds 20] [--json FILE]
 
 A server, a busy client and a calm client, each a process. The calm client submits one operation
 every two milliseconds, alone at first, then while the busy client
 
 - `values`: completes a key with a value of 64 kB for which 20,000 operations wait,
 - `waiters`: completes a key with a small value for which 1,000,000 operations wait,
-- `names`: says a new name with each request, on one connection, as fast as it can.
+- `names`: says a new name with each request, on one connection, as fast as it can,
+- `cancels`: cancels 100,000 jobs, by their tag,
+- `lists`: reads the first page of 1,000,000 jobs, by state, kind and tag, a hundred times each.
 
 In the first two the busy client reads all outcomes and acknowledges them: each has the value, and
 none is missing or comes twice. Memory is the server's largest resident size, beside `max_memory`.
@@ -22,6 +24,7 @@ import tempfile
 import time
 from itertools import count
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import zmq
@@ -30,6 +33,7 @@ from harness import machine, table
 from msgspec import Raw
 from service_peers import Process
 
+from purgatory import Client
 from purgatory.service.encoding import decode_answer, encode
 from purgatory.service.protocol import (
     NOTHING,
@@ -51,10 +55,14 @@ SCENES = {
     "values": (20_000, 64_000, 1024),
     "waiters": (1_000_000, 10, 2048),
     "names": (0, 0, 384),
+    "cancels": (100_000, 0, 1024),
+    "lists": (1_000_000, 0, 4096),
 }
 BATCH = 500
 WAIT_MS = 600_000
 PAUSE_S = 0.002
+KINDS = 20
+PAGES = 100
 CALM_S = 5.0  # seconds that the calm client is alone
 
 
@@ -87,9 +95,10 @@ def submission(op_id: str, key: str) -> Submission:
 class BusyClient:
     """The attack of a scene, run in a process of its own; speaks with its parent by lines."""
 
-    def __init__(self, address: str, operations: int, size: int) -> None:
+    def __init__(self, address: str, scene: str, operations: int) -> None:
         self.peer = Peer(address, "busy")
-        self.operations, self.size = operations, size
+        self.operations, self.size = operations, SCENES[scene][1]
+        self.run = self.say_names if scene == "names" else self.complete
         self.seen = bytearray(operations)
         self.twice = self.wrong = 0
 
@@ -109,8 +118,20 @@ class BusyClient:
         if not isinstance(answer, Submitted) or answer.refused:
             raise RuntimeError(f"not submitted: {answer}")
 
-    def complete(self) -> int:
-        """Complete the key and read all outcomes; returns how many it is said to have completed."""
+    def complete(self) -> dict[str, float]:
+        """Complete the key and read all outcomes; returns what became of them."""
+        begin = time.perf_counter()
+        completed = self._complete()
+        return {
+            "completed": completed,
+            "missing": self.seen.count(0),
+            "twice": self.twice,
+            "wrong": self.wrong,
+            "seconds": time.perf_counter() - begin,
+        }
+
+    def _complete(self) -> int:
+        """Return how many the key is said to have completed."""
         value = encode("v" * self.size)
         self.peer.send(Complete(10**6, [Completion("key", Raw(value))]))
         completed, left = -1, self.operations
@@ -130,10 +151,11 @@ class BusyClient:
             self.wrong += outcome.outcome != "completed" or bytes(outcome.result) != value
         self.peer.send(Acknowledge(0, [outcome.number for outcome in answer.outcomes]))
 
-    def say_names(self) -> None:
+    def say_names(self) -> NoReturn:
         """Say a new name for each request, until the process is killed."""
-        peer = self.peer
-        for n in count():
+        peer, numbers = self.peer, count()
+        while True:
+            n = next(numbers)
             peer.send(Bye(n))
             peer.send(Hello(n, VERSION, f"name {n}"))
             peer.send(Submit(n, [submission(f"name {n}", "never")]))
@@ -141,24 +163,53 @@ class BusyClient:
                 peer.socket.recv()
 
 
+class JobsClient:
+    """A client with jobs by the thousand, all of a tag; `run` is what it does with them."""
+
+    def __init__(self, address: str, scene: str, operations: int) -> None:
+        self.client = Client(address, name="busy", timeout=WAIT_MS / 1000)
+        self.operations = operations
+        self.run = self.cancel if scene == "cancels" else self.read
+
+    def submit(self) -> None:
+        """Submit all jobs; they are due later."""
+        for n in range(self.operations):
+            self.client.schedule_later(WAIT_MS / 1000, kind=f"kind {n % KINDS}", tags=["tag"])
+        self.client.flush()
+
+    def cancel(self) -> dict[str, float]:
+        """Cancel all jobs."""
+        begin = time.perf_counter()
+        cancelled = self.client.cancel_jobs(tag="tag")
+        missing = self.operations - cancelled
+        return {"missing": missing, "seconds": time.perf_counter() - begin}
+
+    def read(self) -> dict[str, float]:
+        """Read first pages; returns the milliseconds that one takes."""
+        filters = {"state": "scheduled", "kind": "kind 7", "tag": "tag"}
+        return {f"page by {name}": self._page_ms(name, filters[name]) for name in filters}
+
+    def _page_ms(self, name: str, value: str) -> float:
+        took = []
+        for _ in range(PAGES):
+            begin = time.perf_counter()
+            page = list(self.client.jobs(limit=100, **{name: value}))
+            took.append(1000 * (time.perf_counter() - begin))
+            assert len(page) == 100
+        return sorted(took)[PAGES // 2]
+
+
 def run_busy(address: str, scene: str, operations: int) -> None:
     """Prepare, wait for a line, and do what the scene says; the result is a line of JSON."""
-    busy = BusyClient(address, operations, SCENES[scene][1])
+    busy: BusyClient | JobsClient
+    if scene in ("cancels", "lists"):
+        busy = JobsClient(address, scene, operations)
+    else:
+        busy = BusyClient(address, scene, operations)
     busy.submit()
     print("ready", flush=True)
     sys.stdin.readline()
-    if scene == "names":
-        busy.say_names()
-    begin = time.perf_counter()
-    completed = busy.complete()
-    found = {
-        "completed": completed,
-        "missing": busy.seen.count(0),
-        "twice": busy.twice,
-        "wrong": busy.wrong,
-        "seconds": time.perf_counter() - begin,
-    }
-    print(json.dumps(found), flush=True)
+    print(json.dumps(busy.run()), flush=True)
 
 
 class CalmClient:
