@@ -99,7 +99,7 @@ class DatabaseMachine:
     def open(self, host: str, holder: str, epoch: int) -> Session:
         """Open a session."""
         session = Session(host, holder, epoch)
-        self.sessions = [each for each in self.sessions if not each.is_ended][-50:]
+        self.sessions = [each for each in self.sessions if not each.is_ended]
         self.sessions.append(session)
         return session
 

@@ -225,3 +225,13 @@ def test_a_locked_row_holds_up_what_would_change_it(host, database):
     assert host.row.raise_epoch(seen) is None
     with pytest.raises(LeaseLocked):
         host.row.raise_epoch(host.row.look())
+
+
+def test_a_session_is_known_until_it_ends(host, database):
+    """However many were opened since: a takeover has to end the one that has the row locked."""
+    (session,) = [one for one in database.sessions if one.epoch]
+    database.lock(session)
+    for _ in range(100):
+        database.open("b", "holder of b", 0)
+    assert host.row.end_sessions_of(database.seen())
+    assert database.locked_by is None
