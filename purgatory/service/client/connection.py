@@ -384,9 +384,9 @@ class ServerConnection:
             if message is not None:
                 self.send_all(self._session.handle(message))
         if frames:
-            self._note_frames()
+            self.note_frames()
 
-    def _note_frames(self) -> None:
+    def note_frames(self) -> None:
         """Note that frames have come; those of a standby are no answers."""
         if self._session.standby is not None:
             return

@@ -256,6 +256,8 @@ class ClientIOThread:
         left, self._left = self._left, []
         for message in left:
             self._connection.send_all(self._session.handle(message))
+        if left:
+            self._connection.note_frames()  # one may be the welcome
         if self._interrupted:
             self._interrupted = False
             self._connection.drop("a caller was interrupted", 0, stay=True)

@@ -41,8 +41,10 @@ BACKLOG_BYTES = 8 << 20
 ALL_BACKLOGS_BYTES = 32 << 20
 FRAME_BYTES = 100
 # Pause between two attempts to send to blocked connections, as a multiple of the attempt's seconds:
-# each blocked connection raises an exception.
+# each blocked connection raises an exception. And most seconds of it: if the process was stopped
+# during the attempt, the answers still leave soon.
 RETRY_PAUSE = 10
+MAX_RETRY_PAUSE_S = 1.0
 # How many routes of lost connections are remembered, for messages received earlier.
 GONE_ROUTES = 10_000
 # Seconds between two searches for lost connections, while the server is full.
@@ -308,7 +310,8 @@ class Connections:
         begin = self._monotonic()
         if begin >= self._next_retry:
             self._retry_all()
-            self._next_retry = begin + RETRY_PAUSE * (self._monotonic() - begin)
+            now = self._monotonic()
+            self._next_retry = now + min((RETRY_PAUSE - 1) * (now - begin), MAX_RETRY_PAUSE_S)
 
     def _retry_all(self) -> None:
         for connection in list(self.blocked):

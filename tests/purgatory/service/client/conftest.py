@@ -57,7 +57,11 @@ class FakeServer:
             request = decode_request(frame)
             if not isinstance(request, Hello):
                 return request
-            self.send(Welcome(request.seq, VERSION, "fake", limits()))
+            self.greet(request)
+
+    def greet(self, hello):
+        """Welcome the client."""
+        self.send(Welcome(hello.seq, VERSION, "fake", limits()))
 
     def send(self, message):
         """Send the client a message."""

@@ -10,6 +10,7 @@ import pytest
 from purgatory.service import Client, RequestTimeout, Unavailable
 from purgatory.service.client import client as client_module
 from purgatory.service.client.io_thread import FlushCommand
+from purgatory.service.encoding import decode_request
 from purgatory.service.platform import CAN_LEND
 from purgatory.service.protocol import (
     NOTHING,
@@ -176,6 +177,26 @@ def test_outcomes_come_while_a_caller_waits(fake):
         assert fake.receive().outcomes == [1]
         fake.send(Completed(waiting.seq, [7]))
         first.join(HANG)
+        assert results == [7]
+
+
+@needs_epoll
+def test_a_welcome_that_a_caller_receives(fake):
+    """It counts as one that the I/O thread receives: the connection is not given up."""
+    with Client(f"{fake.address},tcp://127.0.0.1:1", timeout=HANG) as client:
+        io_thread = client._io_thread
+        complete, results = in_thread(lambda: client.complete("a"))
+        fake.receive()
+        fake.restart()
+        fake.route, hello = fake.router.recv_multipart()
+        flush, _ = in_thread(client.flush)
+        eventually(lambda: io_thread._is_lent)
+        fake.greet(decode_request(hello))
+        request = fake.receive()
+        eventually(lambda: io_thread._connection._is_welcome)
+        fake.send(Completed(request.seq, [7]))
+        complete.join(HANG)
+        flush.join(HANG)
         assert results == [7]
 
 

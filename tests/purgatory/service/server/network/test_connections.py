@@ -144,21 +144,37 @@ def test_outcomes_that_are_sent_once_more(connections, connection, socket, poste
 
 def test_attempts_take_a_small_part_of_the_time(connections, connection, socket, clock):
     """If an attempt has taken long, the next one is a while later."""
-    attempts = []
+    attempts, step_s = [], 0.0625
 
     def refuse(frame, flags):
         attempts.append(clock[0])
-        clock[0] += 1.0
+        clock[0] += step_s
         raise zmq.Again
 
     socket.send = refuse
     connections.send(connection, b"reply")
     for _ in range(4 * module.RETRY_PAUSE):
         connections.retry_blocked()
-        clock[0] += 1.0
+        clock[0] += step_s
     first, *others = attempts
-    assert others == [first + 1 + n * module.RETRY_PAUSE for n in range(len(others))]
+    assert others == [first + (1 + n * module.RETRY_PAUSE) * step_s for n in range(len(others))]
     assert len(others) > 2
+
+
+def test_a_process_that_is_stopped_during_an_attempt(connections, connection, socket, clock):
+    """The answers leave a second after it goes on, however long it was stopped."""
+
+    def stop(frame, flags):
+        clock[0] += 600.0
+        raise zmq.Again
+
+    send, socket.send = socket.send, stop
+    connections.send(connection, b"reply")
+    connections.retry_blocked()
+    socket.send = send
+    clock[0] += module.MAX_RETRY_PAUSE_S
+    connections.retry_blocked()
+    assert socket.sent == [b"reply"]
 
 
 def test_a_backlog_that_is_too_long(connections, connection, socket, posted, monkeypatch):
