@@ -71,7 +71,7 @@ LIMITS = [
     ("design.md", f"{network.WAITING_BYTES >> MIB} MiB are set aside"),
     ("design.md", f"and {accept_gate.MAX_ARRIVALS} connections have come in the present one"),
     ("design.md", f"when {_WAKE_THRESHOLD:,} rows have gathered"),
-    ("design.md", f"the next calls gather, up to {CALLS_PER_MESSAGE}."),
+    ("design.md", f"the next calls of a kind gather, up to {CALLS_PER_MESSAGE}."),
     ("locks.md", f"to sort {MAX_SEEN:,} tasks at most"),
 ]
 

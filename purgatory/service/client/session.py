@@ -5,7 +5,8 @@ to be sent comes out. Messages that were not answered are sent again on a new co
 the thread with the `Turn`; only the dict of futures is shared with the callers, which enter a
 future before its call gets here.
 
-While few messages are unanswered, calls are sent at once. Then they gather into larger messages.
+While few messages are unanswered, calls are sent at once. Then calls of one kind gather into larger
+messages.
 """
 
 import itertools
@@ -60,7 +61,7 @@ from purgatory.service.protocol import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# From so many unanswered messages on, only full messages are sent.
+# From so many unanswered messages on, calls wait for more calls that fit into their message.
 PIPELINE_DEPTH: Final = 2
 #: Unanswered messages, at most: fewer than MOST_UNREAD of the server's flood gates, which leave a
 #: connection unread that has more under way.
@@ -219,7 +220,7 @@ class Session:
             unanswered = len(self._unanswered)
             if unanswered >= MAX_UNANSWERED:
                 break
-            if unanswered >= PIPELINE_DEPTH and self._unsent.count < CALLS_PER_MESSAGE:
+            if unanswered >= PIPELINE_DEPTH and self._unsent.may_gather:
                 break
             message = self._next_message()
             if message is not None:

@@ -17,6 +17,14 @@ class UnsentCalls:
         #: How many calls there are.
         self.count: int = 0
 
+    @property
+    def may_gather(self) -> bool:
+        """Whether the next message may get further calls: of several kinds only the last may."""
+        if len(self.batches) != 1:
+            return False
+        batch = self.batches[0]
+        return VERBS[batch.request].is_batch and len(batch.calls) < CALLS_PER_MESSAGE
+
     def recount(self) -> None:
         """Count anew, after an interrupt perhaps between a change and its count."""
         self.count = sum([len(batch.calls) for batch in self.batches])

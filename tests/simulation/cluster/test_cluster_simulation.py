@@ -78,4 +78,4 @@ def quiet_world(seed):
 
 
 #: Worlds in which a server that was suspended has something to answer when it goes on.
-GUARD_SEEDS = (17,)
+GUARD_SEEDS = (5, 45)

@@ -137,6 +137,24 @@ def test_calls_gather_while_others_are_unanswered(talk):
     assert len(message.operations) == CALLS_PER_MESSAGE
 
 
+def test_calls_of_changing_kinds_do_not_gather(talk):
+    """No call can join a message that is followed by another: such messages do not wait."""
+    for n in range(MAX_UNANSWERED):
+        talk.ask(Extend, TimeoutExtension(f"o{n}", 5))
+        talk.ask(Complete, Completion(f"k{n}"))
+    messages = talk.sent()
+    assert len(messages) == MAX_UNANSWERED
+    talk.deliver(Extended(messages[0].seq, [True]))
+    assert len(talk.sent()) == 1
+
+
+def test_calls_with_a_message_each_do_not_gather(talk):
+    """They are sent at once, as more than PIPELINE_DEPTH."""
+    for _ in range(PIPELINE_DEPTH + 2):
+        talk.ask(Stats, ())
+    assert len(talk.sent()) == PIPELINE_DEPTH + 2
+
+
 def test_unanswered_messages_are_limited(talk):
     """The other calls wait in the session, not in a socket."""
     for n in range(CALLS_PER_MESSAGE * (MAX_UNANSWERED + 2)):
