@@ -73,8 +73,10 @@ class FloodGates:
         # By descriptor the connections that are left unread, since when, the bytes of `taken` that
         # open them, and what is known of them.
         self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
-        #: How often the network thread found all queues empty; any thread reads it.
+        #: How often the network thread found all queues empty, and whether it did so last. Any
+        #: thread reads these.
         self.drains: int = 0
+        self.is_drained: bool = False
 
     def note(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]") -> None:
         """Note that the thread took a message: a frame, and others that belong to it."""
@@ -136,6 +138,7 @@ class FloodGates:
         `is_left` names connections that stay unread.
         """
         self.drains += is_drained
+        self.is_drained = is_drained
         if not self._closed:
             return
         latest = self._now() - CLOSED_S

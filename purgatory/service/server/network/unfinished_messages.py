@@ -117,8 +117,11 @@ class UnfinishedMessages:
 
     def _look_at_connections(self, *, is_full: bool) -> None:
         before, self._before = self._before, {}
-        handed = dict(self._gates.taken)
+        gates = self._gates
+        handed = dict(gates.taken)
         silent: dict[int, int] = {}
+        # If the queues are empty, what is unread is a message on its way.
+        are_behind = not gates.is_drained and self._drains == gates.drains
         for descriptor, received in _received_bytes(self._port):
             was_received, unfinished = before.get(descriptor, (0, 0))
             if received < was_received:  # another connection got the descriptor
@@ -131,9 +134,9 @@ class UnfinishedMessages:
                 self._cut_off(descriptor, unfinished)
             elif is_full and not told and unfinished > _LEAST_BYTES:
                 silent[descriptor] = unfinished
-            elif is_full and unfinished > _LEAST_BYTES and self._drains == self._gates.drains:
-                self._gates.close(descriptor, unfinished)
-        self._handed_before, self._drains = handed, self._gates.drains
+            elif is_full and unfinished > _LEAST_BYTES and are_behind:
+                gates.close(descriptor, unfinished)
+        self._handed_before, self._drains = handed, gates.drains
         self._cut_off_largest(silent)
 
     def _cut_off_largest(self, silent: dict[int, int]) -> None:

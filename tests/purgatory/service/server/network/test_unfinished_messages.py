@@ -137,6 +137,19 @@ def test_while_memory_is_short_little_is_read_on(router):
         assert not is_cut_off(large)
 
 
+def test_a_message_on_its_way(router):
+    """While memory is short, and all that was complete is read: the connection is read on."""
+    made = router(max_memory=MIB)
+    with dealer(made.port) as peer:
+        made.gates.open(is_drained=True)
+        made.look()
+        peer.sendall(frame(10, more=False) + frame(MIB, more=False)[: MIB // 2])
+        made.read()
+        eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > MIB // 2)
+        made.look()
+        assert not made.gates.is_any_closed
+
+
 def test_freed_memory_is_given_back(router):
     """While too much is taken: the C library keeps what lies below anything that is left."""
     made, c = router(max_memory=MIB), ctypes.CDLL(None)
