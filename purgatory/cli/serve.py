@@ -39,9 +39,9 @@ log: logging.Logger = logging.getLogger(__name__)
 # The interpreter's switch interval. The store thread waits for the interpreter after a statement;
 # the default of 5 ms would be longer than most commits take.
 SWITCH_SECONDS: Final = 0.0005
-# When the cycle collector runs. Operations live long and form no cycles, so it looks at old ones
-# seldom; and a look at a hundred thousand young objects stops all threads for 20 ms.
-GC_THRESHOLD: Final = (2_000, 1_000, 100)
+# When the cycle collector runs. A look at a hundred thousand objects stops all threads for 20 ms,
+# so it looks at few at a time; operations live long and form no cycles, so at old ones seldom.
+GC_THRESHOLD: Final = (2_000, 10, 10_000)
 # In the place of a signal's number: the server has ended by itself.
 _ENDED: Final = 0
 
