@@ -189,14 +189,20 @@ def test_a_welcome_that_a_caller_receives(fake):
         fake.receive()
         fake.restart()
         fake.route, hello = fake.router.recv_multipart()
-        flush, _ = in_thread(client.flush)
-        eventually(lambda: io_thread._is_lent)
+        callers = [complete]
+
+        def is_lent():
+            """Have a caller wait, until one does while the I/O thread has nothing to do."""
+            callers.append(in_thread(client.flush)[0])
+            return io_thread._is_lent
+
+        eventually(is_lent)
         fake.greet(decode_request(hello))
         request = fake.receive()
         eventually(lambda: io_thread._connection._is_welcome)
         fake.send(Completed(request.seq, [7]))
-        complete.join(HANG)
-        flush.join(HANG)
+        for caller in callers:
+            caller.join(HANG)
         assert results == [7]
 
 
