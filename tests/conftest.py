@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def _encodable(value):
     if isinstance(value, list | tuple):
         return type(value)(map(_encodable, value))
     return value
+
+
+@pytest.fixture
+def unraisable_ignored(monkeypatch):
+    """Tell nobody of exceptions in finalizers, and in the callbacks of weak references."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import ctypes
 
 import pytest
 
-# A worker that is replaced ends with the exception that killed it.
-killing = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnhandledThreadExceptionWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",  # in a finalizer, or a weak reference's
-)
+
+def killing(test):
+    """Let the exceptions end a thread, and come in finalizers and in what reports those."""
+    test = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")(test)
+    return pytest.mark.usefixtures("unraisable_ignored")(test)
 
 
 def kill(thread, error=SystemExit):

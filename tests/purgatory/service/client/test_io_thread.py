@@ -189,20 +189,17 @@ def test_a_welcome_that_a_caller_receives(fake):
         fake.receive()
         fake.restart()
         fake.route, hello = fake.router.recv_multipart()
-        callers = [complete]
-
-        def is_lent():
-            """Have a caller wait, until one does while the I/O thread has nothing to do."""
-            callers.append(in_thread(client.flush)[0])
-            return io_thread._is_lent
-
-        eventually(is_lent)
+        # As `flush` does, once the I/O thread has nothing to do.
+        flush, _ = in_thread(lambda: eventually(lambda: io_thread.lead(None, HANG)))
+        eventually(lambda: io_thread._is_lent)
+        while fake.router.poll(0):  # the client has given up waiting, and said hello again
+            fake.route, hello = fake.router.recv_multipart()
         fake.greet(decode_request(hello))
         request = fake.receive()
         eventually(lambda: io_thread._connection._is_welcome)
         fake.send(Completed(request.seq, [7]))
-        for caller in callers:
-            caller.join(HANG)
+        complete.join(HANG)
+        flush.join(HANG)
         assert results == [7]
 
 
