@@ -41,8 +41,11 @@ class StoreLease:
         self._lock = threading.Lock()
         self._epoch = taken.epoch
         self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()
-        # By how much the database's clock is ahead of the service time, at most.
-        self._database_ahead_ms = _ahead_ms(taken, taken.clock_ms)
+        # By how much the database's clock is ahead of the service time, at most. The time that the
+        # answer took is not made up for by the next holder: what was submitted meanwhile would
+        # expire early.
+        sent_ms = (sent_ns + self.clock_offset_ns) // NS_PER_MS
+        self._database_ahead_ms = _ahead_ms(taken, sent_ms)
         self._duration_ns = int(takeover_after * (1 - MARGIN) * _NS_PER_S)
         self._valid_until_ns = sent_ns + self._duration_ns
         self._on_lost = on_lost

@@ -84,6 +84,14 @@ def test_a_reading_has_the_time_of_the_database(lease, boot):
     assert lease.read_clock() == ClockReading(52_500, 72_501)
 
 
+def test_a_slow_answer_to_the_takeover_is_not_made_up_for(boot):
+    """The service time stood still meanwhile: the next holder goes on from there."""
+    sent_ns = boot()
+    boot.pass_seconds(0.5)
+    lease = StoreLease(TAKEN, TAKEOVER_S, sent_ns=sent_ns, boot_ns=boot)
+    assert lease.read_clock() == ClockReading(50_000, 70_501)
+
+
 def test_the_clock_of_the_database_may_be_set(lease, boot):
     """Each answer says where it is, counted from the moment at which it was asked for."""
     boot.pass_seconds(2.5)
