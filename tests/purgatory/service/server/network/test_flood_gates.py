@@ -238,7 +238,7 @@ def test_a_server_beside_floods(tmp_path, size, peers):
         for thread in threads:
             thread.join()
         assert (code, "Traceback" in errors) == (0, False), errors
-        assert peak < MIN_BYTES
+        assert peak < MIN_BYTES * 120 // 100  # as promised
         assert number > 10
 
 
