@@ -200,8 +200,10 @@ class Simulation:
                 program.start()
         for group in self.groups:
             group.settle()
+        # By then the server runs, and what a start has lost of the time is known.
+        self._run_for(self._asleep_s() + SETTLE_S)
         late_s = self.server.lost_time_ns / NS_PER_S
-        self._run_for(self._asleep_s() + self.workload.longest_timeout + late_s + SETTLE_S)
+        self._run_for(self.workload.longest_timeout + late_s)
 
     def _asleep_s(self) -> float:
         """Return for how many seconds a machine is still suspended."""

@@ -326,6 +326,8 @@ class StoreLoop:
             return
         lost = self._commits.look(clock_ms)
         self._publish(transaction)
+        if self._observer is not None:
+            self._observer.paused(self._commits.retry_ms)
         if len(transaction.outcomes) >= MANY_ENDS and gc.isenabled():
             gc.collect(0)
         if lost is not None:

@@ -225,8 +225,6 @@ class ModelCheck:
             self._leases.check_given(answer.replies, transaction.clock_ms)
         self._model.undo.forget()
         self._owed.update((command.route, frame) for command, frame in self._writes)
-        if transaction.changes:
-            self._retry_ms = 0
         for ended, record, _, _ in transaction.outcomes:
             self._model.publish(self._model.known[ended.op_id], record.seq)
         for record in transaction.deleted:
@@ -262,6 +260,17 @@ class ModelCheck:
             if reply is None:
                 reply = Failure(request.seq, StoreFailed.code, str(error))
             self._owed[command.route, encode(reply)] += 1
+
+    def paused(self, until_ms: int) -> None:
+        """See `TransactionObserver`.
+
+        Without a request the server looks by itself whether its disk is well, and waits again.
+        """
+        if not self._process.alive:
+            return
+        if until_ms > self._model.clock_ms + _RETRY_MS:
+            self._fail(f"nothing expires before {until_ms}")
+        self._retry_ms = until_ms
 
     # What is sent
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from purgatory.service.server import commits
 from purgatory.service.server.records.held_keys import HeldKeys
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents
@@ -26,6 +27,14 @@ def test_a_wrong_order_of_limited_events_is_found(monkeypatch):
     watchers_of = ServerState.watchers_of
     monkeypatch.setattr(ServerState, "watchers_of", lambda *args: watchers_of(*args)[::-1])
     assert "the model of the server says otherwise" in found()
+
+
+def test_a_pause_that_is_too_long_is_found(monkeypatch):
+    """Nothing expires for a minute after a failed commit."""
+    monkeypatch.setattr(commits, "RETRY_MS", 60_000)
+    settings = Settings(seconds=10.0, kinds=("disk_full",))
+    found = [simulate(seed, settings).violation for seed in range(6)]
+    assert any("nothing expires before" in why for why in found)
 
 
 def test_a_replaced_event_that_stays_is_found(monkeypatch):

@@ -117,9 +117,9 @@ class SteeredWorld:
             program.is_calm = True
             program.start()
         self._checked(self._program.settle)
-        end_ns = self.world.now_ns + int(_SETTLE_S * NS_PER_S) + self._server.lost_time_ns
+        end_ns = self.world.now_ns + int(_SETTLE_S * NS_PER_S)
         while left := self._left():
-            if self.world.now_ns > end_ns:
+            if self.world.now_ns > end_ns + self._server.lost_time_ns:
                 self._program.end(left)
             self.world.run(_LOOK_S)
         self._checked(self._program.check_counts)

@@ -47,5 +47,11 @@ class TransactionObserver(Protocol):
         of a server's start have no requests: their transactions end, and have not begun.
         """
 
+    def paused(self, until_ms: int) -> None:
+        """Note that nothing expires before `until_ms`; 0: what is due expires.
+
+        Called after each transaction that was committed, or that had nothing to commit.
+        """
+
     def read(self, answers: "Sequence[NetworkCommand]") -> None:
         """Note the answers to requests that change nothing."""
