@@ -78,11 +78,16 @@ class SteeredJob:
         return is_here and is_free and not self.attempts
 
     @property
+    def has_begun(self) -> bool:
+        """Whether it was certainly begun in time: the server took the end of its first attempt."""
+        return any(one.number == 1 and one.taken for one in self.attempts)
+
+    @property
     def earliest_end_ns(self) -> int:
         """When it can have ended at the earliest; FOREVER_NS if nothing can have ended it."""
         ends = [one.ended_ns for one in self.attempts if one.is_ok and one.taken is not False]
         ends.append(self.may_be_cancelled_ns)
-        if self.within_ns != NEVER:
+        if self.within_ns != NEVER and not self.has_begun:
             ends.append(self.due_ns + self.least_within_ns)
         return min(ends)
 

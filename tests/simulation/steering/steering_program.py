@@ -328,7 +328,7 @@ class SteeringProgram:
             is_late = job.within_ns != NEVER and "not begun in time" in status.error
             if job.may_be_cancelled_ns == FOREVER_NS and not is_late:
                 self._book.fail(job, f"was cancelled: {status.error}")
-            if is_late and any(one.number == 1 and one.taken for one in job.attempts):
+            if is_late and job.has_begun:
                 self._book.fail(job, "was not begun in time, though a handler has ended")
         elif not job.attempts:
             self._book.fail(job, "is dead, and no handler has begun")
