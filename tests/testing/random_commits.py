@@ -2,7 +2,7 @@
 
 import random
 
-from msgspec import Raw
+from msgspec import Raw, msgpack
 
 from purgatory.service.store.changes import RememberedChanges
 from purgatory.service.store.rows import (
@@ -39,8 +39,8 @@ class RandomCommits:
         return self.dice.random() < share
 
     def blob(self):
-        """Return a value; none begins as a reference to a spread does."""
-        return b"\0" + self.dice.randbytes(self.dice.choice((1, 3, 500)))
+        """Return a value."""
+        return msgpack.encode(self.dice.randbytes(self.dice.choice((1, 3, 500))))
 
     def changes(self):
         """Return the next commit."""

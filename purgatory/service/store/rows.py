@@ -5,9 +5,9 @@ Immutable values; any thread.
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from msgspec import Struct, msgpack
+from msgspec import Raw, Struct, msgpack
 
 #: The units of an event that counts for any number of operations.
 UNLIMITED: Final = -1
@@ -263,6 +263,21 @@ _REFERENCE: Final = b"\xc1"
 def reference_to(spread: int) -> bytearray:
     """Return what an outcome has for its result, if that is the value of a spread."""
     return bytearray(_REFERENCE + spread.to_bytes(8))
+
+
+_skip: Final = msgpack.Decoder(Raw).decode
+_Row = TypeVar("_Row", bound=Sequence[Any])
+
+
+def checked(rows: list[_Row]) -> list[_Row]:
+    """Return rows whose last column is a value. Raises msgspec.MsgspecError for a damaged value.
+
+    With a wrong bit in a value, the whole frame that it goes into could not be decoded.
+    """
+    for row in rows:
+        if row[-1] is not None:
+            _skip(row[-1])
+    return rows
 
 
 def spread_of(result: bytes | None) -> int:

@@ -68,7 +68,7 @@ class JobBook:
         now_ns = self._world.now_ns
         done = job.done
         is_known = job.is_answered and not job.is_unsure
-        if done is not None and token > done.token and is_known:
+        if done is not None and token > done.end_token and is_known:
             self.fail(job, f"leased under token {token}, though it is done")
         if self.kinds.is_quick:
             self._check_given(job, now_ns)
@@ -128,7 +128,7 @@ class JobBook:
 
         def note(taken: bool | None) -> None:
             if attempt is not None and taken is not None and how is not How.RETURNED:
-                attempt.taken = taken
+                attempt.taken, attempt.end_token = taken, token
                 attempt.is_ok = attempt.is_ok and how is How.DONE
 
         return note

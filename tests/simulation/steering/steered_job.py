@@ -20,6 +20,8 @@ class AttemptRecord:
     worker: str
     begun_ns: int
     ended_ns: int = NEVER
+    #: Of the lease under which the worker told of its end: the one it began with, or a newer one.
+    end_token: int = NEVER
     #: Whether the handler has returned a value.
     is_ok: bool = False
     #: Whether the server took what the worker said of its end; None: nobody knows.

@@ -15,7 +15,8 @@ SEEDS = int(os.environ.get("PURGATORY_SEEDS", "12"))
 #: Found by chance. 203009618: a job was rescheduled that a handler had just begun.
 #: 848195041: the world's fault: an end of an earlier job with the same id.
 #: 993017: the world's fault: a job that had begun in time counted as one that may be cancelled.
-FOUND = (203009618, 848195041, 993017)
+#: 2000840: the world's fault: an attempt was done under a newer lease than it began with.
+FOUND = (203009618, 848195041, 993017, 2000840)
 
 
 def test_every_promise_is_kept():

@@ -47,6 +47,7 @@ from purgatory.service.store.rows import (
     StoredRepeat,
     StoredSpread,
     attempts_by_seq,
+    checked,
     spread_of,
     with_deadlines,
 )
@@ -283,7 +284,9 @@ class PostgresStore(Store):
         table = self._small.progress
         rows = self._rows(table.select())
         ended = self._ended() if rows else set()
-        return (row for row in table.decoded(rows) if row[0] not in ended)
+        with damage_refused(self._database.where):
+            found = checked(table.decoded(rows))
+        return (row for row in found if row[0] not in ended)
 
     def _ended(self) -> set[int]:
         """Return the numbers of the ended operations."""
@@ -300,13 +303,15 @@ class PostgresStore(Store):
     def held_events(self) -> list[tuple[str, StoredEvent]]:
         """Return the keys for which an event is held, and the events."""
         table = self._small.held
-        rows = table.decoded(self._rows(table.select()))
+        with damage_refused(self._database.where):
+            rows = checked(table.decoded(self._rows(table.select())))
         return [(key, StoredEvent(*values)) for key, *values in rows]
 
     def spreads(self) -> list[StoredSpread]:
         """Return the events that have ended many operations, or are about to, in order."""
         table = self._small.spreads
-        rows = table.decoded(self._rows(table.select("ORDER BY number")))
+        with damage_refused(self._database.where):
+            rows = checked(table.decoded(self._rows(table.select("ORDER BY number"))))
         return [StoredSpread(*row) for row in rows]
 
     def jobs(self) -> list[StoredJob]:
@@ -333,7 +338,8 @@ class PostgresStore(Store):
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
         table = self._small.replies
-        return table.decoded(self._rows(table.select("ORDER BY at_ms, seq")))
+        with damage_refused(self._database.where):
+            return checked(table.decoded(self._rows(table.select("ORDER BY at_ms, seq"))))
 
     # Answers.
 
@@ -341,7 +347,7 @@ class PostgresStore(Store):
         """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
         with damage_refused(self._database.where):
             outcomes = self._with_spread_values(self._outcomes.by_seqs(seqs))
-            operations = self.by_numbers([outcome.number for outcome in outcomes])
+            operations = self.by_numbers([outcome.number for outcome in checked(outcomes)])
             return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
     def _with_spread_values(self, outcomes: list[StoredOutcome]) -> list[StoredOutcome]:
@@ -379,7 +385,8 @@ class PostgresStore(Store):
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
         """Return the results of done jobs, by `seq`, where there are any."""
         table = self._small.results
-        return dict(self._rows(table.select_keys(seqs))) if table.is_used else {}
+        with damage_refused(self._database.where):
+            return dict(checked(self._rows(table.select_keys(seqs)))) if table.is_used else {}
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
         """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""

@@ -38,6 +38,7 @@ from purgatory.service.store.rows import (
     StoredRepeat,
     StoredSpread,
     attempts_by_seq,
+    checked,
     spread_of,
     with_deadlines,
 )
@@ -392,7 +393,9 @@ class SqliteStore(Store):
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
         """Yield number, key and value of the keys completed of pending operations."""
-        return self._iterate(f"SELECT number, key, value FROM {_PROGRESS}")
+        with store_errors(self._where, "read"):
+            for row in self._iterate(f"SELECT number, key, value FROM {_PROGRESS}"):
+                yield from checked([row])
 
     def sizes(self, table: Literal["progress", "held", "replies"]) -> Iterator[tuple[str, int]]:
         """Yield the key, or the session, and the bytes of each value that a table has."""
@@ -412,7 +415,7 @@ class SqliteStore(Store):
                     else one
                     for one in outcomes
                 ]
-            operations = self.by_numbers([outcome.number for outcome in outcomes])
+            operations = self.by_numbers([outcome.number for outcome in checked(outcomes)])
             return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
@@ -437,12 +440,13 @@ class SqliteStore(Store):
     def held_events(self) -> list[tuple[str, StoredEvent]]:
         """Return the keys for which an event is held, and the events."""
         with store_errors(self._where, "read"):
-            return [(key, StoredEvent(*values)) for key, *values in self._held.select()]
+            return [(key, StoredEvent(*values)) for key, *values in checked(self._held.select())]
 
     def spreads(self) -> list[StoredSpread]:
         """Return the events that have ended many operations, or are about to, in order."""
         with store_errors(self._where, "read"):
-            return [StoredSpread(*row) for row in self._spreads.select("ORDER BY number")]
+            rows = checked(self._spreads.select("ORDER BY number"))
+            return [StoredSpread(*row) for row in rows]
 
     def jobs(self) -> list[StoredJob]:
         """Return all due jobs with more data than their due time."""
@@ -459,7 +463,7 @@ class SqliteStore(Store):
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
         """Return the results of done jobs, by `seq`, where there are any."""
         with store_errors(self._where, "read"):
-            return dict(self._results.select_keys(seqs))
+            return dict(checked(self._results.select_keys(seqs)))
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
         """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
@@ -490,7 +494,7 @@ class SqliteStore(Store):
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
         with store_errors(self._where, "read"):
-            return self._replies.select("ORDER BY at_ms, seq")
+            return checked(self._replies.select("ORDER BY at_ms, seq"))
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
         """Return the journal's rows of events with numbers above `after`, in order."""

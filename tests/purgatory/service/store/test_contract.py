@@ -3,8 +3,9 @@
 import pytest
 from msgspec import Raw
 
+from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes, RememberedChanges
-from purgatory.service.store.contract import DATABASE_ID
+from purgatory.service.store.contract import DAMAGE, DATABASE_ID
 from purgatory.service.store.rows import (
     MAX_BATCH,
     JobState,
@@ -26,6 +27,8 @@ from tests.testing.changes import changes_of
 
 #: A text that databases may trip over.
 ODD = "a\0b'\"\\ü\U0001f600"
+#: A list of two that ends after the first.
+CUT = b"\x92\x01"
 
 
 def operation(number):
@@ -328,10 +331,10 @@ class TestOthers:
         """A later one replaces that of its key."""
         event = StoredEvent(1, 5, 105, -1, b"\x01")
         store.commit(changes_of(held=[ODD, *event, "b", *event]))
-        store.commit(changes_of(held=["b", 2, 6, 106, 3, b"\x02\x03"]))
+        store.commit(changes_of(held=["b", 2, 6, 106, 3, b"\xa1v"]))
         later = place.open()
         assert sorted(later.held_events()) == sorted(
-            [(ODD, event), ("b", StoredEvent(2, 6, 106, 3, b"\x02\x03"))]
+            [(ODD, event), ("b", StoredEvent(2, 6, 106, 3, b"\xa1v"))]
         )
         assert sorted(later.sizes("held")) == sorted([(ODD, 1), ("b", 2)])
         later.commit(changes_of(delete_held=["b", "c"]))
@@ -340,17 +343,41 @@ class TestOthers:
     def test_replies(self, store, place):
         """Those of a session are in order."""
         store.commit(
-            changes_of(replies=["s", 2, 100, b"two", "s", 1, 100, b"one", ODD, 9, 99, b""])
+            changes_of(
+                replies=["s", 2, 100, b"\x91\x02", "s", 1, 100, b"\x91\x01", ODD, 9, 99, b"\x90"]
+            )
         )
         assert place.open().replies() == [
-            (ODD, 9, 99, b""),
-            ("s", 1, 100, b"one"),
-            ("s", 2, 100, b"two"),
+            (ODD, 9, 99, b"\x90"),
+            ("s", 1, 100, b"\x91\x01"),
+            ("s", 2, 100, b"\x91\x02"),
         ]
         store = place.open()
-        assert sorted(store.sizes("replies")) == sorted([(ODD, 0), ("s", 3), ("s", 3)])
+        assert sorted(store.sizes("replies")) == sorted([(ODD, 1), ("s", 2), ("s", 2)])
         store.commit(changes_of(delete_replies=[("s", 1), (ODD, 9), ("x", 2)]))
-        assert store.replies() == [("s", 2, 100, b"two")]
+        assert store.replies() == [("s", 2, 100, b"\x91\x02")]
+
+    @pytest.mark.parametrize(
+        ("changes", "read"),
+        [
+            ({"outcomes": outcome(1, 1, "k", CUT)}, lambda store: store.outcomes_by_seqs([1])),
+            ({"results": [1, CUT]}, lambda store: store.results([1])),
+            ({"progress": [1, "k", CUT]}, lambda store: [*store.progress()]),
+            ({"held": ["k", 1, 5, 105, -1, CUT]}, lambda store: store.held_events()),
+            ({"replies": ["s", 2, 100, CUT]}, lambda store: store.replies()),
+            (
+                {"spreads": [3, "k", 5, 0, 9, 1, 0, 2, "s", 1, 0, b"\x01", CUT]},
+                lambda store: store.spreads(),
+            ),
+        ],
+        ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+    )
+    def test_a_value_that_is_no_messagepack(self, store, changes, read):
+        """A wrong bit is told as such: it does not get into a frame."""
+        store.commit(changes_of(operations=batches(range(1, 2)), **changes))
+        with pytest.raises(StoreError, match=DAMAGE) as caught:
+            read(store)
+        assert caught.value.fatal
 
     def test_metadata(self, store, place):
         """Texts, whole numbers and bytes; a database has an id that stays."""
