@@ -46,7 +46,10 @@ class HasThreads(Protocol):
 #: Packages whose objects have locks that a call may have left taken.
 _PACKAGES: Final = {"_purgatory_cpython", "timingwheel", "mq", "purgatory"}
 _LOCKS: Final = tuple(type(make()) for make in (threading.Lock, threading.RLock, new_section_lock))
-_CONTAINERS: Final = (dict, list, tuple, deque, set, partial, MethodType)
+_CONTAINERS: Final = (
+    *(dict, list, tuple, deque, set, partial, MethodType),
+    *(threading.Condition, threading.Event),
+)
 #: How many containers lie within each other between one of our objects and the next.
 _MAX_NESTED: Final = 3
 

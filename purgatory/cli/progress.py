@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.printable import printable
 
 # Seconds until the line is shown, and between two lines: short commands show none.
@@ -34,7 +35,7 @@ def progress_shown(
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(
+    thread = InterruptibleThread(
         target=_show, args=(text, terminal, ended, every_s), name="purgatory-progress", daemon=True
     )
     thread.start()

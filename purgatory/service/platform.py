@@ -9,7 +9,6 @@ import math
 import random
 import select
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any, Final, Protocol
 import zmq
 
 from _purgatory_cpython.gevent import refuse_gevent
+from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
 
 #: Whether descriptors can be lent on this system.
@@ -176,7 +176,7 @@ class Platform:
     def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
         """Make a daemon thread running a loop, not started."""
         refuse_gevent(RuntimeError)
-        return threading.Thread(target=loop.run, name=name, daemon=True)
+        return InterruptibleThread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
         """Let time pass until `done`, for so many seconds at most, where no thread would.

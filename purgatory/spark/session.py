@@ -18,6 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.spark.errors import JAVA_GONE, SPARK_ERRORS, SessionFailed
 from purgatory.spark.java import java_for_spark
 
@@ -201,7 +202,7 @@ class _StderrRelay:
         self._collected: list[str] | None = []
         reader, self.writer = os.pipe()  # the Java process writes to it
         # A daemon, as the pipe stays open until the Java process ends, which is after this one.
-        self._thread = threading.Thread(
+        self._thread = InterruptibleThread(
             target=self._pass_on, args=(reader,), name="spark-stderr", daemon=True
         )
         self._thread.start()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
+from _purgatory_cpython import at_exit
 from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
@@ -200,6 +201,9 @@ class CallBatch:
             result = [result]
         for (_, future), one in zip(self.calls, result, strict=True):
             resolve(future, one)
+
+
+at_exit.register_many(CallBatch)
 
 
 def _result(answer: Answer) -> Any:

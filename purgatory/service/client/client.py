@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 import zmq
 
+from _purgatory_cpython import at_exit
 from purgatory.service.client.arguments import (
     Duration,
     JobName,
@@ -169,6 +170,7 @@ class Client(LaterCalls):
         except zmq.ZMQError as error:
             raise BadAddress(f"address is {address!r}: {error.strerror}") from error
         super().__init__(io_thread, self._session, self._patience, tracer, platform)
+        at_exit.register_locks(self)
 
     def defer(
         self,

@@ -10,6 +10,7 @@ import threading
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from _purgatory_cpython import at_exit
 from purgatory.core.operations.future import (
     PENDING,
     FastResultFuture,
@@ -63,6 +64,9 @@ class ReplyFuture(FastResultFuture[_T]):
                 ):  # in `cancel`, not of a callback
                     raise
                 log.exception("a callback of %r raised", self)
+
+
+at_exit.register_many(ReplyFuture, "_condition")
 
 
 class SubmissionReceipt(NamedTuple):

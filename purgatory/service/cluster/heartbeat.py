@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.errors import StoreError
 from purgatory.service.cluster.store_lease import StoreLease
 from purgatory.service.store.lease import LeaseRow, SeenLease
@@ -49,7 +50,7 @@ class Heartbeat:
         self._beat_every_ns = int(takeover_after / BEATS * _NS_PER_S)
         self._on_handover = on_handover
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="service-lease", daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name="service-lease", daemon=True)
         #: When the last beat that succeeded was sent, by the boot clock.
         self.beat_ns: int = lease.boot_ns()
         self._next_count_ns = 0

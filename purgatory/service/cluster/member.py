@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.cluster.cluster_status import ClusterStatus, Role
 from purgatory.service.cluster.heartbeat import COUNT_S, LOOK_S, Heartbeat, live_standbys
@@ -97,7 +98,7 @@ class Member:
         self._boot_ns = boot_ns
         self._on_change = on_change
         self._on_end = on_end
-        self._thread = threading.Thread(target=self._run, name="service-member", daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name="service-member", daemon=True)
         self._stopping = threading.Event()
         self._handover = threading.Event()
         self._wake = threading.Event()  # something of what the active member waits for

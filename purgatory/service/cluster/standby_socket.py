@@ -7,12 +7,12 @@ and closes it.
 
 import contextlib
 import logging
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import zmq
 
+from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
 from purgatory.service.cluster.cluster_status import standby_message
 from purgatory.service.encoding import encode, seq_of
@@ -65,7 +65,7 @@ class StandbySocket:
         self.answered: int = 0
         #: The bound address, with its port.
         self.address: str = self._bind(address)
-        self._thread = threading.Thread(target=self._run, name="service-standby", daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name="service-standby", daemon=True)
         self._watchdog = Watchdog(
             looks_at_peers(
                 self.address,

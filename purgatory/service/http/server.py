@@ -23,6 +23,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.errors import ServerError
 from purgatory.service.http.listening import (
     AcceptErrors,
@@ -119,7 +120,7 @@ class WebServer:
             backlog=_LISTEN_BACKLOG,
         )
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="purgatory-http", daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name="purgatory-http", daemon=True)
         self._thread.start()
         self._up.wait()
         if self._error is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import zmq
 from prometheus_client import CollectorRegistry
 
+from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox, MailboxClosed
 from purgatory import metrics
 from purgatory.errors import StoreError
@@ -150,7 +151,7 @@ class Server:
                 most = most_descriptors(config.max_clients, config.max_memory)
             self.address = network.listen(context, config.bind, self._secure, most)
             self._store_thread = Reaper(store_loop, store_loop, "service-store")
-            self._network_thread = threading.Thread(
+            self._network_thread = InterruptibleThread(
                 target=network.run, name="service-network", daemon=True
             )
             self._parts = parts

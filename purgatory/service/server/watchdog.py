@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from _purgatory_cpython.threads import InterruptibleThread
+
 log: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two looks.
@@ -26,7 +28,7 @@ class Watchdog:
     def __init__(self, looks: Sequence[Callable[[], bool | None]]) -> None:
         self._looks = list(looks)
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="service-watchdog", daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name="service-watchdog", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.functions import refuse_unfinished
 from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.encoding import unpack_or_raw
@@ -77,7 +78,7 @@ class HandlerThreads:
 
     def _start_thread(self, target: Callable[[], None], name: str) -> None:
         # Daemons: a handler that never returns does not keep the process alive.
-        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread = InterruptibleThread(target=target, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from _purgatory_cpython import at_exit
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.arguments import check_name, checked_text
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.route.addresses import parse_addresses
@@ -96,6 +98,7 @@ class Worker:
         self._run_lock = threading.Lock()  # held during the run
         self._has_run = False
         self._reset()
+        at_exit.register_locks(self)
 
     def _reset(self) -> None:
         """Make the parts of one run."""
@@ -234,7 +237,7 @@ class Worker:
     def start(self) -> None:
         """Run jobs in a separate thread, until `stop`. Raises what `run` raises at once."""
         self._begin()
-        self._thread = threading.Thread(
+        self._thread = InterruptibleThread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
         )
         self._thread.start()

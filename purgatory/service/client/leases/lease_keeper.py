@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.platform import CLOCK_ERROR
 
@@ -82,7 +83,7 @@ class LeaseKeeper:
 
     def _start(self) -> None:
         self._is_running = True
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._thread = InterruptibleThread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def remove(self, lease: KeptLease) -> bool:
