@@ -249,3 +249,9 @@ def test_the_build_mode_is_asked_in_few_places():
         f"{path.relative_to(ROOT)}:{line}" for path in MODULES.values() for line in branches(path)
     ]
     assert 0 < len(found) <= MOST_BRANCHES, found
+
+
+def test_threads_are_interruptible():
+    """None keeps an interpreter from ending, and none is left broken by an interrupt."""
+    texts = {path.relative_to(ROOT): path.read_text("utf-8") for path in MODULES.values()}
+    assert [str(path) for path, text in texts.items() if "threading.Thread(" in text] == []

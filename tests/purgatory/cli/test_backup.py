@@ -1,10 +1,9 @@
 """`purgatory backup` and `purgatory restore`."""
 
-import contextlib
-
 import pytest
 
 from purgatory.cli import backup as backup_command
+from tests.testing import shown_progress
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
@@ -23,15 +22,7 @@ def test_a_copy_of_a_server_that_runs(run, at, service, tmp_path):
 
 def test_progress(run, at, service, tmp_path, monkeypatch):
     """It says how much of the data is copied; only a terminal shows that."""
-    texts = []
-
-    @contextlib.contextmanager
-    def shown(text):
-        texts.append(text())
-        yield
-        texts.append(text())
-
-    monkeypatch.setattr(backup_command, "progress_shown", shown)
+    texts = shown_progress.record(monkeypatch, backup_command)
     target = tmp_path / "backup"
     assert run("backup", target, "--data-dir", tmp_path / "data")[0] == 0
     assert run("restore", target, "--data-dir", tmp_path / "new")[0] == 0

@@ -1,13 +1,12 @@
 """`purgatory spark run`, its progress and its metrics."""
 
-from contextlib import contextmanager
-
 import pytest
 
 from purgatory.cli.entry_point import main
 from purgatory.cli.spark import stream
 from purgatory.printable import counted
 from purgatory.trace import Extension, KeyEvent, Operation
+from tests.testing import shown_progress
 from tests.testing.stream_input import StreamInput
 
 # Several micro-batches each, on a machine that may be busy.
@@ -100,15 +99,7 @@ def test_how_far_a_compaction_is(spark, feed, arguments, capsys, tmp_path, monke
     feed.put("events", [KeyEvent("z", 99)])
     assert main([*arguments, "--until-end", "--max-files", "1"]) == 0
     files = len(list(feed.out.glob("*.parquet")))
-    texts = []
-
-    @contextmanager
-    def shown(text):
-        texts.append(text())
-        yield
-        texts.append(text())
-
-    monkeypatch.setattr(stream, "progress_shown", shown)
+    texts = shown_progress.record(monkeypatch, stream)
     capsys.readouterr()
     where = ("--checkpoint", str(feed.checkpoint), "--archive", str(tmp_path / "archive"))
     assert main(["spark", "compact", *where]) == 0

@@ -1,9 +1,10 @@
 """`purgatory store copy`."""
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 from purgatory.cli.store import copying
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
+from tests.testing import shown_progress
 from tests.testing.changes import changes_of
 
 
@@ -28,15 +29,7 @@ def test_progress(run, postgres, tmp_path, monkeypatch):
     (tmp_path / "one").mkdir(mode=0o700)
     with closing(SqliteStore(tmp_path / "one" / "purgatory.db")) as store:
         store.commit(changes_of(limits=["k", 1, 0, 0.0]))
-    texts = []
-
-    @contextmanager
-    def shown(text):
-        texts.append(text())
-        yield
-        texts.append(text())
-
-    monkeypatch.setattr(copying, "progress_shown", shown)
+    texts = shown_progress.record(monkeypatch, copying)
     assert run("store", "copy", "--from", tmp_path / "one", "--to", postgres.url)[0] == 0
     assert texts == ["0 records", "1 record"]
 
