@@ -95,6 +95,7 @@ class JobBook:
 
     def _waiting_before(self, job: SteeredJob, before_ns: int) -> list[SteeredJob]:
         """Return jobs of higher priority that have been ready since before a time."""
+        before_ns -= self.lost_time_ns()
         return [
             other
             for other in self.jobs.values()
@@ -154,6 +155,8 @@ class JobBook:
 
     def lose(self, worker: str, token: int = NEVER) -> None:
         """Note that handlers of a worker run no more, or were given up: one of them, or all."""
+        if token == NEVER:
+            self.kinds.note_gone()
         for job in self.jobs.values():
             for attempt in job.attempts:
                 if attempt.worker == worker and token in (NEVER, attempt.token):

@@ -9,6 +9,8 @@ from tests.simulation.steering.steered_job import SteeredJob
 
 # After a fault that may hold up messages, for so long nothing is said of what comes late.
 _HELD_UP_NS: Final = 100 * NS_PER_S
+# And so long after the end of a worker, which a server may have leased jobs meanwhile.
+_GONE_NS: Final = 10 * NS_PER_S
 # A job may be under way to a worker for so long when its kind is paused or limited.
 _UNDER_WAY_NS: Final = 2 * NS_PER_S
 _WINDOW_S: Final = 10
@@ -39,12 +41,17 @@ class KindRules:
         self._begun: dict[str, list[int]] = {}
         self._held_up_ns = -_HELD_UP_NS
         self._fault_ns = -_HELD_UP_NS
+        self._gone_ns = -_GONE_NS
 
     def note_fault(self, kind: str) -> None:
         """Note that a fault happens."""
         self._fault_ns = self._world.now_ns
         if kind in HOLDING_UP:
             self._held_up_ns = self._world.now_ns
+
+    def note_gone(self) -> None:
+        """Note that a worker has ended: what is under way to it comes back."""
+        self._gone_ns = self._world.now_ns
 
     @property
     def is_quick(self) -> bool:
@@ -54,7 +61,8 @@ class KindRules:
     @property
     def is_calm(self) -> bool:
         """Whether nothing was wrong for a while."""
-        return self._world.now_ns > max(self._held_up_ns, self._fault_ns) + _HELD_UP_NS
+        last_ns = max(self._held_up_ns, self._fault_ns)
+        return self._world.now_ns > max(last_ns + _HELD_UP_NS, self._gone_ns + _GONE_NS)
 
     def pause(self, kind: str) -> None:
         """Note that a kind is paused from now on."""

@@ -170,8 +170,10 @@ class SteeringProgram:
                 self._book.fail(before, f"its id is forgotten at {self._world.now_ns}")
             self._answered(job)
             self._book.jobs[job.job_id] = job
-        elif 0 <= before.ended_by_ns < job.called_ns - self._book.known_for_ns(before):
-            self._book.fail(before, f"its id is remembered at {job.called_ns}")
+        else:
+            before.attempts += job.attempts  # begun meanwhile: they were of the known job
+            if 0 <= before.ended_by_ns < job.called_ns - self._book.known_for_ns(before):
+                self._book.fail(before, f"its id is remembered at {job.called_ns}")
 
     def _wait_for_end(self, job: SteeredJob) -> None:
         """Wait until shortly before an id may be forgotten, if that is soon."""
