@@ -1,6 +1,7 @@
 """The store on PostgreSQL beside the one on SQLite: commits, groups, outcomes, the fence, a start.
 
     python benchmarks/bench_postgres.py [--url postgresql://...] [--pending 1000000] [--repeats 5]
+                                        [--fenced 3000]
 
 Without a URL a PostgreSQL of this machine is started, in a directory of its own, which syncs each
 commit. SQLite and PostgreSQL take turns. *Alone* is one commit of one operation, the median.
@@ -10,7 +11,6 @@ that is pending.
 """
 
 import argparse
-import importlib
 import statistics
 import tempfile
 import time
@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
+from durable_postgres import durable_postgres, open_store, remove_template
 from harness import machine, table
 from msgspec import Raw
 
@@ -29,12 +29,8 @@ from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
-# What the tests start and open; untyped.
-CLUSTERS: Any = importlib.import_module("tests.postgres.cluster")
-LEASES: Any = importlib.import_module("tests.testing.held_lease")
 GROUP = 1000
 ALONE = 300
-DURABLE = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "128MB"}
 
 
 @contextmanager
@@ -43,9 +39,9 @@ def database(url: str) -> Iterator[str]:
     if url:
         yield url
         return
-    with CLUSTERS.PostgresCluster(settings=DURABLE) as cluster:
-        yield cluster.url
-    CLUSTERS.remove_template()
+    with durable_postgres() as started:
+        yield started
+    remove_template()
 
 
 def operations(first: int, count: int) -> Changes:
@@ -101,7 +97,7 @@ def as_rows(url: str) -> float:
     return GROUP / statistics.median(taken)
 
 
-def fence(url: str) -> float:
+def fence(url: str, commits: int) -> float:
     """Return the milliseconds that counting a group in the row of the lease takes."""
     row = "UPDATE bench_rows SET n = n + 1 WHERE o = 'x' RETURNING 1"
     with psycopg.connect(url, autocommit=True) as connection:
@@ -109,7 +105,7 @@ def fence(url: str) -> float:
         connection.execute("CREATE TABLE bench_other (n int8)")
         connection.execute("INSERT INTO bench_rows VALUES (0, 'x')")
         times: dict[str, list[float]] = {"SELECT 1": [], row: []}
-        for _ in range(ALONE):
+        for _ in range(commits):
             for last, taken in times.items():  # in turns: other load is the same for both
                 begin = time.perf_counter()
                 with connection.pipeline(), connection.transaction():
@@ -134,13 +130,14 @@ def main() -> None:
     parser.add_argument("--url", default="")
     parser.add_argument("--pending", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--fenced", type=int, default=3000, help="commits: the fence costs little")
     arguments = parser.parse_args()
     print(machine())
     found: dict[str, dict[str, list[float]]] = {}
     with database(arguments.url) as url, tempfile.TemporaryDirectory() as directory:
         stores = {
             "SQLite": SqliteStore(Path(directory) / "a.db"),
-            "PostgreSQL": LEASES.open_store(url),
+            "PostgreSQL": open_store(url),
         }
         first = 1
         for _ in range(arguments.repeats):
@@ -157,7 +154,7 @@ def main() -> None:
             found[name][f"a start with {arguments.pending:,}, s"] = [taken]
             store.close()
         rates = statistics.median(as_rows(url) for _ in range(arguments.repeats))
-        fenced = fence(url)
+        fenced = fence(url, arguments.fenced)
     lines = []
     for what, values in found["SQLite"].items():
         one, two = (statistics.median(v) for v in (values, found["PostgreSQL"][what]))

@@ -3,14 +3,15 @@
     python benchmarks/bench_service.py [--operations 40000] [--pending 1000000] [--repeats 3]
 
 Each contestant is a server process on this machine, reached over loopback, that syncs to disk
-before it answers: ours with its defaults, Redis with a sorted set and `appendfsync always`,
-beanstalkd with a binlog that is always synced. Peers that are not installed are left out (Debian:
-redis-server, beanstalkd). The client is this process. It uses a library, as programs do: ours
-`Client` with a future for each operation, for Redis redis-py with hiredis and pipelines of 100. Or
-it uses a *bare socket*, to measure the server alone: 100 commands a message, eight messages in
-flight. The contestants take turns; figures are medians. *CPU* is processor time for one operation,
-of the server and of the client, on which other load of the machine has less influence than on the
-rate. *Context switches* are those of the server for one submit that comes alone.
+before it answers: ours with its defaults, and over a PostgreSQL of this machine; Redis with a
+sorted set and `appendfsync always`; beanstalkd with a binlog that is always synced. What is not
+installed is left out (Debian: postgresql, redis-server, beanstalkd). The client is this process. It
+uses a library, as programs do: ours `Client` with a future for each operation, for Redis redis-py
+with hiredis and pipelines of 100. Or it uses a *bare socket*, to measure the server alone: 100
+commands a message, eight messages in flight. The contestants take turns; figures are medians. *CPU*
+is processor time for one operation, of the server and of the client, on which other load of the
+machine has less influence than on the rate. *Context switches* are those of the server for one
+submit that comes alone.
 """
 
 import argparse
@@ -21,11 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import zmq
+from durable_postgres import durable_postgres, is_installed, remove_template
 from harness import machine, table
 from service_peers import (
     BATCH,
@@ -60,13 +62,13 @@ REDIS = "Redis, AOF always"
 
 
 class Service:
-    """Our server, used through `Client`."""
+    """Our server, used through `Client`; `options` are further ones of `purgatory serve`."""
 
-    def __init__(self, directory: Path, port: int, *, curve: bool = False) -> None:
+    def __init__(self, directory: Path, port: int, *options: str, curve: bool = False) -> None:
         address = f"tcp://127.0.0.1:{port}"
         keys = make_keys(directory / "keys") if curve else {}
         where = ["--data-dir", str(directory), "--bind", address, "--http-bind", ""]
-        command = [sys.executable, "-m", "purgatory", "serve", *where]
+        command = [sys.executable, "-m", "purgatory", "serve", *where, *options]
         self.process = Process(command, directory)
         self.client = Client(address, timeout=READY, name="bench", **keys)
         self.client.stats()  # returns when the server answers
@@ -93,6 +95,21 @@ class Service:
         """Close the client and the server."""
         self.client.close(0)
         self.process.end()
+
+
+class ServiceOverPostgres(Service):
+    """Our server over a PostgreSQL on this machine, which syncs each commit."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self._database = ExitStack()
+        url = self._database.enter_context(durable_postgres())
+        where = ("--store", url, "--advertise", f"tcp://127.0.0.1:{port}")
+        super().__init__(directory, port, *where, "--no-journal")
+
+    def end(self) -> None:
+        """See `Service`."""
+        super().end()
+        self._database.close()
 
 
 def make_keys(directory: Path) -> dict[str, Any]:
@@ -166,6 +183,8 @@ def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
         CURVE: lambda directory, port: Service(directory, port, curve=True),
         f"{OURS}, bare socket": BareService,
     }
+    if is_installed():
+        found[f"{OURS}, PostgreSQL"] = ServiceOverPostgres
     if shutil.which("redis-server"):
         if REDIS_PY:
             found[f"{REDIS}, redis-py"] = RedisPy
@@ -215,7 +234,7 @@ def one_round(contestant: Service | Peer, count: int) -> dict[str, float]:
     trips.sort()
     figures["p50"] = 1000 * trips[len(trips) // 2]
     figures["p99"] = 1000 * trips[len(trips) * 99 // 100]
-    if type(contestant) is Service:
+    if isinstance(contestant, Service) and not isinstance(contestant, BareService):
         start = time.perf_counter()
         contestant.complete(first, count)
         figures["completes"] = count / (time.perf_counter() - start)
@@ -290,6 +309,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"## Service ({machine()}; median of {options.repeats}, times ours in brackets)")
     report(measure_rounds(options.operations, options.repeats))
+    remove_template()
     again = restart(options.pending)
     row = [f"{options.pending:,}", *(f"{again[key]:,.1f}" for key in ("seconds", "cpu", "bytes"))]
     head = ["pending", "seconds until served", "CPU seconds", "bytes on disk for one"]

@@ -23,6 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from durable_postgres import durable_postgres, open_store, remove_template
 from harness import machine, table
 from msgspec import Raw
 
@@ -32,12 +33,8 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.opening import open_lease_row
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch
 
-sys.path.append(str(Path(__file__).parents[1]))  # for `tests`; what is installed comes before
-# What the tests start and open; untyped.
-CLUSTERS: Any = importlib.import_module("tests.postgres.cluster")
-LEASES: Any = importlib.import_module("tests.testing.held_lease")
+# What the tests use; untyped.
 PORTS: Any = importlib.import_module("tests.testing.purgatory_harness")
-DURABLE = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "128MB"}
 PATIENCE_S = 120.0
 
 
@@ -115,7 +112,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def fill(url: str, pending: int) -> None:
     """Store so many operations that wait for a day."""
-    now_ms, store = int(time.time() * 1000), LEASES.open_store(url)
+    now_ms, store = int(time.time() * 1000), open_store(url)
     for first in range(1, pending + 1, MAX_BATCH):
         last = min(first + MAX_BATCH, pending + 1)
         items = [
@@ -133,12 +130,10 @@ class Pair:
 
     def __init__(self, parts: ExitStack, pending: int, takeover_after: float) -> None:
         directory = Path(parts.enter_context(tempfile.TemporaryDirectory()))
-        self._cluster = parts.enter_context(CLUSTERS.PostgresCluster(settings=DURABLE))
-        self._row = open_lease_row(self._cluster.url, "", "bench", "")
-        fill(self._cluster.url, pending)
-        self._servers = [
-            ServerProcess(self._cluster.url, directory, takeover_after) for _ in range(2)
-        ]
+        url = parts.enter_context(durable_postgres())
+        self._row = open_lease_row(url, "", "bench", "")
+        fill(url, pending)
+        self._servers = [ServerProcess(url, directory, takeover_after) for _ in range(2)]
         for server in self._servers:
             server.start()
             parts.callback(server.kill)
@@ -190,7 +185,7 @@ def main() -> None:
             if arguments.handovers:
                 times = [pair.hand_over() for _ in range(arguments.handovers)]
                 rows.append(measured(f"handover, {pending:,} pending", times))
-    CLUSTERS.remove_template()
+    remove_template()
     print(table("Nothing is acknowledged for", ["", "median, s", "longest, s", "times"], rows))
 
 

@@ -13,6 +13,11 @@ import jvm
 import peers
 import pytest
 
+from tests.postgres import programs
+
+needs_postgres = pytest.mark.skipif(
+    not programs.is_installed() and "CI" not in os.environ, reason=programs.MISSING
+)
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -79,6 +84,16 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
                 not shutil.which("chromium") and "CI" not in os.environ,
                 reason="there is no chromium here",
             ),
+        ),
+        pytest.param(
+            *("bench_postgres.py", ["--pending", "200", "--repeats", "1", "--fenced", "20"]),
+            *(["PostgreSQL beside SQLite"], "| alone, ms |"),
+            marks=needs_postgres,
+        ),
+        pytest.param(
+            *("bench_takeover.py", ["--kills", "1", "--handovers", "1", "--pending", "0"]),
+            *(["Nothing is acknowledged for"], "| handover, 0 pending |"),
+            marks=needs_postgres,
         ),
         (
             "bench_neighbour.py",
