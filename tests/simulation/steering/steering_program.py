@@ -302,13 +302,13 @@ class SteeringProgram:
 
     def look_at(self, job: SteeredJob) -> None:
         """Ask for a job, and check what is said of it."""
-        called_ns, done = self._world.now_ns, job.done
+        done = job.done
         status = self._ask(f"look at {job.job_id}", self._client.job, job.job_id)
         if status is UNSURE or job.is_unsure:
             return
         if status is None:
-            if called_ns < self._book.known_until_ns(job) and job.is_answered:
-                self._book.fail(job, f"is unknown at {called_ns}")
+            if self._world.now_ns < self._book.known_until_ns(job) and job.is_answered:
+                self._book.fail(job, f"is unknown at {self._world.now_ns}")
             job.end = job.end or "forgotten"
             return
         if (status.priority, set(status.tags)) != (job.priority, {job.tag} - {""}):
@@ -349,12 +349,11 @@ class SteeringProgram:
         job = self._pick()
         if job is None or job.done is None or job.is_unsure:
             return
-        called_ns = self._world.now_ns
         try:
             value = self._ask(f"read {job.job_id}", self._client.result, job.job_id, timeout=30.0)
         except JobUnknown:
-            if called_ns < self._book.known_until_ns(job):
-                self._book.fail(job, f"is unknown at {called_ns}")
+            if self._world.now_ns < self._book.known_until_ns(job):
+                self._book.fail(job, f"is unknown at {self._world.now_ns}")
             return
         except TimeoutError:
             return
