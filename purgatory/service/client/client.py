@@ -393,7 +393,7 @@ class Client(LaterCalls):
 
         By default after five, or as soon as the server has been silent for as long as this client
         waits for an answer. Unresolved futures fail with Unavailable; their operations go on at the
-        server. Idempotent.
+        server. Idempotent. In a finalizer at the interpreter's exit it returns at once.
         """
         if timeout is None:
             seconds, command = CLOSE_TIMEOUT_S, CloseCommand(CLOSE_TIMEOUT_S, self.timeout)
