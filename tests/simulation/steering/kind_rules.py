@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from purgatory.service.job_messages import KindLimit
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.records import NEVER
 from tests.simulation.steering.steered_job import SteeredJob
@@ -90,6 +91,20 @@ class KindRules:
             self._running[kind] = running, now_ns
         if per_second is not None:
             self._rates[kind] = per_second, now_ns
+
+    def check_limits(self, found: Iterable[KindLimit]) -> None:
+        """Compare what the server says of all kinds with what was set."""
+        expected = {
+            kind: (
+                kind in self._paused,
+                self.running_limit(kind),
+                self._rates[kind][0] if kind in self._rates else None,
+            )
+            for kind in {*self._paused, *self._running, *self._rates}
+        }
+        told = {one.kind: (one.paused, one.running, one.per_second) for one in found}
+        if told != expected:
+            self.report(f"the limits are {told}; expected {expected}")
 
     def check_pause(self, job: SteeredJob, now_ns: int) -> None:
         """Check that a job that is given now may be."""

@@ -364,6 +364,9 @@ class SteeringProgram:
 
     def settle(self) -> None:
         """Lift pauses and rates; limits of running jobs stay, and let all jobs run in turn."""
+        while (limits := self._ask("look at limits", self._client.limits)) is UNSURE:
+            self._world.run(1.0)
+        self._kinds.check_limits(limits)
         for kind in KINDS:
             self._resume_kind(kind)
             self._limit_kind(kind, self._kinds.running_limit(kind), None)
