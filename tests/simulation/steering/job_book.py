@@ -35,6 +35,8 @@ class JobBook:
         self.next_lives: dict[str, SteeredJob] = {}
         #: Jobs of repeats, which the server has scheduled: how often each has begun.
         self.runs: dict[str, int] = {}
+        #: The newest token that a worker was given, by id: an older lease has ended.
+        self._newest: dict[str, int] = {}
 
     def fail(self, job: SteeredJob, what: str) -> None:
         """Report a broken promise."""
@@ -62,6 +64,7 @@ class JobBook:
         """Note that a worker was given a job, and check that it may have it."""
         del lease_ns
         self._world.note(f"{worker}: leases {job_id} attempt={attempt} token={token}")
+        self._newest[job_id] = max(token, self._newest.get(job_id, 0))
         job = self._life(job_id, token)
         if job is None:
             return
@@ -116,8 +119,17 @@ class JobBook:
 
     def keeps(self, job_id: str, token: int) -> Callable[[bool | None], None]:
         """See `WatchedCalls`."""
-        del job_id, token
-        return lambda _: None
+        return self._refusal_of_old(job_id, token, "keep")
+
+    def _refusal_of_old(self, job_id: str, token: int, what: str) -> Callable[[bool | None], None]:
+        """Return what checks the answer to a request about a lease: an old lease is refused."""
+        newest = self._newest.get(job_id, 0)
+
+        def check(taken: bool | None) -> None:
+            if taken and newest > token:
+                self._report(f"{what} of {job_id} under token {token}, though {newest} was given")
+
+        return check
 
     def ends(
         self, worker: str, job_id: str, token: int, how: How, delay_ms: int
@@ -126,8 +138,10 @@ class JobBook:
         del delay_ms
         job = self._life(job_id, token)
         attempt = None if job is None else _attempt_of(job, token, worker)
+        check = self._refusal_of_old(job_id, token, "end")
 
         def note(taken: bool | None) -> None:
+            check(taken)
             if attempt is not None and taken is not None and how is not How.RETURNED:
                 attempt.taken, attempt.end_token = taken, token
                 attempt.is_ok = attempt.is_ok and how is How.DONE
