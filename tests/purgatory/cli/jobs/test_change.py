@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.testing.eventually import eventually
+
 
 def test_cancel(run, client):
     """By id, or all that match; one that is not known is bad news."""
@@ -49,7 +51,7 @@ def test_times(run, client):
         "1 job to be run now\nx: it runs, has ended, or is not known\n",
         "",
     )
-    assert client.job("a").state == "ready"
+    eventually(lambda: client.job("a").state == "ready")
 
 
 @pytest.mark.parametrize("command", ["cancel", "retry", "drop"])

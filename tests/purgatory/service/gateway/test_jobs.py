@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from purgatory.service import Client, JobFailed, Worker
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
 
@@ -134,7 +135,7 @@ def test_changes(shop):
     assert shop.get("/v1/jobs/a").json()["due_ms"] == at.timestamp() * 1000
     assert shop.patch("/v1/jobs/a", json={"delay": "2h"}).json() == {"done": True}
     assert shop.post("/v1/jobs/a/run").json() == {"done": True}
-    assert shop.get("/v1/jobs/a").json()["state"] == "ready"
+    eventually(lambda: shop.get("/v1/jobs/a").json()["state"] == "ready")
     assert shop.delete("/v1/jobs/a").json() == {"done": True}
     assert shop.get("/v1/jobs/a").json()["state"] == "cancelled"
     assert shop.delete("/v1/jobs/a").json() == {"done": False}
