@@ -9,6 +9,7 @@ import pytest
 from purgatory import Purgatory
 from purgatory.aio import AsyncPurgatory
 from timingwheel import InlineExecutor, Timer
+from timingwheel.lowlevel import real_seconds
 
 PATIENCE = 60
 
@@ -115,13 +116,17 @@ class TestFrozen:
 
     def test_closing_in_a_block_ends_in_time(self):
         """The timeout of close is real time: a frozen one would never be over."""
-        busy, go_on = threading.Event(), threading.Event()
+        busy, go_on = (threading.Event(), threading.Event()), threading.Event()
         p = Purgatory()
         p.start()
-        future = p.defer("k", timeout=0)
-        future.add_done_callback(lambda _: (busy.set(), go_on.wait(PATIENCE)))
-        p.timer.schedule(0, lambda: (busy.set(), go_on.wait(PATIENCE)))
-        assert busy.wait(PATIENCE)
+        future = p.defer("k", timeout=600)
+        future.add_done_callback(lambda _: (busy[0].set(), go_on.wait(PATIENCE)))
+        p.complete_later("k")
+        p.timer.schedule(0, lambda: (busy[1].set(), go_on.wait(PATIENCE)))
+        assert all(each.wait(PATIENCE) for each in busy)
+        before_s = real_seconds()
         with freezegun.freeze_time("2024-01-01"):
             p.close(timeout=0.1)
+        took_s = real_seconds() - before_s
         go_on.set()
+        assert took_s < PATIENCE / 2
