@@ -94,9 +94,9 @@ def test_what_json_does_not_have(value, line):
 
 
 def test_a_value_that_is_nested_deeply():
-    """It says so."""
+    """It says so: past 1000 levels on 3.11, where the stack ends on 3.14."""
     value = []
-    for _ in range(10_000):
+    for _ in range(200_000):
         value = [value]
     assert output.json_text(value) == '"(nested too deeply to be shown)"'
 
