@@ -39,8 +39,9 @@ def sample(kind):
             return kind(22)
     positional, named = [], {}
     for parameter in list(inspect.signature(kind).parameters.values()):
-        annotation = str(getattr(parameter.annotation, "__name__", parameter.annotation))
-        value = SAMPLES[annotation.split(" | ", maxsplit=1)[0].strip("'")]
+        annotation = parameter.annotation  # since 3.14 a union has a `__name__`, too
+        name = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+        value = SAMPLES[name.split(" | ", maxsplit=1)[0].strip("'")]
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             named[parameter.name] = value
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL:
