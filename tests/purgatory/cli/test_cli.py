@@ -12,15 +12,17 @@ from purgatory.cli import main
 from tests.testing.purgatory_harness import HANG
 
 FIRST_PROCESS = """
-import signal, sys
+import sys, threading
 from purgatory import cli
+
+looks = threading.Event()
 
 class Loading:
     def find_spec(self, name, path, target=None):
         if name == "purgatory.cli.entry_point":
             print("loads", flush=True)
             while True:
-                signal.pause()
+                looks.wait(0.01)  # `signal.pause` misses what came just before
 
 sys.meta_path.insert(0, Loading())
 cli.main(["gateway"])
