@@ -79,6 +79,15 @@ class Item(Struct, array_like=True, gc=False):
     """A part of a message."""
 
 
+def own_key(job_id: str) -> str:
+    """Return the only key of a job that no key is to cancel: events are for other keys.
+
+    Programs name keys after the same things as jobs, so the id itself is no such key. As long as
+    the id, which may be as long as a text may be.
+    """
+    return "\0" + job_id[1:]
+
+
 class SubmissionOptions(Item):
     """What a submission may say besides.
 

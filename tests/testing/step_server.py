@@ -29,6 +29,7 @@ from purgatory.service.protocol import (
     Submit,
     TimeoutExtension,
     Work,
+    own_key,
 )
 from purgatory.service.server.clock import ClockSources
 from purgatory.service.server.commands import (
@@ -408,12 +409,17 @@ def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
 
 
 def job(op_id, *keys, timeout_ms=1000, kind="", payload=None, **options):
-    """Return the submission of a job; its key is its id, as of a job without `unless`.
+    """Return the submission of a job; without keys none cancels it.
 
     `options`: fields of `SubmissionOptions`.
     """
     made = operation(
-        op_id, *(keys or (op_id,)), timeout_ms=timeout_ms, need=0, kind=kind, payload=payload
+        op_id,
+        *(keys or (own_key(op_id),)),
+        timeout_ms=timeout_ms,
+        need=0,
+        kind=kind,
+        payload=payload,
     )
     if options:
         made.options = SubmissionOptions(**options)

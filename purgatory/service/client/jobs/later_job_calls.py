@@ -46,7 +46,14 @@ from purgatory.service.job_messages import (
     SetLimit,
     WatchJobs,
 )
-from purgatory.service.protocol import DEFAULT, MADE_UP, Submission, SubmissionOptions, Submit
+from purgatory.service.protocol import (
+    DEFAULT,
+    MADE_UP,
+    Submission,
+    SubmissionOptions,
+    Submit,
+    own_key,
+)
 from timingwheel.lowlevel import check_count, plain_number
 
 
@@ -95,7 +102,7 @@ class LaterJobCalls(CallSender):
             with self._batcher.lock:
                 job_id = self._next_id()
         job_id = checked_text(job_id, "job_id")
-        keys = checked_texts(unless, "unless") or (job_id,)
+        keys = checked_texts(unless, "unless") or (own_key(job_id),)
         submission = Submission(
             *(job_id, keys, timeout_ms, 0, checked_text(kind, "kind"), self._packed(payload)),
             None if options == _PLAIN else options,

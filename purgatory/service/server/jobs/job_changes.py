@@ -96,26 +96,30 @@ class JobChanges:
         )
 
     def cancel_by_key(self, key: str, units: int) -> int:
-        """Cancel jobs that were due and have `key` in `unless`, but for running ones.
-
-        At most `units`, if that is not negative, the longest waiting first; returns how many.
-        """
+        """Cancel jobs of `due_by_key`; returns how many: at most `units`, if not negative."""
         count = 0
-        for job in self._with_key(key):
+        for entry in self.due_by_key(key):
             if count == units:
                 break
+            count += self.cancel_by(entry, key)
+        return count
+
+    def cancel_by(self, entry: OutcomeRecord, key: str) -> bool:
+        """Cancel a job of `due_by_key`, and say by which key."""
+        return self.cancel(entry, CANCELLED_BY_KEY + key)
+
+    def due_by_key(self, key: str) -> list[OutcomeRecord]:
+        """Return the jobs that were due, have `key` in `unless`, and do not run.
+
+        The longest waiting (since their submission) come first.
+        """
+        found: list[OutcomeRecord] = []
+        for job in self._state.jobs.by_key.get(key, {}).values():
             entry = self._state.known.get(job.op_id)
             if isinstance(entry, OutcomeRecord) and entry.job is job and job.state != RUNNING:
                 due = self._state.leases.by_number.get(entry.seq)
                 if due is None or not due.has_begun:
-                    count += self.cancel(entry, CANCELLED_BY_KEY + key)
-        return count
-
-    def _with_key(self, key: str) -> list[JobRecord]:
-        found = list(self._state.jobs.by_key.get(key, {}).values())
-        entry = self._state.known.get(key)  # without further keys, a job's id is the key
-        if entry is not None and entry.job is not None and key in entry.job.keys:
-            found.append(entry.job)
+                    found.append(entry)
         found.sort(key=_number)
         return found
 
@@ -132,5 +136,5 @@ class JobChanges:
         state.leases.add(due, at_ms if at_ms > self._now_ms else 0)
 
 
-def _number(job: JobRecord) -> int:
-    return job.number
+def _number(entry: OutcomeRecord) -> int:
+    return entry.number

@@ -74,7 +74,7 @@ def job_statuses(
 def _status(job: JobRecord) -> JobStatus:
     status = JobStatus(job.op_id, JOB_STATES[job.state], job.number, job.kind, job.client)
     status.tags = job.tags
-    status.unless = tuple([key for key in job.keys if key != job.op_id])
+    status.unless = job.keys if job.has_unless else ()
     status.priority = job.priority
     status.due_ms = job.due_ms
     status.began_ms = job.began_ms or None

@@ -25,6 +25,7 @@ from purgatory.service.protocol import (
     Query,
     ReadOperations,
     States,
+    own_key,
 )
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
@@ -244,13 +245,18 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
         "pending",
         operation.kind,
         operation.client.name,
-        list(operation.keys),
+        _shown_keys(operation.op_id, operation.keys),
         operation.need,
         operation.submitted_ms,
         operation.op_deadline_ms,
         keys_done=list(operation.values or ()),
         payload=_raw(payload),
     )
+
+
+def _shown_keys(op_id: str, keys: Sequence[str]) -> list[str]:
+    """Return keys as the client gave them: none of a job that no key cancels."""
+    return [] if list(keys) == [own_key(op_id)] else list(keys)
 
 
 def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
@@ -260,7 +266,7 @@ def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatu
         outcome.outcome,
         row.kind,
         row.client,
-        list(row.keys),
+        _shown_keys(row.op_id, row.keys),
         row.need,
         row.submitted_ms,
         row.deadline_ms,

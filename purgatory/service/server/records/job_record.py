@@ -5,6 +5,7 @@ Used by the store thread alone.
 
 from typing import Final
 
+from purgatory.service.protocol import own_key
 from purgatory.service.store.rows import Options
 
 #: The states of a job: indices of JOB_STATES.
@@ -82,8 +83,8 @@ class JobRecord:
 
     @property
     def has_unless(self) -> bool:
-        """Whether keys besides the id cancel the job."""
-        return len(self.keys) != 1 or self.keys[0] != self.op_id
+        """Whether keys cancel the job."""
+        return len(self.keys) != 1 or self.keys[0] != own_key(self.op_id)
 
     @property
     def is_alive(self) -> bool:

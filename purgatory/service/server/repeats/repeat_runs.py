@@ -22,7 +22,7 @@ from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused, TooMuchMemory
 from purgatory.service.job_messages import Repeat
-from purgatory.service.protocol import MADE_UP, Submission
+from purgatory.service.protocol import MADE_UP, Submission, own_key
 from purgatory.service.server.memory import job_bytes, operation_bytes
 from purgatory.service.server.records.job_record import (
     DEAD,
@@ -149,13 +149,13 @@ class RepeatRuns:
         client = state.clients.record(record.client)
         job_id = self._free_id(run_id(record.settings.name, at_ms))
         repeat = record.settings
-        submission = Submission(job_id, (job_id,), 0, 0, repeat.kind, repeat.payload)
+        submission = Submission(job_id, (own_key(job_id),), 0, 0, repeat.kind, repeat.payload)
         options = Options(self._unique_ms(repeat), (repeat.name,))
         values: SubmissionValues = astuple(submission)[:6]
         total = transaction.total
         refusal = self._validator.check_submission(submission, values, client, total, None)
         size = operation_bytes(job_id, values[4], values[1])
-        if refusal is None and size + job_bytes(options.tags, (job_id,)) > state.memory_left:
+        if refusal is None and size + job_bytes(options.tags, submission.keys) > state.memory_left:
             refusal = TooMuchMemory(f"no room for the job {job_id!r}")
         if refusal is not None:
             state.clients.drop_if_idle(client)

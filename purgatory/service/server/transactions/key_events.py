@@ -17,6 +17,7 @@ from purgatory.service.encoding import encode
 from purgatory.service.protocol import Completion, KeyFailure
 from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.memory import value_bytes
+from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.operation import EventContext, PendingOperation
 from purgatory.service.server.records.spreads import Spread
 from purgatory.service.store.changes import Changes
@@ -101,11 +102,9 @@ class KeyEvents:
 
     def _cancel_due(self, key: str, units: int) -> int:
         """Cancel a key's due jobs; return how many."""
-        if key not in self._state.jobs.by_key:
-            entry = self._state.known.get(key)  # the id of a job is the key of one without others
-            if entry is None or entry.job is None:
-                return 0
-        return self._jobs.cancel_by_key(key, units) if units else 0
+        if not units or key not in self._state.jobs.by_key:
+            return 0
+        return self._jobs.cancel_by_key(key, units)
 
     def fail(self, failure: KeyFailure) -> int:
         """Fail a key; how many operations that ended. What is held for the key stays."""
@@ -155,10 +154,15 @@ class KeyEvents:
         return True
 
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
-        """Complete a key for waiting operations; return how many ended, and if any was skipped."""
+        """Complete a key for waiting operations; return how many ended, and if any was skipped.
+
+        With a limit, the longest waiting come first: jobs that were due are among them.
+        """
         if context.units == UNLIMITED:
             return self._reach(key, context), False
         chosen: list[PendingOperation] = []
+        due = self._jobs.due_by_key(key)
+        cancelled = 0
         is_any_left = False
         last = self._state.spreads.last_of(key)
         for operation in self._state.watchers_of(key):
@@ -166,6 +170,9 @@ class KeyEvents:
                 continue  # the key counts for it already, or it is late
             self.settle(operation)
             if not operation.done() and operation.is_waiting_for(key, context.at_ms):
+                if due:
+                    taken = len(chosen)
+                    cancelled += self._cancel_before(operation.number, key, due, context, taken)
                 is_any_left = len(chosen) == context.units
                 if is_any_left:
                     break
@@ -173,11 +180,25 @@ class KeyEvents:
         if self._state.is_for_many(len(chosen), context.value):
             context.units -= len(chosen)
             self._begin_spread(key, context, list(chosen), last=chosen[-1].number)
-            return 0, is_any_left
-        count = 0
+            return cancelled, is_any_left
+        count = cancelled
         for watcher in chosen:
             count += tell_key(watcher, key, context)
         return count, is_any_left
+
+    def _cancel_before(
+        self, number: int, key: str, due: list[OutcomeRecord], context: EventContext, taken: int
+    ) -> int:
+        """Cancel jobs of `due` that wait for longer than the operation `number`; return how many.
+
+        Of the event's units so many are taken already.
+        """
+        count = 0
+        while due and due[0].number < number and context.units > taken:
+            if self._jobs.cancel_by(due.pop(0), key):
+                context.units -= 1
+                count += 1
+        return count
 
     def _reach(self, key: str, context: EventContext) -> int:
         """Count an event for all waiting operations of its key; return how many ended so far."""

@@ -39,6 +39,7 @@ from purgatory.service.protocol import (
     SubmissionOptions,
     Submit,
     Submitted,
+    own_key,
 )
 from tests.testing.purgatory_harness import HANG
 
@@ -103,7 +104,7 @@ def test_when_and_for_how_long(asking, arguments, timeout_ms, options):
     """Options are sent if there are any; an id of the caller's is one."""
     submission, handle = scheduled(asking, **arguments)
     assert (submission.timeout_ms, submission.options) == (timeout_ms, options)
-    assert submission.keys == (handle.id,)
+    assert submission.keys == (own_key(handle.id),)
 
 
 def test_a_made_up_id_is_new(asking):

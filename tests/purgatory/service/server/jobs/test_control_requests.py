@@ -179,12 +179,32 @@ class TestUnless:
         assert step_server.job("a").error == "cancelled by key k"
 
     def test_its_id(self, step_server):
-        """A job without keys has its id as one."""
-        step_server.submit(job("a", timeout_ms=0), job("b", "k", timeout_ms=0))
+        """The id of a job is none of its keys, whenever an event for an equal key comes."""
+        step_server.complete("late", hold_ms=60_000)
+        step_server.submit(job("a", timeout_ms=0), job("b", "k", timeout_ms=0), job("late"))
+        step_server.submit(operation("waits", "late2"), job("late2"))
         step_server.pass_time(2)
-        assert step_server.complete("a").counts == [1]
-        assert step_server.complete("b").counts == [0]
-        assert step_server.job_states("a", "b") == ["cancelled", "ready"]
+        for key, count in (("a", 0), ("b", 0), ("late", 0), ("late2", 1)):
+            assert step_server.complete(key).counts == [count]
+        states = step_server.job_states("a", "b", "late", "late2")
+        assert states == ["ready", "ready", "scheduled", "scheduled"]
+        assert step_server.job("a").unless == step_server.job("late").unless == ()
+        assert step_server.query("a").keys == step_server.query("late").keys == []
+
+    def test_a_limit_among_operations(self, step_server):
+        """Jobs that were due and operations take turns in the order of their submission."""
+        server = step_server
+        names = ("job-1", "op-1", "job-2", "job-3", "op-2")
+        for name in names:
+            make = job if name.startswith("job") else operation
+            server.submit(make(name, "k", timeout_ms=0 if make is job else 60_000))
+        server.pass_time(2)
+        assert server.complete("k", limit=3).counts == [3]
+        found = [server.query(name).state for name in names]
+        assert found == ["cancelled", "completed", "cancelled", "pending", "pending"]
+        assert server.complete("k", limit=2, hold_ms=9).counts == [2]
+        server.submit(operation("op-3", "k"))
+        assert server.query("op-3").state == "pending"
 
     def test_a_limit(self, step_server):
         """It counts the jobs that were due, too, the longest waiting first."""
@@ -192,7 +212,7 @@ class TestUnless:
         step_server.pass_time(2)
         step_server.submit(job("d", "k", timeout_ms=60_000))
         assert step_server.complete("k", limit=2).counts == [2]
-        assert step_server.job_states(*"abcd") == ["cancelled", "ready", "ready", "cancelled"]
+        assert step_server.job_states(*"abcd") == ["cancelled", "cancelled", "ready", "scheduled"]
         assert step_server.complete("k", limit=9, hold_ms=9).counts == [2]
 
     def test_one_that_was_retried(self, lives):

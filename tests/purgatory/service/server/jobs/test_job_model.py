@@ -113,7 +113,7 @@ class JobMachine(RuleBasedStateMachine):
         if name not in self.jobs:
             self.number += 1
             due_ms = self.stamp_ms + delay_ms
-            self.jobs[name] = ModelJob(self.number, kind, set(tags), set(keys) or {name}, due_ms)
+            self.jobs[name] = ModelJob(self.number, kind, set(tags), set(keys), due_ms)
 
     @rule(ms=st.sampled_from([10, 50, 200]))
     def pass_time(self, ms):
