@@ -405,9 +405,10 @@ class Timer(TimerCore):
         return min(max(0.0, close_deadline - real_seconds()), threading.TIMEOUT_MAX)
 
     def _join_timeout(self) -> float | None:
-        # When its time is over, a thread needs a moment to notice, and `close` leaves none behind.
+        # A thread notices only at the end of the time that it must end, and `close` leaves no
+        # thread behind. So the grace comes on top of what is left.
         left = self._time_left()
-        return None if left is None else max(left, JOIN_GRACE_S)
+        return None if left is None else min(left + JOIN_GRACE_S, threading.TIMEOUT_MAX)
 
     def _cancel_pending(self) -> None:
         while tasks := self._wheels.cancel_some():

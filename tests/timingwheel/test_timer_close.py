@@ -273,6 +273,22 @@ class TestAlwaysReturns:
         while any("brief" in t.name for t in threading.enumerate()):
             assert time.monotonic() < deadline
 
+    @pytest.mark.parametrize("executor", EXECUTORS)
+    @pytest.mark.parametrize("timeout", [0, 0.25, 5])
+    def test_a_thread_has_time_to_notice_the_end(self, make, executor, timeout, monkeypatch):
+        """close waits for the reaper beyond its timeout: the reaper sleeps as long itself."""
+        monkeypatch.setattr("timingwheel.timer.real_seconds", lambda: 1000.0)
+        monkeypatch.setattr("timingwheel.timer.JOIN_GRACE_S", 0.5)
+        timer, given = make(executor), []
+        timer.start()
+        timer.schedule(1000, int)
+        with monkeypatch.context() as joining:
+            joining.setattr(timer._reaper, "join", given.append)
+            timer.close(cancel_pending=False, timeout=timeout)
+        timer.close()
+        settled(timer)
+        assert given == [timeout + 0.5]
+
     def test_timeout_zero_cancels_what_is_due(self, make):
         """After the timeout, dispatched tasks are cancelled instead of run."""
         timer, begun, go = make(), threading.Event(), threading.Event()
