@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from _purgatory_cpython import at_exit
+from _purgatory_cpython.real_time import real_seconds
 from purgatory.bus.loop import Bus
 from purgatory.bus.worker_pool import WorkerPool
 from purgatory.core.completion import do_posted
@@ -127,29 +128,35 @@ class Purgatory(PurgatoryCore):
         self._parts.held.close()  # no submission remains for which held events could count
         if self._registry is not None:
             self._unregister(self, self._registry)
+        end_s = None if seconds is None else real_seconds() + seconds
         self._bus.flush(self._loop_runs, seconds)
-        self._bus.stop_loop(seconds if wait else 0)
+        self._bus.stop_loop(_seconds_until(end_s) if wait else 0)
         try:
-            self._finish_pending(wait, cancel_pending, timeout)
+            self._finish_pending(wait, cancel_pending, timeout, end_s)
         finally:
             if not self._loop_runs():
                 self._bus.mailbox.close()
 
     def _finish_pending(
-        self, wait: bool, cancel_pending: bool, timeout: float | timedelta | None
+        self,
+        wait: bool,
+        cancel_pending: bool,
+        timeout: float | timedelta | None,
+        end_s: float | None,
     ) -> None:
         if cancel_pending:
             self._cancel_all()
         if self._owns_timer:
-            self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=timeout)
+            left = _seconds_until(end_s)
+            self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=left)
             if wait and len(self.timer):  # the loop never started: nothing will expire
                 self._cancel_all()
         elif cancel_pending:
             return
         elif wait:
-            self._parts.lists.drained.wait(None if timeout is None else to_ms(timeout) / 1000)
+            self._parts.lists.drained.wait(_seconds_until(end_s))
             self._cancel_all()
-        elif timeout is not None:
+        elif timeout is not None:  # by the timer's clock, which may be moved by hand
             self._cancel_all_after(timeout)
 
     def _cancel_all(self) -> None:
@@ -175,6 +182,11 @@ class Purgatory(PurgatoryCore):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _seconds_until(end_s: float | None) -> float | None:
+    """Return the seconds left until `end_s`; None: without limit."""
+    return None if end_s is None else max(0.0, end_s - real_seconds())
 
 
 def _check_options(

@@ -99,6 +99,27 @@ class TestClose:
         assert isinstance(future.exception(HANG), OperationCancelled)
         assert p.delayed == 0
 
+    @pytest.mark.parametrize("own_timer", [True, False])
+    def test_all_steps_of_close_share_one_timeout(self, own_timer, harness, monkeypatch):
+        """What the first step has used of the timeout is missing from the next ones."""
+        p = Purgatory() if own_timer else harness.purgatory
+        now_s, given = [100.0], []
+
+        def use(name, seconds):
+            given.append((name, seconds))
+            now_s[0] += 0.75
+
+        monkeypatch.setattr("purgatory.core.purgatory.real_seconds", lambda: now_s[0])
+        with monkeypatch.context() as steps:
+            steps.setattr(p._bus, "flush", lambda runs, seconds: use("flush", seconds))
+            steps.setattr(p._bus, "stop_loop", lambda seconds: use("stop_loop", seconds))
+            steps.setattr(p.timer, "close", lambda **options: use("timer", options["timeout"]))
+            steps.setattr(p._parts.lists.drained, "wait", lambda seconds: use("drain", seconds))
+            p.close(cancel_pending=False, timeout=2)
+        last = "timer" if own_timer else "drain"
+        assert given == [("flush", 2), ("stop_loop", 1.25), (last, 0.5)]
+        p.timer.close()
+
     @pytest.mark.parametrize("timeout", [None, 0, 0.01])
     def test_an_own_timer_that_never_started_leaves_no_one_waiting(self, timeout):
         """Without a running loop pending operations are cancelled, since none would expire."""
