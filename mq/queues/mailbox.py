@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 _CLOSED: Final = "the mailbox is closed"
 _EXITING: Final = "the interpreter exits: no thread is left to send a command"
+_NOT_A_COMMAND: Final = "command is None; expected anything else: `recv` returns None for none"
 _FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
 
@@ -82,8 +83,11 @@ class Mailbox(Generic[T]):
 
         An exception at any point inside loses neither the command, if it had been posted, nor any
         other: the next send makes up for a signal that was not sent.  `MailboxClosed` after `close`
-        and in a forked child; what is sent while the reader closes may be dropped.
+        and in a forked child; what is sent while the reader closes may be dropped.  TypeError for
+        None, which the reader could not tell from an empty mailbox.
         """
+        if command is None:
+            raise TypeError(_NOT_A_COMMAND)
         signaler = self._signaler  # the reference keeps the descriptor open during a close
         if signaler is None or self._forks != FORK_COUNTER.value:
             raise self._closed_error()

@@ -133,7 +133,10 @@ class YPipe(Generic[T]):
         return queue.pop()
 
     def probe_or_none(self) -> T | None:
-        """Return the next value without taking it; None when there is none."""
+        """Return the next value without taking it; None when there is none.
+
+        For writers that write no None; `check_read` and `read` tell it from an empty pipe.
+        """
         queue = self._queue
         if queue._front == self._r and not self.check_read():
             return None

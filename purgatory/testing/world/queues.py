@@ -21,7 +21,9 @@ class SimulatedMailbox(Mailbox[Any]):
         self._is_closed = False
 
     def send(self, command: Any) -> None:
-        """Post a command. Raises MailboxClosed."""
+        """Post a command. Raises MailboxClosed, and TypeError for None."""
+        if command is None:
+            raise TypeError("command is None; expected anything else")
         if self._is_closed:
             raise MailboxClosed("the mailbox is closed")
         self._commands.append(command)

@@ -42,6 +42,16 @@ def test_empty(mailbox):
     assert not readable(mailbox)
 
 
+def test_none_is_no_command(mailbox):
+    """None is refused, and stands in nobody's way: `recv` returns None for an empty mailbox."""
+    with pytest.raises(TypeError, match="command is None"):
+        mailbox.send(None)
+    assert (mailbox.depth, readable(mailbox)) == (0, False)
+    mailbox.send(0)
+    assert mailbox.recv(0) == 0
+    assert mailbox.recv(0) is None
+
+
 @given(st.lists(st.one_of(st.integers(), st.just("recv"), st.just("wait"))))
 def test_against_a_deque(steps):
     """It is a deque whose descriptor is readable whenever there is a command."""

@@ -25,6 +25,15 @@ def test_a_mailbox_keeps_the_order(descriptors):
     assert not descriptors.is_readable(mailbox.fileno())
 
 
+def test_a_mailbox_refuses_none(descriptors):
+    """As the real one does."""
+    mailbox = SimulatedMailbox(descriptors)
+    with pytest.raises(TypeError, match="command is None"):
+        mailbox.send(None)
+    assert mailbox.recv() is None
+    assert mailbox.depth == 0
+
+
 def test_a_closed_mailbox(descriptors):
     """What was sent before is received; nothing more is taken."""
     mailbox = SimulatedMailbox(descriptors)
