@@ -17,6 +17,7 @@ from mq import poller as blocking_poller
 from mq import socket as blocking_socket
 from mq.constants import Errno, Flag, PollEvent, SocketOption
 from mq.errors import Again, ContextTerminated, ZMQError
+from mq.timeouts import check_timeout
 
 _IN = int(PollEvent.POLLIN)
 _OUT = int(PollEvent.POLLOUT)
@@ -60,7 +61,11 @@ class Poller(blocking_poller.Poller):
     """`poll` returns a future.  Takes blocking sockets and descriptors too."""
 
     def poll(self, timeout: float | None = -1) -> Any:
-        """Return a future of pairs of socket and events; `timeout` in ms, None: for ever."""
+        """Return a future of pairs of socket and events; `timeout` in ms, None: for ever.
+
+        ValueError for NaN.
+        """
+        check_timeout(timeout)
         loop = asyncio.get_running_loop()
         future: Future = loop.create_future()
         if timeout == 0:

@@ -15,6 +15,7 @@ from mq.constants import DeviceType, Errno, Flag, PollEvent, SocketType
 from mq.context import Context
 from mq.errors import ZMQBindError, ZMQError
 from mq.poller import Poller
+from mq.timeouts import check_timeout
 
 _IN = int(PollEvent.POLLIN)
 _OUT = int(PollEvent.POLLOUT)
@@ -219,7 +220,8 @@ class _InThread(Device):
         self.launcher.start()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait for the thread, at most `timeout` seconds."""
+        """Wait for the thread, at most `timeout` seconds. ValueError for NaN."""
+        check_timeout(timeout)
         if self.launcher is not None:
             self.launcher.join(timeout)
 

@@ -31,7 +31,7 @@ FLOORS = {
         ["mq.core.*"],
         ["mq.pipes.*"],
         ["mq.queues.*"],
-        ["mq.errors mq.constants"],
+        ["mq.errors mq.constants mq.timeouts"],
         ["_purgatory_cpython.*"],
     ],
     "purgatory": [

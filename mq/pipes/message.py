@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, final
 
 from _purgatory_cpython.real_time import real_seconds
 from mq.errors import NotDone
+from mq.timeouts import check_timeout
 
 
 class ReleaseNotifier:
@@ -117,7 +118,9 @@ class MessageTracker:
         """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`.
 
         In a finalizer at the interpreter's exit, when no other thread runs, it does not wait.
+        ValueError for NaN.
         """
+        check_timeout(timeout)
         if sys.is_finalizing():
             timeout = 0.0
         deadline = None if timeout < 0 else real_seconds() + timeout

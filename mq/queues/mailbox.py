@@ -41,6 +41,7 @@ from _purgatory_cpython.mypyc_types import i64, mypyc_attr
 from _purgatory_cpython.real_time import real_seconds
 from mq.errors import MailboxClosed
 from mq.queues.signaler import Signaler
+from mq.timeouts import check_timeout
 
 T = TypeVar("T")
 
@@ -105,6 +106,7 @@ class Mailbox(Generic[T]):
 
         What was sent before a `close` is still received; then `MailboxClosed`. So it is instead of
         a wait for ever in a finalizer at the interpreter's exit, when no thread is left to send.
+        ValueError for NaN, when it would wait.
         """
         command = self.head(timeout)
         if command is not None:
@@ -121,6 +123,7 @@ class Mailbox(Generic[T]):
         queue = self._queue
         if queue:
             return queue[0]
+        check_timeout(timeout)
         if timeout is None and sys.is_finalizing():
             raise MailboxClosed(_EXITING)
         self.waiting = True

@@ -10,6 +10,8 @@ import sys
 from itertools import chain, starmap
 from typing import Any
 
+from mq.timeouts import check_timeout
+
 #: The longest timeout poll(2) takes.
 LONGEST_MS = 2**31 - 1
 _ONE = (1).to_bytes(8, sys.byteorder)
@@ -73,8 +75,10 @@ class Signaler:
     def wait(self, timeout: float | None = None) -> bool:
         """Whether a signal is there, after at most `timeout` seconds (None: for ever).
 
-        A wait of more than 24 days, the most the system can express, may end early.
+        A wait of more than 24 days, the most the system can express, may end early.  ValueError
+        for NaN.
         """
+        check_timeout(timeout)
         if timeout is None:
             return bool(self._poll.poll())
         return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))
