@@ -26,9 +26,11 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # As the standard library writes them.
 PENDING: Final = "PENDING"
+RUNNING: Final = "RUNNING"
 FINISHED: Final = "FINISHED"
-CANCELLED: Final = "CANCELLED"
 CANCELLED_AND_NOTIFIED: Final = "CANCELLED_AND_NOTIFIED"
+# The states of a future that is not done.
+UNRESOLVED: Final = (PENDING, RUNNING)
 
 _T = TypeVar("_T")
 
@@ -88,6 +90,27 @@ class FastResultFuture(concurrent.futures.Future[_T]):
             return self._result  # type: ignore[return-value]  # it has one: it is finished
         return super().result(timeout)
 
+    def set_running_or_notify_cancel(self) -> bool:
+        """See `concurrent.futures.Future`. False if it was cancelled, as all waiters know."""
+        if self._state == CANCELLED_AND_NOTIFIED:
+            return False
+        return super().set_running_or_notify_cancel()
+
+    def set_cancelled(self) -> None:
+        """Become cancelled; called by the thread that ends the operation.
+
+        Also if it is running: a program may have called `set_running_or_notify_cancel` since
+        another thread asked to cancel. Raises InvalidStateError if it is done.
+        """
+        with self._condition:
+            if self._state not in UNRESOLVED:
+                raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+            self._state = CANCELLED_AND_NOTIFIED
+            for waiter in self._waiters:
+                waiter.add_cancelled(self)
+            self._condition.notify_all()
+        self._invoke_callbacks()  # type: ignore[attr-defined]  # the base's
+
     def notify_waiters(self) -> None:
         """Wake the threads waiting for the future. Idempotent.
 
@@ -128,7 +151,7 @@ class DeferredFuture(FastResultFuture[Any]):
         """
         if self._state == FINISHED and self._exception is None:
             return self._result
-        if self._state == PENDING:
+        if self._state in UNRESOLVED:
             self._operation.on_wait()
         error = super().exception(timeout)
         if error is None:
@@ -142,13 +165,18 @@ class DeferredFuture(FastResultFuture[Any]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See `concurrent.futures.Future`, and `result`."""
-        if self._state == PENDING:
+        if self._state in UNRESOLVED:
             self._operation.on_wait()
         return super().exception(timeout)
 
     def cancel(self) -> bool:
-        """Cancel the operation; False if it has ended otherwise."""
+        """Cancel the operation; False if it has ended otherwise.
+
+        False, too, as of any future, after `set_running_or_notify_cancel`: the operation goes on.
+        """
         operation = self._operation
+        if self._state == RUNNING:
+            return False
         if operation.done() and self._state != PENDING:
             return self.cancelled()
         operation.cancel_requested = True
@@ -199,18 +227,11 @@ class DeferredFuture(FastResultFuture[Any]):
             self._result = result
             super().set_exception(error)
 
-    def set_cancelled(self) -> None:
-        """Become cancelled; called by the operation."""
-        super().cancel()
-        self.set_running_or_notify_cancel()
-
     def tell_again(self) -> None:
         """Wake the waiting threads and run the callbacks; called by the operation.
 
         For a done future whose resolving thread was interrupted. Idempotent.
         """
-        if self._state == CANCELLED:
-            self.set_running_or_notify_cancel()
         self.notify_waiters()
         self._invoke_callbacks()
 

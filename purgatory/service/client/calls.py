@@ -14,7 +14,12 @@ from enum import IntEnum
 from typing import Any, Final
 
 from _purgatory_cpython import at_exit
-from purgatory.core.operations.future import CANCELLED_AND_NOTIFIED, FINISHED, PENDING
+from purgatory.core.operations.future import (
+    CANCELLED_AND_NOTIFIED,
+    FINISHED,
+    PENDING,
+    UNRESOLVED,
+)
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.trace_context import unwrap
 from purgatory.service.encoding import encode, unpack, unpack_values
@@ -245,7 +250,7 @@ def resolve(future: ReplyFuture[Any], result: object) -> None:
 
 def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
     """End a future as its operation has ended, unless it has an end."""
-    if future._state != PENDING:
+    if future._state not in UNRESOLVED:
         return
     if outcome.outcome != "completed":
         future.resolve_without_result(outcome)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from _purgatory_cpython import at_exit
 from purgatory.core.operations.future import (
     PENDING,
+    RUNNING,
+    UNRESOLVED,
     FastResultFuture,
     LazyAttribute,
     mark_observed,
@@ -112,13 +114,13 @@ class ServiceFuture(ReplyFuture[Any]):
 
     def result(self, timeout: float | None = None) -> Any:
         """See `concurrent.futures.Future`; `Client.defer` tells results and errors."""
-        if self._state == PENDING:
+        if self._state in UNRESOLVED:
             timeout = self._pass_time(timeout)
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See `concurrent.futures.Future`."""
-        if self._state == PENDING:
+        if self._state in UNRESOLVED:
             timeout = self._pass_time(timeout)
         return super().exception(timeout)
 
@@ -129,9 +131,10 @@ class ServiceFuture(ReplyFuture[Any]):
     def cancel(self) -> bool:
         """Have the server cancel the operation; False if it has ended otherwise.
 
+        False, too, as of any future, after `set_running_or_notify_cancel`: the operation goes on.
         Waits for the answer, as `Client.cancel` does, and raises what that raises.
         """
-        if self.done():
+        if self._state == RUNNING or self.done():
             return self.cancelled()
         self._cancel_requested = True
         if self._client.cancel(self.op_id):
@@ -155,8 +158,7 @@ class ServiceFuture(ReplyFuture[Any]):
         elif outcome.outcome == "failed":
             self.set_exception(_failure(outcome))
         elif self._cancel_requested:
-            super().cancel()
-            self.set_running_or_notify_cancel()
+            self.set_cancelled()
         else:
             self.set_exception(OperationCancelled(f"operation {self.op_id!r} was cancelled"))
 

@@ -241,6 +241,8 @@ class TestFork:
         """Every method raises PurgatoryForked in the child; the parent is not affected."""
         with Purgatory() as p:
             future = p.defer("k", timeout=3600)
+            marked = p.defer("k", timeout=3600)
+            marked.set_running_or_notify_cancel()
             op = Recorder()
             p.try_complete_else_watch(op, ["k"])
 
@@ -259,6 +261,8 @@ class TestFork:
                     future.result,
                     future.exception,
                     lambda: future.result(0.01),
+                    lambda: marked.result(0.01),
+                    lambda: marked.exception(0.01),
                 ):
                     try:
                         method()
@@ -267,8 +271,8 @@ class TestFork:
                 p.close()
                 return refused, p.delayed
 
-            assert self.in_child(child) == repr(([True] * 12, 2))
-            assert p.complete("k", 5) == 1
+            assert self.in_child(child) == repr(([True] * 14, 3))
+            assert p.complete("k", 5) == 2
             assert future.result(0) == 5
 
     def test_the_child_may_make_its_own(self):

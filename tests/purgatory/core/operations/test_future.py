@@ -2,13 +2,16 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
+import itertools
 import threading
 import weakref
 
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired, Purgatory
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, all_in_threads
 
 
@@ -187,6 +190,69 @@ class TestAsAFuture:
 
         with Purgatory() as p:
             assert asyncio.run(main(p)) == (0, 0, 1)
+
+    def test_it_ends_in_every_order_of_calls(self, harness):
+        """Whoever marks it as running, in whatever order: it ends, and all who wait are told."""
+        p = harness.purgatory
+        calls = {
+            "mark": lambda future: future.set_running_or_notify_cancel(),
+            "cancel": lambda future: future.cancel(),
+            "complete": lambda future: p.complete("k"),
+            "fail": lambda future: p.fail("k", OSError()),
+            "expire": lambda future: harness.advance(2),
+            "end": lambda future: p.cancel_for_key("k"),
+        }
+        for order in itertools.permutations(calls):
+            future, told = p.defer("k", timeout=1), []
+            future.add_done_callback(told.append)
+            for name in order:
+                with contextlib.suppress(RuntimeError):  # marked after its end
+                    calls[name](future)
+            assert future.done(), order
+            assert concurrent.futures.wait([future], 0).done == {future}
+            assert told == [future], order
+            assert (p.delayed, p.watched) == (0, 0)
+        assert harness.errors == []
+
+    def test_a_running_one_is_not_cancelled(self, harness):
+        """As of the standard library's: `cancel` returns False, and the operation goes on."""
+        future = harness.purgatory.defer("k")
+        assert future.set_running_or_notify_cancel()
+        assert not future.cancel()
+        assert future.running()
+        assert harness.purgatory.complete("k", 1) == 1
+        assert future.result(0) == 1
+
+    def test_a_cancelled_one_does_not_run(self, harness):
+        """As of the standard library's: whoever would run it learns that it was cancelled."""
+        future = harness.purgatory.defer("k")
+        assert future.cancel()
+        assert not future.set_running_or_notify_cancel()
+        assert future.cancelled()
+
+    def test_marked_as_running_while_it_is_cancelled(self, harness):
+        """One that was not running when `cancel` looked ends cancelled, and wakes who waits."""
+        future, told = harness.purgatory.defer("k"), []
+        future.add_done_callback(told.append)
+        waiting = threading.Thread(target=concurrent.futures.wait, args=([future], HANG))
+        waiting.start()
+        eventually(lambda: future._waiters)
+        assert future.set_running_or_notify_cancel()
+        future._operation.cancel_requested = True
+        future._operation.cancel()
+        waiting.join(HANG)
+        assert not waiting.is_alive()
+        assert future.cancelled()
+        assert told == [future]
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(0)
+
+    def test_closing_ends_a_running_one(self, harness):
+        """No caller is left hanging."""
+        future = harness.purgatory.defer("k")
+        future.set_running_or_notify_cancel()
+        harness.purgatory.close()
+        assert isinstance(future.exception(0), OperationCancelled)
 
     def test_an_interrupted_callback_stops_no_other(self, harness):
         """The interrupt goes on to the thread that completed the key, after all were told."""

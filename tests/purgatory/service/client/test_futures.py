@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.client.calls import resolve
+from purgatory.service.client.calls import resolve, resolve_outcome
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.platform import REAL_PLATFORM
+from purgatory.service.protocol import OutcomeMessage
 from tests.testing.eventually import eventually
 from tests.testing.interrupts import GROUND_FLOOR, TIMINGWHEEL, at_every_place, interrupted_at
 from tests.testing.purgatory_harness import HANG
@@ -130,3 +132,38 @@ def test_callbacks_before_and_after_the_result():
 def test_the_class_can_be_looked_at():
     """`help` and `inspect` read lazy attributes of the class."""
     assert ServiceFuture._condition is ReplyFuture.__dict__["_condition"]
+
+
+class CancellingClient:
+    """Has the future cancelled by the server, after another thread has marked it as running."""
+
+    timeout = HANG
+    platform = REAL_PLATFORM
+    future = None
+
+    def cancel(self, operation):
+        """Say that the operation was cancelled."""
+        self.future.set_running_or_notify_cancel()
+        resolve_outcome(self.future, OutcomeMessage(1, operation, "cancelled", 5))
+        return True
+
+
+@pytest.mark.parametrize("outcome", ["completed", "expired", "failed", "cancelled"])
+def test_one_marked_as_running_ends(outcome):
+    """However the operation ends; until then `cancel` returns False, as of any future."""
+    future, told = ServiceFuture(None, "o"), []
+    future.add_done_callback(told.append)
+    assert future.set_running_or_notify_cancel()
+    assert not future.cancel()
+    resolve_outcome(future, OutcomeMessage(1, "o", outcome, 5))
+    assert future.done()
+    assert told == [future]
+
+
+def test_one_marked_as_running_while_it_is_cancelled():
+    """It ends cancelled, and whoever would run it now learns of that."""
+    client = CancellingClient()
+    future = client.future = ServiceFuture(client, "o")
+    assert future.cancel()
+    assert future.cancelled()
+    assert not future.set_running_or_notify_cancel()
