@@ -11,7 +11,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from _purgatory_cpython import at_exit
+from _purgatory_cpython.fork import FORK_COUNTER
 from purgatory.core.operations.future import (
+    FINISHED,
     PENDING,
     RUNNING,
     UNRESOLVED,
@@ -21,7 +23,7 @@ from purgatory.core.operations.future import (
 )
 from purgatory.errors import OperationCancelled, OperationExpired
 from purgatory.service.encoding import unpack
-from purgatory.service.errors import OperationFailed, ServiceError
+from purgatory.service.errors import OperationFailed, ServiceError, Unavailable
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import OutcomeMessage
 from timingwheel.lowlevel import new_condition
@@ -37,11 +39,15 @@ class ReplyFuture(FastResultFuture[_T]):
     The condition and the lists of waiters and callbacks are made on first access, which sets
     `is_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
     the future is resolved without a lock, by `calls.resolve`.
+
+    In a forked child `result` and `exception` raise Unavailable if it has not ended: no I/O thread
+    resolves it there.
     """
 
     # Slots, so that changes allocate nothing.
-    __slots__ = ("_exception", "_result", "_state")
+    __slots__ = ("_exception", "_forks", "_result", "_state")
     _state: str
+    _forks: int  # what FORK_COUNTER was at its creation
 
     is_observed = False
     _condition = LazyAttribute(new_condition, mark_observed)
@@ -53,6 +59,22 @@ class ReplyFuture(FastResultFuture[_T]):
         self._state = PENDING
         self._result = None
         self._exception = None
+        self._forks = FORK_COUNTER.value
+
+    def result(self, timeout: float | None = None) -> _T:
+        """See `concurrent.futures.Future`, and the class."""
+        if self._state != FINISHED:
+            self._check_not_forked()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See `concurrent.futures.Future`, and the class."""
+        self._check_not_forked()
+        return super().exception(timeout)
+
+    def _check_not_forked(self) -> None:
+        if self._forks != FORK_COUNTER.value and self._state in UNRESOLVED:
+            raise Unavailable("the client was made before fork; make one in this process")
 
     def _invoke_callbacks(self) -> None:
         """Call the callbacks; the thread survives their exceptions, even SystemExit."""
@@ -106,6 +128,7 @@ class ServiceFuture(ReplyFuture[Any]):
         self._state = PENDING
         self._result = None
         self._exception = None
+        self._forks = FORK_COUNTER.value
         self.op_id = op_id
         self.acknowledged = False  # written by the I/O thread
         self.give_up_at: float = math.inf  # by the client's clock, while no server answers

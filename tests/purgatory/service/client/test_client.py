@@ -5,6 +5,7 @@ import contextlib
 import os
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -357,17 +358,28 @@ def test_a_server_of_another_version(connect):
 
 
 def test_a_forked_child_is_refused(server, connect):
-    """The copy of the client has no I/O thread, and raises."""
+    """The copy of the client has no I/O thread, and raises; so do futures that wait for one."""
     client = connect(server)
     client.stats()
+    silent = connect("tcp://127.0.0.1:9")
+    ended = client.complete_later("k")
+    ended.result(HANG)
+    waiting, reply = silent.defer("k"), silent.complete_later("k")
     read, write = os.pipe()
     child = os.fork()
     if not child:
         try:
-            client.defer("k")
-        except Unavailable:
+            calls = [partial(client.defer, "k")]
+            for future in (waiting, reply):
+                calls += [partial(future.result, 0), partial(future.exception, 0)]
+                calls += [future.result, future.exception]
+            for call in calls:
+                with pytest.raises(Unavailable):
+                    call()
+            assert ended.result() == 0
             os.write(write, b"refused")
-        os._exit(0)
+        finally:
+            os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         assert pipe.read() == b"refused"
