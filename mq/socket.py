@@ -216,11 +216,17 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
             raise
 
     def unbind(self, addr: str | bytes) -> None:
-        """Accept no more connections to `addr`; present connections stay. ENOENT if not bound."""
+        """Accept no more connections to `addr`; present connections stay.
+
+        If it is only connected: as `disconnect`. ENOENT if it is neither.
+        """
         self._core.unbind(_text(addr))
 
     def disconnect(self, addr: str | bytes) -> None:
-        """End the connections made to `addr`; what could not be read yet is lost.  ENOENT."""
+        """End the connections made to `addr`; what could not be read yet is lost.
+
+        If it is only bound: as `unbind`. ENOENT if it is neither.
+        """
         self._core.disconnect(_text(addr))
 
     def bind_to_random_port(

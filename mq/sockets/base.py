@@ -99,20 +99,28 @@ class SocketBase(CommandLoop):
         self._attach(near)
 
     def unbind(self, address: str) -> None:
-        """Accept no new connections to `address`; present ones stay. ENOENT if not bound."""
+        """Accept no new connections to `address`; present ones stay.
+
+        Of an address that is only connected: the same as `disconnect`, as in pyzmq. ENOENT if it is
+        neither.
+        """
         self._check_usable()
         if not self.ctx.endpoints.unbind(inproc_name(address), self):
-            raise ZMQError(errno.ENOENT)
+            self.disconnect(address)
 
     def disconnect(self, address: str) -> None:
-        """End all connections made to `address` from here.  ENOENT if none exist."""
+        """End all connections made to `address` from here.
+
+        Of an address that is only bound: the same as `unbind`, as in pyzmq. ENOENT if it is
+        neither.
+        """
         self._check_usable()
         self._perform(partial(self._disconnect, inproc_name(address)))
         self.process_commands()
 
     def _disconnect(self, name: str) -> None:
         pipes = [pipe for pipe in self._pipes if pipe.endpoint == name]
-        if not pipes:
+        if not (pipes or self.ctx.endpoints.unbind(name, self)):
             raise ZMQError(errno.ENOENT)
         for pipe in pipes:
             self.ctx.endpoints.cancel(pipe, self.ctx.reaper)

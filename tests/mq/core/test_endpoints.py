@@ -231,6 +231,47 @@ def test_unbind_keeps_connections_and_frees_the_name(socket):
     assert second.recv() == b"new"
 
 
+def test_unbind_of_a_connected_address_disconnects(socket):
+    """As in pyzmq, where both calls end an endpoint, whichever it is. Once: then it is unknown."""
+    for bound_first in (True, False):
+        push, pull = socket(zmq.PUSH, sndtimeo=0), socket(zmq.PULL)
+        if bound_first:
+            pull.bind(URL)
+        push.connect(URL)
+        push.unbind(URL)
+        with pytest.raises(zmq.Again):
+            push.send(b"no peer")
+        with pytest.raises(zmq.ZMQError) as caught:
+            push.unbind(URL)
+        assert caught.value.errno == errno.ENOENT
+
+
+def test_disconnect_of_a_bound_address_unbinds(socket):
+    """Its connections stay, another socket may bind the name, and then it is unknown."""
+    first, second, push = socket(zmq.PULL), socket(zmq.PULL), socket(zmq.PUSH)
+    first.bind(URL)
+    push.connect(URL)
+    first.disconnect(URL)
+    push.send(b"still")
+    assert first.recv() == b"still"
+    second.bind(URL)
+    with pytest.raises(zmq.ZMQError) as caught:
+        first.disconnect(URL)
+    assert caught.value.errno == errno.ENOENT
+
+
+def test_of_a_socket_connected_to_itself_each_call_ends_its_own(socket):
+    """`disconnect` ends the connection and leaves the name."""
+    pair, other = socket(zmq.DEALER), socket(zmq.DEALER)
+    pair.bind(URL)
+    pair.connect(URL)
+    pair.disconnect(URL)
+    other.connect(URL)
+    other.send(b"x")
+    assert pair.recv() == b"x"
+    pair.unbind(URL)
+
+
 def test_close_frees_the_name(ctx, socket):
     """A name is free again soon after its socket was closed; its peers do not reconnect."""
     pull, push = socket(zmq.PULL), socket(zmq.PUSH, sndtimeo=0)
