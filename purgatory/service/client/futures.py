@@ -63,8 +63,9 @@ class ReplyFuture(FastResultFuture[_T]):
 
     def result(self, timeout: float | None = None) -> _T:
         """See `concurrent.futures.Future`, and the class."""
-        if self._state != FINISHED:
-            self._check_not_forked()
+        if self._state == FINISHED and self._exception is None:  # without another call
+            return self._result  # type: ignore[return-value]  # it has one: it is finished
+        self._check_not_forked()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
