@@ -91,8 +91,8 @@ def op_id_of(operation: OperationName) -> str:
 
 
 def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
-    """Return some texts, checked. Raises TypeError also for a single one."""
-    if isinstance(texts, str | bytes):
+    """Return some texts, checked. Raises TypeError also for a single text and for None."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise TypeError(f"{what} is {texts!r}; expected a collection of texts, such as a list")
     return tuple([checked_text(text, what) for text in texts])
 

@@ -149,7 +149,7 @@ class Client(LaterCalls):
             raise TypeError(
                 f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient instead"
             )
-        self.timeout: float = to_ms(timeout) / 1000
+        self.timeout: float = to_ms(timeout, "timeout") / 1000
         self.address = address
         self.name: str = name or _unique_name(platform)
         self.platform = platform
@@ -359,7 +359,7 @@ class Client(LaterCalls):
         Unavailable.
         """
         self._refuse_in_callback()
-        seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
+        seconds = self.timeout if timeout is None else to_ms(timeout, "timeout") / 1000
         if self._io_thread.lead(None, seconds):
             return
         answered: ReplyFuture[None] = ReplyFuture()
@@ -374,7 +374,7 @@ class Client(LaterCalls):
             )
 
     def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
-        seconds = self.timeout if timeout is None else to_ms(timeout) / 1000
+        seconds = self.timeout if timeout is None else to_ms(timeout, "timeout") / 1000
         deadline = self._monotonic() + seconds
         self.platform.wait(future.done, seconds)
         self._io_thread.lead(future, seconds)
@@ -398,7 +398,7 @@ class Client(LaterCalls):
         if timeout is None:
             seconds, command = CLOSE_TIMEOUT_S, CloseCommand(CLOSE_TIMEOUT_S, self.timeout)
         else:
-            seconds = to_ms(timeout) / 1000
+            seconds = to_ms(timeout, "timeout") / 1000
             command = CloseCommand(seconds)
         self.lease_calls.keeper.close()
         with contextlib.suppress(Unavailable):  # closed already, or a forked child's copy

@@ -133,7 +133,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         watch_keys = distinct_keys(given)
         need = check_need(need, len(watch_keys))
         texts = cast("tuple[str, ...]", watch_keys)
-        timeout_ms = to_ms(timeout)
+        timeout_ms = to_ms(timeout, "timeout")
         unique_ms = unique_ms_of(unique_for, op_id)
         options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
         packed = self._packed(payload)
@@ -183,7 +183,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         if limit is not None:
             completion.limit = checked_number(limit, "limit", 1)
         if hold:
-            completion.hold_ms = to_ms(hold)
+            completion.hold_ms = to_ms(hold, "hold")
         return self._call(Complete, completion)
 
     def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
@@ -203,7 +203,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         The operation keeps its place in the key's order. False if ended or unknown. The answer
         means: on disk. If the connection is lost before the answer, the client retries; idempotent.
         """
-        extension = TimeoutExtension(op_id_of(operation), to_ms(timeout))
+        extension = TimeoutExtension(op_id_of(operation), to_ms(timeout, "timeout"))
         self._patience.extend(extension.op_id, extension.timeout_ms)
         return self._call(Extend, extension)
 

@@ -44,7 +44,9 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
 
     To be asked again at once if there was none.
     """
-    ask = Ask(tuple(sorted(set(data.kinds))), data.max_attempts, to_ms(seconds(data.lease)))
+    ask = Ask(
+        tuple(sorted(set(data.kinds))), data.max_attempts, to_ms(seconds(data.lease), "lease")
+    )
     wait = min(seconds(data.wait), caller.max_wait)
     taker = caller.takers.of(ask)
     jobs = await taker.take(data.limit, wait, _hanging_up(request))
@@ -101,7 +103,7 @@ def _failure(name: str, delay: float | None, error: str) -> LeaseEnd:
     end = _end_of(name, How.FAILED)
     if delay is None:
         delay = backoff_s(max(1, _numbers(name)[2]), _RETRY_DELAY_S, _MAX_RETRY_DELAY_S)
-    end.delay_ms, end.error = to_ms(delay), error
+    end.delay_ms, end.error = to_ms(delay, "delay"), error
     return end
 
 

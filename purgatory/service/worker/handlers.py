@@ -51,7 +51,7 @@ class Job:
 
         False if the worker has given the attempt up already. Raises TypeError and ValueError.
         """
-        return self._attempt.extend(to_ms(seconds) / 1000)
+        return self._attempt.extend(checked_seconds(seconds, "seconds"))
 
 
 #: A function of a job, or a coroutine function.
@@ -100,7 +100,7 @@ def make_handler(
 
 def check_limits(timeout: float | timedelta | None, concurrency: int | None) -> HandlerLimits:
     """Return the limits of a handler. Raises TypeError and ValueError."""
-    seconds = None if timeout is None else to_ms(timeout) / 1000
+    seconds = None if timeout is None else checked_seconds(timeout, "timeout")
     if seconds is not None and seconds <= 0:
         raise ValueError(f"timeout is {timeout!r}; expected more than 0 seconds, or None")
     return HandlerLimits(seconds, None if concurrency is None else check_concurrency(concurrency))
@@ -111,13 +111,21 @@ def check_concurrency(concurrency: object) -> int:
     return check_count("concurrency", concurrency, 1, MAX_CONCURRENCY)
 
 
-def check_retry(retry: Retry) -> Retry:
-    """Return it. Raises ValueError for bad values."""
-    most = check_count("max_attempts", retry.max_attempts, 1, _MOST_ATTEMPTS)
-    if not 0 <= retry.delay <= retry.max_delay:
+def check_retry(
+    max_attempts: int, retry_delay: float | timedelta, max_retry_delay: float | timedelta
+) -> Retry:
+    """Return how often a job is tried. Raises TypeError and ValueError."""
+    most = check_count("max_attempts", max_attempts, 1, _MOST_ATTEMPTS)
+    delay = checked_seconds(retry_delay, "retry_delay")
+    max_delay = checked_seconds(max_retry_delay, "max_retry_delay")
+    if delay > max_delay:
         raise ValueError(
-            f"retry_delay is {retry.delay}, max_retry_delay is {retry.max_delay}; expected "
+            f"retry_delay is {retry_delay!r}, max_retry_delay is {max_retry_delay!r}; expected "
             "0 <= retry_delay <= max_retry_delay"
         )
-    to_ms(retry.max_delay)  # a server takes no longer one
-    return retry._replace(max_attempts=most)
+    return Retry(most, delay, max_delay)
+
+
+def checked_seconds(value: float | timedelta, what: str) -> float:
+    """Return a duration in seconds, in whole milliseconds. Raises TypeError and ValueError."""
+    return to_ms(value, what) / 1000

@@ -24,10 +24,10 @@ from purgatory.service.worker.handler_threads import HandlerThreads
 from purgatory.service.worker.handlers import (
     Handler,
     HandlerFunction,
-    Retry,
     check_concurrency,
     check_limits,
     check_retry,
+    checked_seconds,
     make_handler,
 )
 from purgatory.service.worker.lease_returns import WorkerCounts
@@ -73,8 +73,8 @@ class Worker:
         concurrency: int = 8,
         lease: float | timedelta = 60.0,
         max_attempts: int = 5,
-        retry_delay: float = 1.0,
-        max_retry_delay: float = 600.0,
+        retry_delay: float | timedelta = 1.0,
+        max_retry_delay: float | timedelta = 600.0,
         metrics_port: int | None = None,
         metrics_addr: str = "127.0.0.1",
         **client_options: Any,
@@ -86,10 +86,10 @@ class Worker:
         check_name(name)
         self.name = name
         self._concurrency = check_concurrency(concurrency)
-        self._lease_ms = to_ms(lease)
+        self._lease_ms = to_ms(lease, "lease")
         if self._lease_ms < 100:
             raise ValueError(f"lease is {lease!r}; expected 0.1 seconds or more")
-        self._retry = check_retry(Retry(max_attempts, retry_delay, max_retry_delay))
+        self._retry = check_retry(max_attempts, retry_delay, max_retry_delay)
         self._client_options = client_options
         self._handlers: dict[str, Handler] = {}
         self._tracer: OperationTracer | None = client_options.get("tracer")
@@ -124,8 +124,8 @@ class Worker:
         timeout: float | timedelta | None = None,
         concurrency: int | None = None,
         max_attempts: int | None = None,
-        retry_delay: float | None = None,
-        max_retry_delay: float | None = None,
+        retry_delay: float | timedelta | None = None,
+        max_retry_delay: float | timedelta | None = None,
     ) -> Callable[[_F], _F]:
         """Return a decorator: the function, of a `Job`, handles jobs of this kind.
 
@@ -143,12 +143,11 @@ class Worker:
         """
         limits = check_limits(timeout, concurrency)
         usual = self._retry
-        retry = Retry(
+        retry = check_retry(
             usual.max_attempts if max_attempts is None else max_attempts,
             usual.delay if retry_delay is None else retry_delay,
             usual.max_delay if max_retry_delay is None else max_retry_delay,
         )
-        retry = check_retry(retry)
         kind = checked_text(kind, "kind")
 
         def register(function: _F) -> _F:
@@ -249,28 +248,30 @@ class Worker:
             log.error("worker %r ends: %s", self.name, error)  # noqa: TRY400  # without a traceback
             self._failure = error
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float | timedelta | None = None) -> bool:
         """Wait for the end of a started worker; False if it has not ended by then.
 
-        Raises the error that ended the worker.
+        Raises the error that ended the worker; TypeError and ValueError for a bad `timeout`.
         """
+        seconds = None if timeout is None else checked_seconds(timeout, "timeout")
         if self._thread is None:
             return True
-        self._thread.join(timeout)
+        self._thread.join(seconds)
         if self._failure is not None:
             raise self._failure
         return not self._thread.is_alive()
 
-    def stop(self, timeout: float = STOP_TIMEOUT_S) -> None:
+    def stop(self, timeout: float | timedelta = STOP_TIMEOUT_S) -> None:
         """Take no more jobs, wait `timeout` s at most for handlers that run, give back the rest.
 
-        Of a worker started by `start`, wait until it has ended.
+        Of a worker started by `start`, wait until it has ended. Raises TypeError and ValueError.
         """
-        self._stop_seconds = timeout
+        seconds = checked_seconds(timeout, "timeout")
+        self._stop_seconds = seconds
         if self._loop is not None:
-            self._loop.stop(timeout)
+            self._loop.stop(seconds)
         if self._thread is not None:
-            self._thread.join(timeout + 2 * JOIN_S)
+            self._thread.join(seconds + 2 * JOIN_S)
 
     def __enter__(self) -> Self:
         self.start()

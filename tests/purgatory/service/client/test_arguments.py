@@ -42,6 +42,13 @@ def test_what_is_no_duration(duration, error):
         duration_ms(duration, "delay")
 
 
+@pytest.mark.parametrize("texts", [None, 5, "k", b"k"])
+def test_what_is_no_collection_of_texts(texts):
+    """The error names the argument and the value."""
+    with pytest.raises(TypeError, match=f"^unless is {texts!r}; expected a collection of texts"):
+        checked_texts(texts, "unless")
+
+
 def test_moments():
     """They are Unix milliseconds, rounded up, whatever their zone."""
     moment = datetime(1970, 1, 2, tzinfo=UTC)

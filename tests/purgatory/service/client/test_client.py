@@ -170,7 +170,7 @@ def test_more_bad_arguments(server, connect):
         lambda: Client(server.address, server_key="x" * 40),
         lambda: Client(server.address, server_key="x", public_key="y", secret_key="z"),
     ):
-        with pytest.raises(ValueError, match=r"address|name|delay|server_key"):
+        with pytest.raises(ValueError, match=r"address|name|timeout|server_key"):
             call()
 
 

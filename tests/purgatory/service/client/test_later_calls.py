@@ -9,6 +9,7 @@ import pytest
 from purgatory import OperationExpired
 from purgatory.service import (
     AsyncClient,
+    Client,
     Malformed,
     OperationFailed,
     TimeoutTooLong,
@@ -107,6 +108,24 @@ def test_bad_arguments(serve, connect, call, error):
     """They raise at once, or what the server says."""
     with pytest.raises(error):
         call(connect(serve(memory=True, max_timeout=10)))
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda client: client.defer("k", timeout=-1), "timeout"),
+        (lambda client: client.submit("k", timeout=-1), "timeout"),
+        (lambda client: client.complete("k", hold=-1), "hold"),
+        (lambda client: client.extend("a", -1), "timeout"),
+        (lambda client: client.flush(-1), "timeout"),
+        (lambda client: client.close(-1), "timeout"),
+        (lambda client: Client(client.address, timeout=-1), "timeout"),
+    ],
+)
+def test_an_error_names_the_argument(server, connect, call, name):
+    """By the name that the caller has given it."""
+    with pytest.raises(ValueError, match=f"^{name} is -1; expected 0 or more seconds"):
+        call(connect(server))
 
 
 def test_too_many_held(serve, connect):

@@ -1,6 +1,16 @@
 """Handlers: how often, and after which delays, a job is tried again."""
 
-from purgatory.service.worker.handlers import Retry, check_concurrency, check_retry
+from datetime import timedelta
+
+import pytest
+
+from purgatory.service.worker.handlers import (
+    Job,
+    Retry,
+    check_concurrency,
+    check_limits,
+    check_retry,
+)
 from tests.testing.odd_numbers import LyingInt
 
 
@@ -16,4 +26,27 @@ def test_an_int_of_any_class():
     """A subclass of int counts by its value, however it compares."""
     assert type(check_concurrency(LyingInt(8))) is int
     assert check_concurrency(LyingInt(8)) == 8
-    assert type(check_retry(Retry(LyingInt(3), 1.0, 2.0)).max_attempts) is int
+    assert type(check_retry(LyingInt(3), 1.0, 2.0).max_attempts) is int
+
+
+def test_delays_of_a_retry():
+    """Seconds, or a timedelta."""
+    assert check_retry(3, timedelta(seconds=10), timedelta(minutes=1)) == Retry(3, 10.0, 60.0)
+    assert check_retry(3, 0, 2) == Retry(3, 0.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: check_limits(-1, None), ValueError, "timeout is -1; expected 0 or more"),
+        (lambda: Job("a", "", None, 1, 1, 0, 0).extend(-1), ValueError, "seconds is -1; expected"),
+        (lambda: check_retry(3, "10s", 60), TypeError, "retry_delay is '10s'; expected seconds"),
+        (lambda: check_retry(3, -1, 60), ValueError, "retry_delay is -1; expected 0 or more"),
+        (lambda: check_retry(3, 1, None), TypeError, "max_retry_delay is None; expected seconds"),
+        (lambda: check_retry(3, 5, 1), ValueError, "retry_delay is 5, max_retry_delay is 1;"),
+    ],
+)
+def test_an_error_names_the_argument(call, error, words):
+    """With its value, and what was expected."""
+    with pytest.raises(error, match=f"^{words}"):
+        call()

@@ -278,6 +278,8 @@ def test_bad_arguments(server):
         ({"max_attempts": 0}, ValueError, "max_attempts is 0"),
         ({"max_attempts": "5"}, TypeError, "max_attempts is '5'"),
         ({"retry_delay": 5, "max_retry_delay": 1}, ValueError, "retry_delay is 5"),
+        ({"retry_delay": "5s"}, TypeError, "^retry_delay is '5s'; expected seconds"),
+        ({"lease": -1}, ValueError, "^lease is -1; expected 0 or more seconds"),
     ]:
         with pytest.raises(error, match=words):
             Worker(server.address, name="jobs", **arguments)
@@ -291,6 +293,28 @@ def test_bad_arguments(server):
         worker.on("b")(5)
     with pytest.raises(ValueError, match="max_attempts is 0"):
         worker.on("c", max_attempts=0)
+    for call in (worker.stop, worker.wait):
+        with pytest.raises(TypeError, match="timeout is '5s'; expected seconds"):
+            call("5s")
+
+
+def test_durations_of_a_worker(worker, client):
+    """Each may be a timedelta."""
+    attempts = queue.SimpleQueue()
+    delays = {"retry_delay": timedelta(0), "max_retry_delay": timedelta(seconds=1)}
+    one = worker(lease=timedelta(minutes=1), **delays)
+
+    @one.on("k", timeout=timedelta(minutes=1), **delays)
+    def fail_once(job):
+        attempts.put(job.attempt)
+        if job.attempt == 1:
+            raise ValueError
+
+    one.start()
+    client.schedule(0, kind="k").result(HANG)
+    assert [attempts.get(timeout=HANG) for _ in range(2)] == [1, 2]
+    one.stop(timedelta(seconds=HANG))
+    assert one.wait(timedelta(seconds=HANG)) is True
 
 
 def test_a_server_that_refuses(server, monkeypatch):
