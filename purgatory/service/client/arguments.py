@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeGuard
 
 from purgatory.durations import parse_duration
 from purgatory.service.errors import OperationFailed, described
@@ -88,6 +88,12 @@ def op_id_of(operation: OperationName) -> str:
     if not isinstance(op_id, str):
         raise TypeError(f"operation is {operation!r}; expected its id or its future")
     return checked_text(op_id, "operation")
+
+
+def is_job(operation: OperationName) -> TypeGuard[_JobHandle]:
+    """Whether it is a handle or a status of a job: the verbs of jobs are for it."""
+    is_operation = isinstance(operation, str) or bool(getattr(operation, "op_id", None))
+    return not is_operation and isinstance(getattr(operation, "id", None), str)
 
 
 def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:

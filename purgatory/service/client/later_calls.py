@@ -19,6 +19,7 @@ from purgatory.service.client.arguments import (
     checked_numbers,
     checked_text,
     error_texts,
+    is_job,
     op_id_of,
 )
 from purgatory.service.client.call_sender import packed_value
@@ -202,13 +203,24 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
         The operation keeps its place in the key's order. False if ended or unknown. The answer
         means: on disk. If the connection is lost before the answer, the client retries; idempotent.
+
+        Given the handle or the status of a job, does what `reschedule_job` does: the job is due
+        `timeout` from now; False also if the job runs.
         """
-        extension = TimeoutExtension(op_id_of(operation), to_ms(timeout, "timeout"))
+        timeout_ms = to_ms(timeout, "timeout")
+        if is_job(operation):
+            return self.reschedule_job_later(operation, timeout)
+        extension = TimeoutExtension(op_id_of(operation), timeout_ms)
         self._patience.extend(extension.op_id, extension.timeout_ms)
         return self._call(Extend, extension)
 
     def cancel_later(self, operation: OperationName) -> ReplyFuture[bool]:
-        """Cancel an operation, by future or id; False if ended or unknown."""
+        """Cancel an operation, by future or id; False if ended or unknown.
+
+        Given the handle or the status of a job, does what `cancel_job` does.
+        """
+        if is_job(operation):
+            return self.cancel_job_later(operation)
         return self._call(Cancel, op_id_of(operation))
 
     def query_later(self, operation: OperationName) -> ReplyFuture[OperationStatus]:

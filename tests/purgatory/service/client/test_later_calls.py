@@ -14,10 +14,12 @@ from purgatory.service import (
     OperationFailed,
     TimeoutTooLong,
     TooManyHeld,
+    Worker,
     WrongVersion,
 )
 from purgatory.service.protocol import Complete, Completion
 from purgatory.service.server.network.reception import Reception
+from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from timingwheel import COMPILED
 
@@ -35,6 +37,52 @@ def test_extend(server, connect):
         future.result(HANG)
     assert future.extend(1) is False
     assert two.extend("unknown", 1) is False
+
+
+def test_the_handle_of_a_ready_job(server, connect):
+    """Is extended and cancelled as a job, by its handle and by its status; at any time."""
+    client = connect(server)
+    job = client.schedule(0)
+    eventually(lambda: job.status().state == "ready")
+    assert client.extend(job, HANG) is True
+    assert job.status().state == "scheduled"
+    job.run()
+    assert client.extend_later(job.status(), timedelta(seconds=HANG)).result(HANG) is True
+    job.run()
+    assert client.cancel(job) is True
+    assert job.status().state == "cancelled"
+    assert client.cancel(job) is client.extend(job, 1) is False
+    other = client.schedule(0)
+    assert client.cancel_later(other.status()).result(HANG) is True
+    assert other.status().state == "cancelled"
+
+
+def test_the_handle_of_a_retrying_job(server, connect):
+    """Is cancelled as a job, too."""
+    client = connect(server, name="jobs")
+    worker = Worker(server.address, name="jobs", retry_delay=HANG)
+    worker.on("k")(lambda job: 1 / 0)
+    with worker:
+        job = client.schedule(0, kind="k")
+        eventually(lambda: job.status().state == "retrying")
+    assert client.extend(job, 2 * HANG) is True
+    assert client.cancel(job) is True
+    assert job.status().state == "cancelled"
+
+
+def test_the_handle_of_a_job_for_asyncio(server):
+    """Is extended and cancelled as with a Client."""
+
+    async def main():
+        async with AsyncClient(server.address) as client:
+            job = await client.schedule(0)
+            assert await client.extend(job, HANG) is True
+            assert (await job.status()).state == "scheduled"
+            await job.run()
+            assert await client.cancel(job) is True
+            assert (await job.status()).state == "cancelled"
+
+    asyncio.run(main())
 
 
 def test_fail(server, connect):
