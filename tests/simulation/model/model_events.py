@@ -125,7 +125,8 @@ class ModelEvents:
         error = encode((failure.error_type, failure.message))
         found = [one for one in self.waiting.get(key, {}).values() if one.waits_for(key, now_ms)]
         for operation in found:
-            self.end(operation, End("failed", now_ms, None, error))
+            named = key if operation.is_job else None
+            self.end(operation, End("failed", now_ms, named, error))
         if found:
             self._stamp.note_event(key, failed=True)
         return len(found) + self._leases.cancel_by_key(key, ANY_NUMBER)

@@ -95,7 +95,7 @@ def _add_cancellation(status: JobStatus, outcome: StoredOutcome) -> None:
     status.ended_ms = outcome.at_ms
     if outcome.by_key is not None:
         status.error = CANCELLED_BY_KEY + outcome.by_key
-    elif outcome.result:
+    elif outcome.result:  # by a failed key, in a store of an older server: the key is not known
         status.error = failure_text(outcome.result)
     else:
         status.error = BY_REQUEST

@@ -217,6 +217,7 @@ class PendingOperation(DelayedOperation):
         if not self.is_waiting_for(key, context.at_ms):
             return False
         context.use()
+        self.by_key = key if self.job is not None else None  # the status of a job names it
         self.value = context.value
         self.ended_ms = context.at_ms
         self.shared = context.number

@@ -79,7 +79,7 @@ def test_a_dead_job(step_server):
 
 
 def test_cancelled_before_it_is_due(step_server):
-    """By request, by a key, or by the failure of a key: it says which."""
+    """By request, by a key, or by the failure of a key: it says which key."""
     step_server.submit(job("a"), job("b", "k"), job("c", "l"))
     step_server.cancel("a")
     step_server.complete("k")
@@ -88,7 +88,7 @@ def test_cancelled_before_it_is_due(step_server):
         assert step_server.job_states("a", "b", "c") == ["cancelled"] * 3
         assert step_server.job("a").error == "cancelled"
         assert step_server.job("b").error == "cancelled by key k"
-        assert step_server.job("c").error == "Lost: why"
+        assert step_server.job("c").error == "cancelled by key l"
         assert step_server.job("c").ended_ms == step_server.time.ms
         step_server.crash()
 
