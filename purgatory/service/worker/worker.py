@@ -139,7 +139,8 @@ class Worker:
         WorkerStuck.
 
         `concurrency`: at most so many handlers of this kind run at a time, of those of the worker.
-        Raises TypeError for bad arguments, and ValueError, also if the kind has a handler.
+        Raises TypeError for bad arguments, and ValueError, also if the kind has a handler;
+        RuntimeError while the worker runs: the server has its kinds then.
         """
         limits = check_limits(timeout, concurrency)
         usual = self._retry
@@ -151,6 +152,11 @@ class Worker:
         kind = checked_text(kind, "kind")
 
         def register(function: _F) -> _F:
+            if self._run_lock.locked():
+                raise RuntimeError(
+                    f"worker {self.name!r} runs, so a handler of kind {kind!r} would get no job; "
+                    "expected @worker.on(kind) before start() or run(), or after the end of the run"
+                )
             if kind in self._handlers:
                 raise ValueError(f"kind {kind!r} has a handler already")
             self._handlers[kind] = make_handler(function, retry, limits)

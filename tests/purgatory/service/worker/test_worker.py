@@ -317,6 +317,22 @@ def test_durations_of_a_worker(worker, client):
     assert one.wait(timedelta(seconds=HANG)) is True
 
 
+def test_a_handler_that_comes_too_late(worker, client):
+    """It is refused during the run, as it would get no job; and taken after that."""
+    one, jobs = worker(), queue.SimpleQueue()
+    one.on("early")(print)
+    late = one.on("late")
+    one.start()
+    for register in (late, lambda function: one.on("late")(function)):
+        with pytest.raises(RuntimeError, match="'jobs' runs, so a handler of kind 'late' would"):
+            register(jobs.put)
+    one.stop()
+    late(jobs.put)
+    one.start()
+    client.schedule(0, kind="late", job_id="a")
+    assert jobs.get(timeout=HANG).id == "a"
+
+
 def test_a_server_that_refuses(server, monkeypatch):
     """The error is that of `run`."""
     monkeypatch.setattr(job_requests, "MAX_KINDS", 0)
