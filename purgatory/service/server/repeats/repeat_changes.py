@@ -12,6 +12,7 @@ class RepeatChanges:
         self._registry = registry
         self._changes = changes
         self._records: dict[RepeatKey, RepeatRecord | None] = {}  # None: deleted
+        self._removed: dict[RepeatKey, RepeatRecord] = {}
         self._taken: list[RepeatRecord] = []
 
     def find(self, key: RepeatKey) -> RepeatRecord | None:
@@ -26,7 +27,15 @@ class RepeatChanges:
 
     def remove(self, key: RepeatKey) -> None:
         """Delete a repeat."""
+        record = self.find(key)
+        if record is not None:
+            self._removed[key] = record
         self._records[key] = None
+
+    def removed_runs(self, key: RepeatKey) -> tuple[str, ...]:
+        """Return the ids of runs of a repeat that this transaction has deleted."""
+        record = self._removed.get(key)
+        return () if record is None else record.runs
 
     def count(self, client: str | None = None) -> int:
         """Return how many repeats there are, or a client has, after this transaction."""

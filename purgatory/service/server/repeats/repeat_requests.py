@@ -64,6 +64,8 @@ class RepeatRequests:
         settings = replace(request.repeat, payload=Raw(bytes(request.repeat.payload)))
         before = transaction.repeats.find((command.client, settings.name))
         record = _declared(command.client, settings, cron, before, transaction.clock_ms)
+        if before is None:
+            record = record._replace(runs=self._runs.runs_of_deleted(transaction, record.key))
         if record is not before:
             self._check_room(transaction, record, before)
             transaction.repeats.put(record)

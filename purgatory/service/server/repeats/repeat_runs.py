@@ -16,13 +16,15 @@ requests nor other repeats wait for one that has much to catch up. Used by the s
 """
 
 import logging
+from itertools import islice
 from typing import Final
 
 from msgspec.structs import astuple
 
 from purgatory.service.errors import Refused, TooMuchMemory
-from purgatory.service.job_messages import Repeat
+from purgatory.service.job_messages import JobFilter, Repeat
 from purgatory.service.protocol import MADE_UP, Submission, own_key
+from purgatory.service.server.jobs.job_index import NEWEST_START
 from purgatory.service.server.memory import job_bytes, operation_bytes
 from purgatory.service.server.records.job_record import (
     DEAD,
@@ -32,7 +34,12 @@ from purgatory.service.server.records.job_record import (
     SCHEDULED,
     JobRecord,
 )
-from purgatory.service.server.repeats.repeat_record import RepeatRecord, run_id
+from purgatory.service.server.repeats.repeat_record import (
+    RepeatKey,
+    RepeatRecord,
+    name_of_run,
+    run_id,
+)
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator, SubmissionValues
@@ -53,6 +60,8 @@ REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
 #: So many ids of a repeat's jobs are kept to know whether they have ended.
 RUNS_KEPT: Final = 20
+#: So many jobs, at most, are examined to find the runs of a deleted repeat.
+JOBS_SEEN: Final = 10_000
 #: Runs at shorter intervals are known for minutes only after their end.
 REMEMBERED_EVERY_MS: Final = 60_000
 #: States of a job in which no other run begins, if overlaps are skipped.
@@ -182,6 +191,18 @@ class RepeatRuns:
             free = f"{job_id}#{number}"
         return free
 
+    def runs_of_deleted(self, transaction: Transaction, key: RepeatKey) -> tuple[str, ...]:
+        """Return the ids of unfinished runs of a repeat that was deleted, the latest last.
+
+        A new repeat of the name does not overlap with them. Of many jobs with the name as a tag,
+        only the newest are examined.
+        """
+        walk = self._state.jobs.walk(JobFilter(tag=key[1]), "newest", NEWEST_START)
+        newest = [job.op_id for job in islice(walk, JOBS_SEEN) if _is_run(job, key)]
+        # The index does not have the runs of this transaction.
+        runs = dict.fromkeys((*reversed(newest), *transaction.repeats.removed_runs(key)))
+        return tuple(runs)[-RUNS_KEPT:]
+
     def is_busy(self, record: RepeatRecord) -> bool:
         """Whether a run of a repeat is ready, running or retrying."""
         return any(self._is_live(job_id) for job_id in record.runs)
@@ -191,7 +212,7 @@ class RepeatRuns:
         runs = tuple(
             job_id
             for job_id in record.runs
-            if (job := self._job(job_id)) is not None and (job.is_alive or job.state == DEAD)
+            if (job := self._job(job_id)) is not None and _may_run(job)
         )
         return record if len(runs) == len(record.runs) else record._replace(runs=runs)
 
@@ -206,3 +227,13 @@ class RepeatRuns:
     def _job(self, job_id: str) -> JobRecord | None:
         entry = self._state.known.get(job_id)
         return None if entry is None else entry.job
+
+
+def _is_run(job: JobRecord, key: RepeatKey) -> bool:
+    """Whether a job is of a repeat, and may run now or later."""
+    return (job.client, name_of_run(job.op_id)) == key and key[1] in job.tags and _may_run(job)
+
+
+def _may_run(job: JobRecord) -> bool:
+    """Whether a job has not ended for good: a dead job may be retried."""
+    return job.is_alive or job.state == DEAD

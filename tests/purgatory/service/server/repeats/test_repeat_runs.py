@@ -3,7 +3,8 @@
 import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.protocol import MADE_UP, How
+from purgatory.service.job_messages import ChangeRepeat, Repeat, SetRepeat
+from purgatory.service.protocol import MADE_UP, NOTHING, How, Raw
 from purgatory.service.server.repeats import repeat_runs
 from tests.testing.repeat_server import DAY, HOUR, MINUTE, SECOND, at
 from tests.testing.step_server import START_MS, job
@@ -319,6 +320,50 @@ class TestOverlap:
         server.crash()
         server.sleep(SECOND)
         assert server.state_of().skipped == 1
+
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_nor_while_one_of_a_deleted_repeat_is_running(self, server, restarts):
+        """A new repeat of the name waits for its end, also after a restart."""
+        server.repeat(every_ms=SECOND)
+        server.sleep(SECOND + 1)
+        server.change("delete")
+        if restarts:
+            server.crash()
+        server.repeat(every_ms=SECOND)
+        server.sleep(2 * SECOND + 500)
+        assert (len(server.leased_at), server.state_of().skipped) == (1, 2)
+        assert not server.change("run").done
+
+    def test_it_runs_after_the_run_of_a_deleted_repeat(self, server):
+        """When that has ended."""
+        server.repeat(every_ms=SECOND)
+        server.sleep(SECOND + 1)
+        server.change("delete")
+        server.repeat(every_ms=SECOND)
+        server.finish_all()
+        server.sleep(SECOND + 10)
+        assert (len(server.leased_at), server.state_of().skipped) == (2, 0)
+
+    def test_nor_while_one_is_run_and_deleted_in_the_same_transaction(self, server):
+        """The run that was asked for counts for the repeat that is declared then."""
+        server.repeat(every_ms=MINUTE)
+        server.post(ChangeRepeat, "r", "run")
+        server.post(ChangeRepeat, "r", "delete")
+        server.post(SetRepeat, Repeat("r", every_ms=MINUTE, payload=Raw(NOTHING)))
+        server.post(ChangeRepeat, "r", "run")
+        run, deleted, _, again = server.step()[0]
+        assert (run.done, deleted.done, again.done) == (True, True, False)
+
+    def test_jobs_that_are_no_runs_of_a_deleted_repeat(self, server):
+        """Jobs with its tag, or an id like a run's, or of another client; and ended runs."""
+        server.submit(job("x@y", timeout_ms=0, tags=("r",)), job("r@z", timeout_ms=0))
+        server.repeat(every_ms=SECOND)
+        server.sleep(SECOND + 1)
+        server.finish_all()
+        server.submit(job("x@z", timeout_ms=0, tags=("r",)))
+        server.change("delete")
+        server.repeat(every_ms=SECOND)
+        assert server.state.repeats.by_key["c", "r"].runs == ()
 
     def test_they_may_be_allowed(self, server):
         """Then each time has its run."""
