@@ -24,7 +24,7 @@ class SimulatedNetwork:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._listeners: dict[str, Side] = {}
+        self._listeners: dict[str, list[Side]] = {}  # of an address the last one accepts
         self._connections: dict[int, SimulatedConnection] = {}
         self._count = 0
         self._cut_off: dict[str, None] = {}
@@ -33,20 +33,25 @@ class SimulatedNetwork:
         self.send_hwm: int = world.random.choice((4, 32, 128))
 
     def listen(self, address: str, listener: Side) -> None:
-        """Accept connections to an address."""
-        self._listeners[address] = listener
+        """Accept connections to an address: the last that listens does."""
+        self._listeners.setdefault(address, []).append(listener)
 
     def stop_listening(self, listener: Side) -> None:
         """Take back `listen`."""
-        for address in [each for each, it in self._listeners.items() if it is listener]:
-            del self._listeners[address]
+        for listeners in self._listeners.values():
+            listeners[:] = [each for each in listeners if each is not listener]
+
+    def listener(self, address: str) -> Side | None:
+        """Return what accepts connections to an address; None: nothing does."""
+        listeners = self._listeners.get(address)
+        return listeners[-1] if listeners else None
 
     def dial(self, address: str, dialer: Side, refused: Callable[[], None]) -> None:
         """Connect to an address: `on_connected` of both sides, or `refused`, is called."""
         self.world.after(self._latency_ns(), lambda: self._accept(address, dialer, refused))
 
     def _accept(self, address: str, dialer: Side, refused: Callable[[], None]) -> None:
-        listener = self._listeners.get(address)
+        listener = self.listener(address)
         if listener is None or dialer.host in self._cut_off or listener.host in self._cut_off:
             refused()
             return

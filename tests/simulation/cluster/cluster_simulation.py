@@ -56,7 +56,7 @@ class ClusterNetwork(SimulatedNetwork):
     is_asleep: Callable[[str], bool] = staticmethod(lambda _: False)
 
     def _accept(self, address: str, dialer: Side, refused: Callable[[], None]) -> None:
-        listener = self._listeners.get(address)
+        listener = self.listener(address)
         if listener is not None and self.is_asleep(listener.host):
             refused()
         else:

@@ -31,3 +31,17 @@ def test_nothing_listens(world, network):
     SimulatedContext("server", Descriptors(), network).socket(zmq.ROUTER).bind(ADDRESS)
     world.run(3)
     assert events(dealer) == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
+
+
+def test_of_two_that_listen(world, network):
+    """The last one accepts, and once it has stopped the one before."""
+    first, second = (
+        SimulatedContext(name, Descriptors(), network).socket(zmq.ROUTER) for name in "ab"
+    )
+    first.bind(ADDRESS)
+    second.bind(ADDRESS)
+    assert network.listener(ADDRESS).host == "b"
+    second.close(0)
+    assert network.listener(ADDRESS).host == "a"
+    first.close(0)
+    assert network.listener(ADDRESS) is None
