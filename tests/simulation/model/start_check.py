@@ -148,6 +148,24 @@ class StartCheck:
             job.at_ms, job.is_dead = due.at_ms, due.is_dead
             job.stored_at_ms = due.at_ms
 
+    def _follow_replies(self) -> None:
+        """Forget what is not on disk: old replies, and those of a commit that was in doubt.
+
+        Read from disk they are in the order of their stamps and numbers, and forgotten in that.
+        """
+        moved_ms, replies = self._shift_ms or 0, self._state.replies
+        before, self._model.replies = self._model.replies, {}
+        for name, one in before.items():
+            key = replies.key(*name)
+            rows = sorted(
+                (reply.at_ms + moved_ms, seq, reply.frame)
+                for seq, reply in one.items()
+                if replies.find(key, seq) is not None
+            )
+            if rows:
+                kept = {seq: Reply(at_ms, frame) for at_ms, seq, frame in rows}
+                self._model.replies[name] = kept
+
     def _follow(self) -> None:
         """Take over what the start has changed: times, stamps, numbers, and what is deleted."""
         model, state = self._model, self._state
@@ -168,11 +186,7 @@ class StartCheck:
                 operation.not_before_ns = 0  # the new process has a clock of its own
                 model.plan(operation)
         self._follow_jobs()
-        # Read from disk they are in the order of their stamps and numbers, and forgotten in that.
-        moved_ms = self._shift_ms or 0
-        for name, one in model.replies.items():
-            rows = sorted((reply.at_ms + moved_ms, seq, reply.frame) for seq, reply in one.items())
-            model.replies[name] = {seq: Reply(at_ms, frame) for at_ms, seq, frame in rows}
+        self._follow_replies()
         replied_ms, by_ms = model.replied_ms, self._shift_ms
         model.replied_ms = {} if by_ms is None else {k: ms + by_ms for k, ms in replied_ms.items()}
         model.events.held = {
