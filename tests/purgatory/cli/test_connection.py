@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["defer", "k", "--in", "-1"], "delay is -1.0"),
+        (["defer", "k", "--in", "-1"], "timeout is -1.0"),
         (["defer", "k", "--in", "nan"], "'nan' is not a valid duration"),
         (["defer", "k", "--need", "2"], "need is 2"),
         (["defer", "k", "--in", "1e12"], "timeout_ms is"),
