@@ -266,11 +266,9 @@ OWNERS = {
 }
 
 
-@pytest.mark.parametrize("owner", OWNERS)
-@pytest.mark.parametrize("what", CALLERS)
-def test_calls_beside_frozen_threads(what, owner):
-    """No call in a finalizer waits for a lock of a frozen thread, whenever the finalizer runs."""
-    make, calls = (textwrap.indent(code, " " * 8) for code in CALLERS[what])
+def call_in_finalizer(make, calls, owner):
+    """Return what a program prints, and its errors, that makes calls beside a frozen thread."""
+    make, calls = (textwrap.indent(code, " " * 8) for code in (make, calls))
     code = CALLING.format(make=make, calls=calls, owner=OWNERS[owner])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -279,7 +277,14 @@ def test_calls_beside_frozen_threads(what, owner):
         timeout=90,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("called\n", "")
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("what", CALLERS)
+def test_calls_beside_frozen_threads(what, owner):
+    """No call in a finalizer waits for a lock of a frozen thread, whenever the finalizer runs."""
+    assert call_in_finalizer(*CALLERS[what], owner) == ("called\n", "")
 
 
 def test_tasks_are_not_visited():

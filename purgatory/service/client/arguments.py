@@ -108,6 +108,11 @@ def duration_ms(duration: Duration, what: str) -> int:
     return to_ms(parse_duration(duration) if isinstance(duration, str) else duration, what)
 
 
+def checked_seconds(value: float | timedelta, what: str) -> float:
+    """Return a duration in seconds, in whole milliseconds. Raises TypeError and ValueError."""
+    return to_ms(value, what) / 1000
+
+
 def seconds_within(value: object, what: str, least: float, most: float) -> float:
     """Return a number of seconds. Raises TypeError, and ValueError beyond the bounds."""
     seconds = plain_number(value)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from purgatory.errors import OperationCancelled
-from purgatory.service.client.arguments import Duration, JobName, checked_number
+from purgatory.service.client.arguments import Duration, JobName, checked_number, checked_seconds
 from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
@@ -33,7 +33,6 @@ from purgatory.service.errors import RequestTimeout
 from purgatory.service.job_messages import JobStatus, RepeatCursor
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
-from timingwheel.lowlevel import to_ms
 
 #: Calls of `on_outcome` that run at a time; further outcomes wait for their turn.
 MAX_RUNNING: Final = 64
@@ -162,7 +161,7 @@ class AsyncClient:
     async def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
         """Like `Client.result`."""
         job_id = job_id_of(job)
-        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        seconds = None if timeout is None else checked_seconds(timeout, "timeout")
         with self._client._end_of(job_id) as future:
             try:
                 async with asyncio.timeout(seconds):

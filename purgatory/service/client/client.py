@@ -23,6 +23,7 @@ from purgatory.service.client.arguments import (
     JobName,
     check_name,
     checked_number,
+    checked_seconds,
     seconds_within,
 )
 from purgatory.service.client.calls import CALLS_PER_MESSAGE
@@ -46,7 +47,6 @@ from purgatory.service.job_messages import JobStatus, RepeatCursor, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, Submit
-from timingwheel.lowlevel import to_ms
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
@@ -149,7 +149,7 @@ class Client(LaterCalls):
             raise TypeError(
                 f"on_outcome is {on_outcome!r}, which no loop awaits; use AsyncClient instead"
             )
-        self.timeout: float = to_ms(timeout, "timeout") / 1000
+        self.timeout: float = checked_seconds(timeout, "timeout")
         self.address = address
         self.name: str = name or _unique_name(platform)
         self.platform = platform
@@ -266,7 +266,7 @@ class Client(LaterCalls):
         """
         self._refuse_in_callback()
         job_id = job_id_of(job)
-        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        seconds = None if timeout is None else checked_seconds(timeout, "timeout")
         with self._end_of(job_id) as future:
             try:
                 status = future.result(self.platform.wait(future.done, seconds))
@@ -359,7 +359,7 @@ class Client(LaterCalls):
         Unavailable.
         """
         self._refuse_in_callback()
-        seconds = self.timeout if timeout is None else to_ms(timeout, "timeout") / 1000
+        seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
         if self._io_thread.lead(None, seconds):
             return
         answered: ReplyFuture[None] = ReplyFuture()
@@ -374,7 +374,7 @@ class Client(LaterCalls):
             )
 
     def _wait(self, future: ReplyFuture[_T], timeout: float | None = None) -> _T:
-        seconds = self.timeout if timeout is None else to_ms(timeout, "timeout") / 1000
+        seconds = self.timeout if timeout is None else checked_seconds(timeout, "timeout")
         deadline = self._monotonic() + seconds
         self.platform.wait(future.done, seconds)
         self._io_thread.lead(future, seconds)
@@ -398,7 +398,7 @@ class Client(LaterCalls):
         if timeout is None:
             seconds, command = CLOSE_TIMEOUT_S, CloseCommand(CLOSE_TIMEOUT_S, self.timeout)
         else:
-            seconds = to_ms(timeout, "timeout") / 1000
+            seconds = checked_seconds(timeout, "timeout")
             command = CloseCommand(seconds)
         self.lease_calls.keeper.close()
         with contextlib.suppress(Unavailable):  # closed already, or a forked child's copy

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
+from purgatory.service.client.arguments import checked_seconds
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
 from purgatory.service.worker.attempt import Attempt
-from timingwheel.lowlevel import check_count, to_ms
+from timingwheel.lowlevel import check_count
 
 #: How many jobs a worker may run at a time.
 MAX_CONCURRENCY: Final = 1000
@@ -124,8 +125,3 @@ def check_retry(
             "0 <= retry_delay <= max_retry_delay"
         )
     return Retry(most, delay, max_delay)
-
-
-def checked_seconds(value: float | timedelta, what: str) -> float:
-    """Return a duration in seconds, in whole milliseconds. Raises TypeError and ValueError."""
-    return to_ms(value, what) / 1000

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from _purgatory_cpython import at_exit
 from _purgatory_cpython.threads import InterruptibleThread
-from purgatory.service.client.arguments import check_name, checked_text
+from purgatory.service.client.arguments import check_name, checked_seconds, checked_text
 from purgatory.service.client.client import DEFAULT_ADDRESS, Client
 from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.worker.demand import WorkerSettings
@@ -27,7 +27,6 @@ from purgatory.service.worker.handlers import (
     check_concurrency,
     check_limits,
     check_retry,
-    checked_seconds,
     make_handler,
 )
 from purgatory.service.worker.lease_returns import WorkerCounts

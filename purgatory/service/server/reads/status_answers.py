@@ -245,7 +245,7 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
         "pending",
         operation.kind,
         operation.client.name,
-        _shown_keys(operation.op_id, operation.keys),
+        _shown_keys(operation.op_id, operation.keys, operation.need),
         operation.need,
         operation.submitted_ms,
         operation.op_deadline_ms,
@@ -254,9 +254,9 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
     )
 
 
-def _shown_keys(op_id: str, keys: Sequence[str]) -> list[str]:
-    """Return keys as the client gave them: none of a job that no key cancels."""
-    return [] if list(keys) == [own_key(op_id)] else list(keys)
+def _shown_keys(op_id: str, keys: tuple[str, ...], need: int) -> list[str]:
+    """Return keys as the client gave them: none of a job (`need` 0) that no key cancels."""
+    return [] if not need and keys == (own_key(op_id),) else list(keys)
 
 
 def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
@@ -266,7 +266,7 @@ def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatu
         outcome.outcome,
         row.kind,
         row.client,
-        _shown_keys(row.op_id, row.keys),
+        _shown_keys(row.op_id, row.keys, row.need),
         row.need,
         row.submitted_ms,
         row.deadline_ms,

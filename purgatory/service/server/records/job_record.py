@@ -84,7 +84,7 @@ class JobRecord:
     @property
     def has_unless(self) -> bool:
         """Whether keys cancel the job."""
-        return len(self.keys) != 1 or self.keys[0] != own_key(self.op_id)
+        return self.keys != (own_key(self.op_id),)
 
     @property
     def is_alive(self) -> bool:

@@ -3,15 +3,11 @@
 The server is gone by then: no call is answered.
 """
 
-import subprocess
-import sys
-import textwrap
-
 import pytest
 
 from _purgatory_cpython import at_exit
 from purgatory.service.client.client import Client
-from tests._purgatory_cpython.test_at_exit import CALLING, OWNERS
+from tests._purgatory_cpython.test_at_exit import OWNERS, call_in_finalizer
 
 MAKE = """
 from purgatory.service.client.client import Client
@@ -32,16 +28,7 @@ client.close(), client.close(1)
 @pytest.mark.parametrize("owner", OWNERS)
 def test_calls_beside_frozen_threads(owner):
     """No call waits for a lock of a thread that froze within another call."""
-    make, calls = (textwrap.indent(code, " " * 8) for code in (MAKE, CALLS))
-    code = CALLING.format(make=make, calls=calls, owner=OWNERS[owner])
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("called\n", "")
+    assert call_in_finalizer(MAKE, CALLS, owner) == ("called\n", "")
 
 
 def test_futures_are_not_visited():

@@ -190,6 +190,8 @@ class TestUnless:
         assert states == ["ready", "ready", "scheduled", "scheduled"]
         assert step_server.job("a").unless == step_server.job("late").unless == ()
         assert step_server.query("a").keys == step_server.query("late").keys == []
+        step_server.submit(operation("x", "\0"))  # no job: its key is the client's
+        assert step_server.query("x").keys == ["\0"]
 
     def test_a_limit_among_operations(self, step_server):
         """Jobs that were due and operations take turns in the order of their submission."""
