@@ -139,6 +139,8 @@ class JobBook:
         job = self._life(job_id, token)
         attempt = None if job is None else _attempt_of(job, token, worker)
         check = self._refusal_of_old(job_id, token, "end")
+        if attempt is not None and attempt.runs:  # a worker that is stuck gives up all it has
+            attempt.is_lost = True
 
         def note(taken: bool | None) -> None:
             check(taken)

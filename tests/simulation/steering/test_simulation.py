@@ -20,7 +20,8 @@ SEEDS = int(os.environ.get("PURGATORY_SEEDS", "12"))
 #: 2001326: the world's fault: a server whose clock had lost minutes passed over a job.
 #: 2001710: the world's fault: a job with priority was under way to a worker that had ended.
 #: 125: the world's fault: an id was forgotten in the half minute in which it was asked for.
-FOUND = (203009618, 848195041, 993017, 2000840, 2001317, 2001326, 2001710, 125)
+#: 788794706: the world's fault: a stuck worker had given up its jobs, and was not gone yet.
+FOUND = (203009618, 848195041, 993017, 2000840, 2001317, 2001326, 2001710, 125, 788794706)
 
 
 def test_every_promise_is_kept():
