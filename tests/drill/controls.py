@@ -4,7 +4,6 @@ Each control plays the same scene twice, with the defence and without, and retur
 So the defence is needed, and this drill would see that it is missing.
 """
 
-import os
 import signal
 from collections.abc import Callable
 from contextlib import closing
@@ -28,6 +27,7 @@ from tests.drill.clock import now
 from tests.drill.drill import Drill
 from tests.drill.faults import pause
 from tests.postgres.proxy import Link
+from tests.testing.frozen_process import freeze
 
 #: Questions to a server that was fenced off.
 QUESTIONS = 50
@@ -75,7 +75,7 @@ def stale_answers(drill: Drill) -> int:
         with RawClient(stopped.address) as observer:
             observer.ask(Query(2, [operation]))
             assert observer.count_pending(10.0, 1) == 1
-            stopped.signal(signal.SIGSTOP)
+            stopped.freeze()
             stopped.link(Link.SWALLOW)
             drill.wait_until(lambda: drill.active() is not stopped)
             with closing(Client(drill.active().address, name="other")) as other:
@@ -147,7 +147,7 @@ def lost_operations(drill: Drill) -> int:
         drill.wait_until_served(now())
         pause(1.0)
         for pid in drill.cluster.walsenders():
-            os.kill(pid, signal.SIGSTOP)
+            freeze(pid)
         pause(0.3)
         drill.cluster.fail_over()
         drill.cluster.primary.set("synchronous_standby_names", "")

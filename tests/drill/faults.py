@@ -17,6 +17,7 @@ import psycopg
 
 from tests.drill.clock import now
 from tests.postgres.proxy import Link
+from tests.testing.frozen_process import freeze
 
 if TYPE_CHECKING:
     from tests.drill.drill import Drill
@@ -58,7 +59,7 @@ def stop_standby(drill: "Drill", dice: random.Random) -> bool:
 
 
 def _stop(host, dice: random.Random) -> bool:
-    host.signal(signal.SIGSTOP)
+    host.freeze()
     pause(dice.uniform(0.2, 6))
     host.signal(signal.SIGCONT)
     return True
@@ -99,7 +100,7 @@ def cancel_commits(drill: "Drill", dice: random.Random) -> bool:
     if not senders:
         return _hit(drill, dice, "pg_cancel_backend", "state = 'active'", 400)
     for pid in senders:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     try:
         pause(0.2)
         return _hit(drill, dice, "pg_cancel_backend", "wait_event = 'SyncRep'", 40)

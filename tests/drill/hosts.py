@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.postgres.cluster import PostgresCluster
 from tests.postgres.proxy import Link, Proxy
+from tests.testing.frozen_process import freeze
 from tests.testing.purgatory_harness import free_port
 
 #: Seconds after which a server that does not start or end hangs.
@@ -81,6 +82,11 @@ class Host:
         """Send a signal."""
         assert self.process is not None, f"{self.name} does not run"
         self.process.send_signal(number)
+
+    def freeze(self) -> None:
+        """Stop the process, until SIGCONT."""
+        assert self.process is not None, f"{self.name} does not run"
+        freeze(self.process.pid)
 
     def kill(self) -> None:
         """End the process by SIGKILL."""

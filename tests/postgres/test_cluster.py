@@ -11,6 +11,7 @@ import pytest
 from tests.postgres.cluster import PostgresCluster
 from tests.postgres.programs import server_user
 from tests.testing.eventually import eventually
+from tests.testing.frozen_process import freeze
 from tests.testing.sockets import ThreadGroup
 
 
@@ -116,7 +117,7 @@ def test_a_frozen_sender_holds_a_synchronous_commit(synchronous_cluster):
     cluster, done = synchronous_cluster, threading.Event()
     fill(cluster.primary)
     (sender,) = cluster.walsenders()
-    os.kill(sender, signal.SIGSTOP)
+    freeze(sender)
     threads = ThreadGroup()
 
     def insert():
@@ -137,7 +138,7 @@ def test_a_frozen_sender_loses_what_an_asynchronous_standby_did_not_get():
         fill(cluster.primary)
         eventually(lambda: _replayed(cluster))
         (sender,) = cluster.walsenders()
-        os.kill(sender, signal.SIGSTOP)
+        freeze(sender)
         cluster.primary.execute("INSERT INTO rows VALUES (2)")
         cluster.fail_over()
         assert rows(cluster.primary) == [1]

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 
 from tests.testing.eventually import eventually
+from tests.testing.frozen_process import freeze
 from tests.testing.purgatory_harness import HANG, free_port
 from tests.testing.server_processes import ServerProcess
 
@@ -57,7 +58,7 @@ class ClusterProcess(ServerProcess):
 
     def freeze(self):
         """Stop the process, as a machine that swaps or sleeps does."""
-        self.process.send_signal(signal.SIGSTOP)
+        freeze(self.process.pid)
 
     def thaw(self):
         """Let it go on."""

@@ -1,7 +1,6 @@
 """Patience: futures of operations end also while no server answers."""
 
 import asyncio
-import os
 import signal
 import threading
 import time
@@ -12,6 +11,7 @@ from purgatory.service import AsyncClient, RequestTimeout
 from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.client.patience import Patience
 from tests.testing.eventually import eventually
+from tests.testing.frozen_process import freeze
 from tests.testing.purgatory_harness import HANG, free_port
 from tests.testing.server_processes import ServerProcess
 
@@ -106,9 +106,10 @@ def test_a_server_that_goes(process, connect, number, is_acknowledged):
     if is_acknowledged:
         future = client.defer("k", timeout=0.5)
         client.flush(HANG)
-    process.process.send_signal(number)
-    if number == signal.SIGSTOP:  # all of its threads, or it could still answer
-        os.waitid(os.P_PID, process.process.pid, os.WSTOPPED)
+    if number == signal.SIGSTOP:
+        freeze(process.process.pid)
+    else:
+        process.process.send_signal(number)
     if not is_acknowledged:
         future = client.defer("k", timeout=0.1)
     elif number == signal.SIGSTOP:
@@ -133,7 +134,7 @@ def test_a_stopped_server_is_noticed(process, connect):
     """Within `lost_after`; the client is connected again when the server goes on."""
     client = connect(process.address, lost_after=0.6)
     client.stats()
-    process.process.send_signal(signal.SIGSTOP)
+    freeze(process.process.pid)
     began = time.monotonic()
     eventually(lambda: client._io_thread.connection_error)
     assert time.monotonic() - began < 5.0
