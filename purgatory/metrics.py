@@ -89,7 +89,7 @@ _OF_PURGATORIES: tuple[_Row, ...] = (
     (_GAUGE, "mq_mailbox_depth", "Commands that the loop has not taken out yet", "mailbox_depth"),
 )
 _OF_TIMERS: tuple[_Row, ...] = (
-    (_GAUGE, "timingwheel_timers_pending", "Tasks that wait in the wheel", "pending"),
+    (_GAUGE, "timingwheel_timers_pending", "Tasks that have not started", "pending"),
     (_COUNTER, "timingwheel_timers", "Tasks that ended", "fired cancelled"),
     (_COUNTER, "timingwheel_cascades", "Buckets placed again on a lower level", "cascades"),
     (

@@ -63,14 +63,18 @@ class TimerCounters:
     `reaper_runs`: whether a reaper's thread holds the timer, and so all these tasks.
     """
 
-    __slots__ = ("backlog", "cancelled", "fired", "pending", "reaper_runs")
+    __slots__ = ("backlog", "cancelled", "fired", "reaper_runs", "waiting")
 
     def __init__(self) -> None:
-        self.pending: i64 = 0  # in the wheel
+        self.waiting: i64 = 0  # in the wheel
         self.backlog: i64 = 0  # dispatched to the executor, not started
         self.fired: i64 = 0
         self.cancelled: i64 = 0
         self.reaper_runs: bool = False
+
+    def pending(self) -> i64:
+        """Return how many tasks have not started. Exact under the lock."""
+        return self.waiting + self.backlog
 
 
 class TimerTaskList(TaskList):
@@ -140,11 +144,11 @@ class TimerTaskList(TaskList):
         while self._end == self._capacity:
             self._grow_or_compact()
         counters = self._counters
-        pending, backlog = counters.pending, counters.backlog
+        waiting, backlog = counters.waiting, counters.backlog
         if self.dispatched:
             backlog += 1
         else:
-            pending += 1
+            waiting += 1
         end = self._end
         new_end, count = end + 1, self._count + 1
         # Atomic from here.
@@ -153,7 +157,7 @@ class TimerTaskList(TaskList):
         self._count = count
         task._tt_list = self
         task._tt_index = end
-        counters.pending = pending
+        counters.waiting = waiting
         counters.backlog = backlog
         if _UNTRACKS_FROM_GC:
             # A subclass may hold any object. So may a callback: without a reaper the timer itself
@@ -211,11 +215,11 @@ class TimerTaskList(TaskList):
         if task._tt_list is not self:
             return False
         counters = self._counters
-        pending, backlog = counters.pending, counters.backlog
+        waiting, backlog = counters.waiting, counters.backlog
         if self.dispatched:
             backlog -= 1
         else:
-            pending -= 1
+            waiting -= 1
         count = self._count - 1
         index = task._tt_index
         if _HAS_STREAMING_STORE and self._end - index > STREAMING_STORE_DISTANCE:
@@ -225,7 +229,7 @@ class TimerTaskList(TaskList):
         self._count = count
         task._tt_list = None
         task._tt_index = state
-        counters.pending = pending
+        counters.waiting = waiting
         counters.backlog = backlog
         return True
 
@@ -290,10 +294,10 @@ class TimerTaskList(TaskList):
         if task._tt_list is not self:  # a finalizer cancelled it meanwhile
             return
         counters = self._counters
-        pending, backlog = counters.pending, counters.backlog
+        waiting, backlog = counters.waiting, counters.backlog
         if self.dispatched != target.dispatched:
             moved: i64 = 1 if target.dispatched else -1
-            pending -= moved
+            waiting -= moved
             backlog += moved
         index, end = task._tt_index, target._end
         after, new_end = index + 1, end + 1
@@ -308,7 +312,7 @@ class TimerTaskList(TaskList):
         target._count = new_count
         task._tt_list = target
         task._tt_index = end
-        counters.pending = pending
+        counters.waiting = waiting
         counters.backlog = backlog
 
     def first(self) -> TimerTask | None:
@@ -325,10 +329,10 @@ class TimerTaskList(TaskList):
         """Count the tasks as dispatched to the executor. Locked; idempotent."""
         counters = self._counters
         count = i64(self._count)
-        pending, backlog = counters.pending - count, counters.backlog + count
+        waiting, backlog = counters.waiting - count, counters.backlog + count
         if not self.dispatched:
             self.dispatched = True
-            counters.pending = pending
+            counters.waiting = waiting
             counters.backlog = backlog
 
     def take(self) -> TimerTask | None:

@@ -84,8 +84,8 @@ class Lanes:
 
     @property
     def pending(self) -> int:
-        """How many tasks are in the wheels."""
-        return sum([lane.counters.pending for lane in self.all()])
+        """How many tasks have not started."""
+        return sum([lane.counters.pending() for lane in self.all()])
 
     @property
     def fired(self) -> int:

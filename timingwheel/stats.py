@@ -29,10 +29,10 @@ class Lateness:
 class TimerStats:
     """A timer's numbers at one moment.
 
-    `pending`: tasks that wait in the wheel. `fired`: tasks that the executor has started.
-    `cancelled`: tasks that will not run. `executor_backlog`: tasks that came due and have not
-    started. `buckets_occupied`: how many buckets of each level have tasks, lowest level first.
-    `cascades`: buckets emptied into lower levels.
+    `pending`: tasks that have not started. `fired`: tasks that the executor has started.
+    `cancelled`: tasks that will not run. `executor_backlog`: pending tasks that came due.
+    `buckets_occupied`: how many buckets of each level have tasks, lowest level first. `cascades`:
+    buckets emptied into lower levels.
     """
 
     name: str

@@ -53,8 +53,9 @@ class Timer(TimerCore):
     slots a level, at least 2. `clock`: returns milliseconds; default `monotonic_ms`. `executor`:
     None for the timer's own workers (one task at a time unless a task is slow), an
     `InlineExecutor`, or any `concurrent.futures.Executor` of this process; a worker runs tasks that
-    the executor refuses. `max_pending`: how many tasks may be pending at once. `on_error(exc,
-    task)`: called with each exception of a task; default: it is logged.
+    the executor refuses. `max_pending`: how many tasks may be pending at once: in the wheel, or due
+    and not started. `on_error(exc, task)`: called with each exception of a task; default: it is
+    logged.
 
     Nothing runs until a thread advances the clock: `start` such a thread (`with Timer() as timer`
     starts and closes it), or call `advance_clock` yourself. Any thread may call any method, tasks
@@ -158,7 +159,7 @@ class Timer(TimerCore):
         counters = [state.counters for state in states]
         return TimerStats(
             name=self.name,
-            pending=sum(each.pending for each in counters),
+            pending=sum(each.pending() for each in counters),
             fired=sum(each.fired for each in counters),
             cancelled=sum(each.cancelled for each in counters),
             executor_backlog=sum(each.backlog for each in counters),
@@ -383,7 +384,8 @@ class Timer(TimerCore):
             return False
         if self._reaper is not None and self._time_left() == 0:
             return True
-        return not (len(self) or self._wheels.has_undelivered())
+        in_wheels = any(state.counters.waiting for state in self._wheels.all())
+        return not (in_wheels or self._wheels.has_undelivered())
 
     def shut_down(self) -> None:
         """Cancel what is left and end the executor; the reaper calls this last."""

@@ -19,7 +19,7 @@ from timingwheel.errors import TimerClosed, TimerError, TimerFull
 from timingwheel.executors.executor import TaskExecutor
 from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.task import TimerTask
-from timingwheel.wheel_state import WheelState, bucket_of
+from timingwheel.wheel_state import WheelState
 
 # The arguments of a callback.
 _Args = TypeVarTuple("_Args")
@@ -136,10 +136,10 @@ class TimerCore:
         return _reschedule(self, task, to_ns(delay), False)
 
     def __len__(self) -> int:
-        """Return how many tasks are pending. O(1)."""
+        """Return how many tasks are pending: all that have not started. O(1)."""
         if MANY_LANES and self._lanes is not None:
             return self._lanes.pending
-        return self._wheel_state.counters.pending
+        return self._wheel_state.counters.pending()
 
     def __reduce_ex__(self, protocol: object) -> Any:
         """Refuse `copy` and `pickle`: a copy would have the same tasks and threads."""
@@ -330,8 +330,7 @@ def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending
-    # A task with delay 0 never waits, so the limit does not apply. With a limit there is one lane.
-    if limit and limited and task.delay_ns and timer._wheel_state.counters.pending >= limit:
-        bucket = bucket_of(task)
-        if bucket is None or bucket.dispatched:
-            raise TimerFull(f"timer {timer.name!r} has max_pending={limit} tasks")
+    # A pending task only moves. With a limit there is one lane.
+    is_new = task._tt_list is None
+    if limit and limited and is_new and timer._wheel_state.counters.pending() >= limit:
+        raise TimerFull(f"timer {timer.name!r} has max_pending={limit} tasks")

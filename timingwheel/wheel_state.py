@@ -278,8 +278,8 @@ class WheelState:
             slots = [b for w in self.wheel.levels() for b in w.slots if b is not None]
             assert set(slots) <= set(queued), (slots, queued)
             held = set(queued) if self._draining is None else {*queued, self._draining}
-            pending = sum(len(bucket) for bucket in held if not bucket.dispatched)
-            assert self.counters.pending == pending, (self.counters.pending, held)
+            waiting = sum(len(bucket) for bucket in held if not bucket.dispatched)
+            assert self.counters.waiting == waiting, (self.counters.waiting, held)
             delivering = {  # other threads take buckets from it without a lock
                 bucket for bucket in self.dispatch_queue.copy() if bucket.belongs_to(self.lock)
             }

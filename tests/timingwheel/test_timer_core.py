@@ -305,6 +305,30 @@ class TestLimit:
         assert ran == [1, 3, 4, 5]
         timer.close()
 
+    def test_due_tasks_that_have_not_started(self):
+        """They are pending and count: a busy executor does not let a timer grow without bound."""
+        clock, held, go, ran = ManualClock(), threading.Event(), threading.Event(), []
+        timer = Timer(clock=clock, max_pending=2)
+        timer.schedule(0, lambda: (held.set(), go.wait(HANG)))
+        assert held.wait(HANG)
+        assert len(timer) == 0  # it has started
+        first, second = timer.schedule(1, ran.append, 1), timer.schedule(0, ran.append, 2)
+        clock.advance(1)
+        timer.advance_clock()
+        stats = timer.stats()
+        assert (len(timer), stats.pending, stats.executor_backlog) == (2, 2, 2)
+        for delay in (0, 1):
+            with pytest.raises(TimerFull):
+                timer.schedule(delay, print)
+        with pytest.raises(TimerFull):
+            timer.schedule_many([0], print)
+        timer.add(second)  # a pending task only moves
+        assert first.cancel()
+        timer.schedule(1, ran.append, 3)
+        go.set()
+        timer.close(cancel_pending=False, timeout=0)
+        assert 1 not in ran
+
     def test_full_is_a_timer_error(self):
         """All errors have one base."""
         assert issubclass(TimerFull, TimerError)

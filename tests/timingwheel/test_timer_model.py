@@ -83,14 +83,14 @@ class TimerMachine(RuleBasedStateMachine):
 
     def do_add(self, task):
         """Add, or add again."""
-        waits = task in self.pending
+        waits = task in self.pending or task in self.due
         at_once = task.delay_ns == 0
         if self.closed:
             with pytest.raises(TimerClosed):
                 self.timer.add(task)
             return
-        is_full = self.max_pending is not None and len(self.pending) >= self.max_pending
-        if not at_once and not waits and is_full:
+        left = len(self.pending) + len(self.due)
+        if not waits and self.max_pending is not None and left >= self.max_pending:
             with pytest.raises(TimerFull):
                 self.timer.add(task)
             return
