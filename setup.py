@@ -73,6 +73,7 @@ HOT = [
     "purgatory/service/client/resending.py",
     "purgatory/service/client/session.py",
     "purgatory/service/client/turn.py",
+    "purgatory/service/nesting.py",
     "purgatory/service/server/clock.py",
     "purgatory/service/server/store_activity.py",
     "purgatory/service/server/jobs/due_order.py",

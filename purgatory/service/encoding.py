@@ -18,6 +18,7 @@ from purgatory.service.job_messages import (
     JobStatus,
     LeaseReady,
 )
+from purgatory.service.nesting import MAX_LEVELS, is_too_deep
 from purgatory.service.protocol import (
     VERSION,
     Answer,
@@ -75,9 +76,12 @@ def decode_request(frame: bytes) -> Request:
 def pack(value: Any) -> bytes:
     """Encode a user's value as MessagePack. Raises TypeError if it has no such form."""
     try:
-        return encode(value)
+        packed = encode(value)
     except (OverflowError, RecursionError) as error:
         raise TypeError(f"value cannot be sent: {error}") from error
+    if is_too_deep(packed):
+        raise TypeError(f"value cannot be sent: it has more than {MAX_LEVELS} levels")
+    return packed
 
 
 def unpack(raw: Raw | bytes) -> Any:

@@ -408,6 +408,14 @@ def operation(op_id, *keys, timeout_ms=1000, need=1, kind="", payload=None):
     )
 
 
+def nested(levels):
+    """Return a value of so many lists in each other."""
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 def job(op_id, *keys, timeout_ms=1000, kind="", payload=None, **options):
     """Return the submission of a job; without keys none cancels it.
 

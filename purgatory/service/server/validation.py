@@ -19,6 +19,7 @@ from purgatory.service.errors import (
     TooManyPending,
 )
 from purgatory.service.job_messages import PRIORITIES
+from purgatory.service.nesting import MAX_LEVELS, is_too_deep
 from purgatory.service.protocol import (
     MADE_UP,
     Completion,
@@ -42,7 +43,7 @@ class RequestValidator:
         self._pending_per_client: i64 = limits.pending_per_client
         self._pending: i64 = limits.pending
         self._timeout_ms: i64 = limits.timeout_ms
-        self._payload_bytes: i64 = limits.payload_bytes
+        self._payload_bytes: i64 = min(limits.payload_bytes, MAX_LEVELS)  # none can be too deep
         # Characters that need no look at their bytes: none has more than four in UTF-8.
         self._safe_length: i64 = limits.text_bytes // 4
 
@@ -95,7 +96,7 @@ class RequestValidator:
             )
         try:
             self.check_timeout(submission.timeout_ms)
-            self._check_size("payload", len(submission.payload))
+            self.check_value("payload", submission.payload)
             self._check_keys(submission)
             for text in (submission.op_id, *submission.keys):
                 self.check_text(text)
@@ -160,7 +161,7 @@ class RequestValidator:
 
     def check_completion(self, completion: Completion) -> None:
         """Check the completion of a key."""
-        self._check_size("value", len(completion.value))
+        self.check_value("value", completion.value)
         self.check_text(completion.key)
         limit = completion.limit
         if limit is not None and limit < 1:
@@ -174,6 +175,13 @@ class RequestValidator:
         self._check_size("message", len(message if message.isascii() else message.encode()))
         self.check_text(failure.error_type)
         self.check_text(failure.key)
+
+    def check_value(self, what: str, value: Raw) -> None:
+        """Check the size of a program's value, and how deep it is nested."""
+        size = len(value)
+        self._check_size(what, size)
+        if size > MAX_LEVELS and is_too_deep(value):
+            raise Malformed(f"{what} is nested too deeply; expected at most {MAX_LEVELS} levels")
 
     def _check_size(self, what: str, size: int) -> None:
         most = self.limits.payload_bytes

@@ -106,3 +106,4 @@ class JobRequests:
         if len(end.error) > limits.payload_bytes:
             raise TooLarge(f"an error of {len(end.error)} characters; "
                            f"expected at most {limits.payload_bytes}")  # fmt: skip
+        self._validator.check_value("result", end.result)

@@ -163,15 +163,13 @@ class RepeatRequests:
 
     def _check(self, repeat: Repeat) -> CronExpression | None:
         """Check a declaration; return its cron expression. Raises Refused."""
-        validator, limits = self._validator, self._validator.limits
+        validator = self._validator
         validator.check_text(repeat.name)
-        if len(repeat.name.encode()) > limits.text_bytes - _ID_BYTES:
-            most = limits.text_bytes - _ID_BYTES
+        most = validator.limits.text_bytes - _ID_BYTES
+        if len(repeat.name.encode()) > most:
             raise TooLarge(f"name {shown(repeat.name)} has more than {most} bytes")
         validator.check_text(repeat.kind, empty=True)
-        if len(repeat.payload) > limits.payload_bytes:
-            raise TooLarge(f"payload of {len(repeat.payload)} bytes; "
-                           f"expected at most {limits.payload_bytes}")  # fmt: skip
+        validator.check_value("payload", repeat.payload)
         _check_choice("overlap", repeat.overlap, OVERLAPS)
         _check_choice("missed", repeat.missed, MISSED)
         cron = self._check_times(repeat)

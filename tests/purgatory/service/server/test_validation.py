@@ -2,9 +2,10 @@
 
 import pytest
 
-from purgatory.service.encoding import encode
+from purgatory.service.encoding import encode, unpack
+from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.protocol import MAX_INT, Complete, Completion, Raw, Submission
-from tests.testing.step_server import StepServer, operation
+from tests.testing.step_server import StepServer, nested, operation
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def server(step_server):
         (operation("a", ""), "malformed"),
         (operation("", "k"), "malformed"),
         (operation("a", payload="x" * 1000), "too-large"),
+        (operation("a", payload=nested(501)), "malformed"),
         (operation("a", "k" * 1001), "too-large"),
         (operation("ä" * 501, "k"), "too-large"),
         (operation("a", kind="x" * 1001), "too-large"),
@@ -40,12 +42,23 @@ def test_a_bad_operation_is_refused_by_its_index(server, submission, code):
     assert server.handler.refused == 1
 
 
-def test_a_value_that_is_too_large_refuses_the_whole_message(server):
+@pytest.mark.parametrize(("value", "code"), [("x" * 1000, "too-large"), (nested(501), "malformed")])
+def test_a_bad_value_refuses_the_whole_message(server, value, code):
     """None of the keys of the message is completed."""
     server.submit(operation("a"))
-    pairs = [Completion("a's key"), Completion("k", Raw(encode("x" * 1000)))]
+    pairs = [Completion("a's key"), Completion("k", Raw(encode(value)))]
     answer = server.ask(Complete, pairs)
-    assert (answer.code, server.query("a").state) == ("too-large", "pending")
+    assert (answer.code, server.query("a").state) == (code, "pending")
+
+
+def test_values_as_deep_as_they_may_be(server):
+    """MAX_LEVELS: for a payload, a value, and the values of several keys in a dict."""
+    server.submit(operation("a", "k", "l", need=2, payload=nested(MAX_LEVELS)))
+    server.complete("k", nested(MAX_LEVELS))
+    server.complete("l")
+    status = server.query("a")
+    assert unpack(status.payload) == nested(MAX_LEVELS)
+    assert unpack(status.result) == {"k": nested(MAX_LEVELS), "l": None}
 
 
 def test_limits_of_pending_operations(tmp_path):

@@ -1,5 +1,8 @@
 """Requests of workers are checked before anything changes."""
 
+from msgspec import Raw
+
+from purgatory.service.encoding import encode
 from purgatory.service.protocol import (
     Failure,
     Finish,
@@ -9,7 +12,7 @@ from purgatory.service.protocol import (
     Working,
 )
 from purgatory.service.server.leases import job_requests
-from tests.testing.step_server import step_server
+from tests.testing.step_server import nested, step_server
 
 __all__ = ["step_server"]
 
@@ -25,6 +28,8 @@ def test_bad_requests(step_server):
         (Finish, [LeaseEnd(1, 1, 9)]),
         (Finish, [LeaseEnd(1, 1, How.FAILED, -1)]),
         (Finish, [LeaseEnd(1, 1, How.FAILED, 0, "x" * 1001)]),
+        (Finish, [LeaseEnd(1, 1, How.DONE, 0, "", Raw(encode("x" * 1001)))]),
+        (Finish, [LeaseEnd(1, 1, How.DONE, 0, "", Raw(encode(nested(501))))]),
     ]:
         answer = step_server.ask(request, *args)
         assert isinstance(answer, Failure), request

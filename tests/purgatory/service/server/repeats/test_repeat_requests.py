@@ -7,7 +7,7 @@ from purgatory.service.job_messages import ChangeRepeat, ReadRepeats, Repeat, Se
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.repeats import repeat_requests
 from tests.testing.repeat_server import DAY, MINUTE, SECOND
-from tests.testing.step_server import START_MS
+from tests.testing.step_server import START_MS, nested
 
 
 def ask_own_only(server, request, client="c"):
@@ -85,6 +85,11 @@ class TestDeclaring:
             ({"every_ms": 1000, "overlap": "x"}, "malformed", "overlap is 'x'; expected one of"),
             ({"every_ms": 1000, "missed": "x"}, "malformed", "missed is 'x'; expected one of"),
             ({"every_ms": 1000, "payload": "x" * 1000}, "too-large", "payload of"),
+            (
+                {"every_ms": 1000, "payload": nested(501)},
+                "malformed",
+                "payload is nested too deeply",
+            ),
             ({"every_ms": 1000, "kind": "x" * 1001}, "too-large", "has more than"),
             ({"every_ms": 1000, "name": ""}, "malformed", "is empty"),
             ({"every_ms": 1000, "name": "é" * 470}, "too-large", "has more than 936 bytes"),

@@ -1,0 +1,63 @@
+"""How deep a value of MessagePack is nested, without decoding it. Any thread.
+
+Decoders recurse. How deep they can differs between versions of Python: 3.11 stops below 1,000
+levels, later versions at several thousand. A value that its receiver cannot decode would make the
+whole frame around it unreadable. So a value has at most MAX_LEVELS, whoever sends it.
+
+Formats: https://github.com/msgpack/msgpack/blob/master/spec.md.
+"""
+
+from typing import Final
+
+from msgspec import Raw
+
+#: Levels of arrays and maps in a value.
+MAX_LEVELS: Final = 500
+
+# By the first byte of an item: how many bytes say its length; what is added to that length; and how
+# many items each of an array or a map has, 0 for what has bytes.
+_Format = tuple[int, int, int]
+_BYTES: Final[dict[int, _Format]] = (
+    dict.fromkeys((*range(0x80), *range(0xC0, 0xC4), *range(0xE0, 0x100)), (0, 0, 0))
+    | {0xA0 + length: (0, length, 0) for length in range(32)}
+    | {first + power: (1 << power, 0, 0) for first in (0xC4, 0xD9) for power in range(3)}
+    | {0xC7 + power: (1 << power, 1, 0) for power in range(3)}  # an extension has a type, too
+    | {0xD4 + power: (0, 1 + (1 << power), 0) for power in range(5)}
+    | {first + power: (0, 1 << power, 0) for first in (0xCC, 0xD0) for power in range(4)}
+    | {0xCA: (0, 4, 0), 0xCB: (0, 8, 0)}
+)
+_CONTAINERS: Final[dict[int, _Format]] = (
+    {0x80 + count: (0, count, 2) for count in range(16)}
+    | {0x90 + count: (0, count, 1) for count in range(16)}
+    | {0xDC: (2, 0, 1), 0xDD: (4, 0, 1), 0xDE: (2, 0, 2), 0xDF: (4, 0, 2)}
+)
+_FORMATS: Final[dict[int, _Format]] = _BYTES | _CONTAINERS
+_NO_HEADERS: Final = bytes(_BYTES)
+
+
+def is_too_deep(value: Raw | bytes) -> bool:
+    """Return whether a value, which must be complete, has more than MAX_LEVELS levels."""
+    if len(value) <= MAX_LEVELS:
+        return False
+    data = bytes(value)
+    # Hardly any value has as many bytes that can be headers of containers.
+    return len(data.translate(None, _NO_HEADERS)) > MAX_LEVELS and _levels(data) > MAX_LEVELS
+
+
+def _levels(data: bytes) -> int:
+    open_items: list[int] = []  # how many items are left in each container around this place
+    deepest = at = 0
+    while at < len(data):
+        length_bytes, count, items = _FORMATS[data[at]]
+        at += 1 + length_bytes
+        count += int.from_bytes(data[at - length_bytes : at])
+        if open_items:
+            open_items[-1] -= 1
+        if items:
+            open_items.append(count * items)
+            deepest = max(deepest, len(open_items))
+        else:
+            at += count
+        while open_items and not open_items[-1]:
+            open_items.pop()
+    return deepest
