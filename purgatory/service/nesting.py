@@ -46,9 +46,10 @@ def is_too_deep(value: Raw | bytes) -> bool:
 
 def _levels(data: bytes) -> int:
     open_items: list[int] = []  # how many items are left in each container around this place
+    numbers = list(data)  # mypyc makes calls of an index into bytes that its headers do not have
     deepest = at = 0
-    while at < len(data):
-        length_bytes, count, items = _FORMATS[data[at]]
+    while at < len(numbers):
+        length_bytes, count, items = _FORMATS[numbers[at]]
         at += 1 + length_bytes
         count += int.from_bytes(data[at - length_bytes : at])
         if open_items:

@@ -41,18 +41,17 @@ class CallSender:
 
     def _packed(self, payload: Any) -> Raw:
         """Encode a payload, with the context of the trace. Raises TypeError."""
-        packed = packed_value(payload)
+        packed = _NOTHING if payload is None else packed_value(payload)
         return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
 
-    def _call(self, request: RequestType, item: Any) -> ReplyFuture[Any]:
-        """Make a call: an item of a batch, or the fields of a request."""
-        return self._call_for(ReplyFuture(), request, item)
-
-    def _call_for(
-        self, future: ReplyFuture[Any], request: RequestType, item: Any
+    def _call(
+        self, request: RequestType, item: Any, future: ReplyFuture[Any] | None = None
     ) -> ReplyFuture[Any]:
+        """Make a call: an item of a batch, or the fields of a request."""
         if self._batcher.open_batch is None:
             self._batcher.wait_for_room()
+        if future is None:
+            future = ReplyFuture()
         self._batcher.add(request, item, future)
         return future
 

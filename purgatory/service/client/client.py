@@ -204,8 +204,8 @@ class Client(LaterCalls):
             elif (known := self._futures.get(submission.op_id)) is not None:
                 return known
             op_id = submission.op_id
-            future = self._futures[op_id] = ServiceFuture(self, op_id)
-            self._patience.begin(future, submission.timeout_ms)
+            give_up_at = self._patience.give_up_at(submission.timeout_ms)
+            future = self._futures[op_id] = ServiceFuture(self, op_id, give_up_at)
             try:
                 self._batcher.add(Submit, submission, future)
             except BaseException:

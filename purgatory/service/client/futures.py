@@ -124,7 +124,7 @@ class ServiceFuture(ReplyFuture[Any]):
     operation on disk.
     """
 
-    def __init__(self, client: OperationControl, op_id: str) -> None:
+    def __init__(self, client: OperationControl, op_id: str, give_up_at: float = math.inf) -> None:
         # Not by `super().__init__()`: one call less for each operation.
         self._state = PENDING
         self._result = None
@@ -132,7 +132,7 @@ class ServiceFuture(ReplyFuture[Any]):
         self._forks = FORK_COUNTER.value
         self.op_id = op_id
         self.acknowledged = False  # written by the I/O thread
-        self.give_up_at: float = math.inf  # by the client's clock, while no server answers
+        self.give_up_at = give_up_at  # by the client's clock, while no server answers
         self._client = client
         self._cancel_requested = False
 

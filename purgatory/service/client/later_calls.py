@@ -128,12 +128,10 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         payload: Any,
     ) -> Submission:
         """Check and pack an operation; without an `op_id` it has none yet."""
-        given = tuple([checked_text(key, "key") for key in keys])
+        texts = _watch_keys(keys)
+        need = check_need(need, len(texts))
         kind = checked_text(kind, "kind")
         checked_id = "" if op_id is None else checked_text(op_id, "op_id")
-        watch_keys = distinct_keys(given)
-        need = check_need(need, len(watch_keys))
-        texts = cast("tuple[str, ...]", watch_keys)
         timeout_ms = to_ms(timeout, "timeout")
         unique_ms = unique_ms_of(unique_for, op_id)
         options = None if unique_ms == MADE_UP else SubmissionOptions(unique_ms)
@@ -304,6 +302,14 @@ class JobCalls:
     def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
         """End a lease; False: it had ended."""
         return self._call(Finish, end)
+
+
+def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return distinct keys as plain texts, in order. Raises TypeError and ValueError."""
+    if len(keys) == 1 and type(key := keys[0]) is str and key.isascii():  # mostly
+        return keys
+    given = tuple([checked_text(key, "key") for key in keys])
+    return cast("tuple[str, ...]", distinct_keys(given))
 
 
 def described_by(call: Callable[..., ReplyFuture[Any]], made: _F, returns: Any = None) -> _F:

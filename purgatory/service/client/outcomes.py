@@ -14,6 +14,7 @@ import concurrent.futures
 import contextvars
 import heapq
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -169,7 +170,9 @@ class ReceivedOutcomes:
         self._futures = futures
         self._handler = handler
         self._tracer = tracer
-        self._acknowledged: dict[int, None] = {}  # numbers of outcomes, the latest last
+        # Numbers of outcomes, the latest last. (A dict finds its first entry by a scan of what was
+        # removed before it.)
+        self._acknowledged: OrderedDict[int, None] = OrderedDict()
         #: Numbers to acknowledge with the next messages.
         self.handled: list[int] = []
         #: Called when outcomes have come that stay at the server, in the I/O thread.
@@ -237,7 +240,7 @@ class ReceivedOutcomes:
         for number in numbers:
             self._acknowledged[number] = None
         while len(self._acknowledged) > REMEMBERED_ACKNOWLEDGEMENTS:
-            del self._acknowledged[next(iter(self._acknowledged))]
+            self._acknowledged.popitem(last=False)
 
     def take_handled(self) -> list[int]:
         """Return the numbers to acknowledge, and forget them."""

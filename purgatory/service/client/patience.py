@@ -1,7 +1,7 @@
 """Patience: ends the futures of operations that should have ended, while no server answers.
 
 Else a program waiting for one would wait for as long as the server is away. Any thread may use
-`begin` and `extend`; `look` is for the client's I/O thread.
+`give_up_at` and `extend`; `look` is for the client's I/O thread.
 """
 
 from collections.abc import Callable
@@ -27,16 +27,15 @@ class Patience:
         #: When to look again; None: a server answers.
         self.next_look_at: float | None = None
 
-    def begin(self, future: ServiceFuture, timeout_ms: int) -> None:
-        """Note when an operation should have ended: after its timeout and the client's."""
-        future.give_up_at = self._clock() + timeout_ms / 1000 + self.seconds
+    def give_up_at(self, timeout_ms: int) -> float:
+        """Return when an operation should have ended: after its timeout and the client's."""
+        return self._clock() + timeout_ms / 1000 + self.seconds
 
     def extend(self, op_id: str, timeout_ms: int) -> None:
         """Note that an operation may end later."""
         future = self._futures.get(op_id)
         if future is not None:
-            later = self._clock() + timeout_ms / 1000 + self.seconds
-            future.give_up_at = max(future.give_up_at, later)
+            future.give_up_at = max(future.give_up_at, self.give_up_at(timeout_ms))
 
     def look(self, silent_since: float | None) -> None:
         """End what is overdue, if the server has been silent for long, since `silent_since`."""

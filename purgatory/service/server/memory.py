@@ -39,7 +39,7 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else 8 * len(text)
 
 
-def operation_bytes(op_id: str, kind: str, keys: Sequence[str]) -> int:
+def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
     """Return the bytes of a pending operation, without the values of completed keys."""
     if len(keys) == 1 and op_id.isascii() and keys[0].isascii():  # the common case
         return _OPERATION_BYTES + _KEY_BYTES + len(op_id) + len(kind) + len(keys[0])

@@ -83,7 +83,12 @@ from purgatory.service.server.repeats.repeat_requests import RepeatRequests
 from purgatory.service.server.repeats.repeat_runs import RepeatRuns
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.transactions.transaction import Transaction
-from purgatory.service.server.validation import RequestValidator, SubmissionValues, shown
+from purgatory.service.server.validation import (
+    RequestValidator,
+    SubmissionFields,
+    SubmissionValues,
+    shown,
+)
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import Options
 
@@ -424,11 +429,12 @@ class RequestHandler:
         total = transaction.total
         done = _taken_at_first(request, first)
         for index, submission in enumerate(request.operations):
-            fields = astuple(submission)
-            values: SubmissionValues = fields[:6]
-            before = all_known.get(values[0])
-            if fields[6] is not None or before is not None:
-                before = self._in_period(before, values[0], fields[6], transaction.now_ms)
+            fields: SubmissionFields = astuple(submission)
+            op_id, keys, timeout_ms, need, kind, payload, said = fields
+            values: SubmissionValues = (op_id, keys, timeout_ms, need, kind, payload)
+            before = all_known.get(op_id)
+            if said is not None or before is not None:
+                before = self._in_period(before, op_id, said, transaction.now_ms)
             # By name: a client that was idle has a new record now.
             if before is not None and before.client.name == client.name:
                 _add_known(index, before, known, outcomes)
@@ -437,13 +443,12 @@ class RequestHandler:
                 continue  # it has ended, and its id was free again
             options: Options | None = None
             refusal = self._validator.check_submission(submission, values, client, total, before)
-            if refusal is None and fields[6] is not None:
-                values, options = self._with_options(values, fields[6], transaction.now_ms)
+            if refusal is None and said is not None:
+                values, options = self._with_options(values, said, transaction.now_ms)
                 refusal = self._check_options(values, options)
             if refusal is None:
-                size = operation_bytes(values[0], values[4], values[1])
-                tags = () if options is None else options.tags
-                life = 0 if values[3] else job_bytes(tags, values[1])
+                size = operation_bytes(op_id, kind, keys)
+                life = 0 if need else job_bytes(() if options is None else options.tags, keys)
                 if size + life <= left:
                     transaction.submit(client, values, size, options)
                     total += 1

@@ -26,11 +26,14 @@ from purgatory.service.protocol import (
     KeyFailure,
     Limits,
     Submission,
+    SubmissionOptions,
 )
 from purgatory.service.server.records.clients import ClientRecord
 from purgatory.service.store.rows import Options
 
 #: The fields of a `Submission`, read at once: reading a field of a msgspec struct is a call.
+SubmissionFields = tuple[str, tuple[str, ...], int, int, str, Raw, SubmissionOptions | None]
+#: Without the options.
 SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 

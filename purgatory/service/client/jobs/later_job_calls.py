@@ -109,7 +109,7 @@ class LaterJobCalls(CallSender):
         )
         # Each of these is a `Client`, which has the verbs of a handle.
         future = ScheduledFuture(cast("JobControl", self), is_made_up=is_made_up)
-        return self._call_for(future, Submit, submission)
+        return self._call(Submit, submission, future)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:
         """Read the status of a job, by id; None: the server does not know the job."""
@@ -250,7 +250,7 @@ class LaterJobCalls(CallSender):
         if watch is None:
             return
         try:
-            self._call_for(watch, WatchJobs, future.job_id)
+            self._call(WatchJobs, future.job_id, watch)
         except BaseException:
             # Others may wait for the same job by now.
             self._job_waits.fail([(future.job_id, watch)], Unavailable("the call was not made"))

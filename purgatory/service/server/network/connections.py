@@ -6,7 +6,7 @@ off. Outcomes are not kept: the connection fetches outcomes from the store when 
 
 import logging
 import math
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -114,7 +114,8 @@ class Connections:
         self._backlog_bytes = 0  # of all connections
         self._cut_off_log = RareLog(_CUT_OFF, monotonic, logging.WARNING)
         self._next_ping_all = self._next_retry = 0.0
-        self._gone: dict[bytes, None] = {}  # the last routes that were unreachable, oldest first
+        # The last routes that were unreachable, oldest first.
+        self._gone: OrderedDict[bytes, None] = OrderedDict()
         #: Set by each send, which may have consumed the event of readable frames.
         self.sent: bool = False
 
@@ -242,7 +243,7 @@ class Connections:
     def _note_gone(self, route: bytes) -> None:
         self._gone[route] = None
         if len(self._gone) > GONE_ROUTES:
-            del self._gone[next(iter(self._gone))]
+            self._gone.popitem(last=False)
 
     def _write(self, route: bytes, frame: bytes) -> None:
         """Write a frame to the socket: all frames leave here. Raises ZMQError."""

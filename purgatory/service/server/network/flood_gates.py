@@ -12,6 +12,7 @@ Any thread may call `close`; everything else is for the network thread.
 
 import contextlib
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -67,7 +68,7 @@ class FloodGates:
         self._added = _CURVE_BYTES if is_encrypted else 0
         self._received = received
         self._now = now
-        self._peers: dict[bytes, _Peer] = {}  # by route
+        self._peers: OrderedDict[bytes, _Peer] = OrderedDict()  # by route
         #: Bytes taken by descriptor, of all its connections together; any thread reads it.
         self.taken: dict[int, int] = {}
         # By descriptor the connections that are left unread, since when, the bytes of `taken` that
@@ -100,7 +101,7 @@ class FloodGates:
 
     def _add(self, route: bytes) -> _Peer:
         if len(self._peers) >= _CONNECTIONS:
-            del self._peers[next(iter(self._peers))]
+            self._peers.popitem(last=False)
         peer = self._peers[route] = _Peer()
         return peer
 

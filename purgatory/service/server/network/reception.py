@@ -3,6 +3,7 @@
 Used by the network thread alone, but for the counters, which any thread may read.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +59,8 @@ class Reception:
         self._post = post
         self._security = security
         self._max_clients = max_clients
-        self._strangers: dict[bytes, int] = {}  # by route, how many of its requests were refused
+        # By route, how many of its requests were refused.
+        self._strangers: OrderedDict[bytes, int] = OrderedDict()
         #: What was set aside, for `take_waiting`.
         self.waiting: WaitingMessages = WaitingMessages()
         #: Whether the server takes no more requests and connections.
@@ -133,7 +135,7 @@ class Reception:
             if not self._connections.has_gone(route):  # else another one may have the descriptor
                 end_connection(descriptor_of(frame))
         if len(self._strangers) > GONE_ROUTES:
-            del self._strangers[next(iter(self._strangers))]
+            self._strangers.popitem(last=False)
 
     def _refuse_unread(self, route: bytes, content: bytes) -> None:
         """Refuse a request, unread: what has not said hello, or was cut off, may send many."""

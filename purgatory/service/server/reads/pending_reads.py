@@ -8,6 +8,7 @@ reads are dropped. Used by the store thread alone.
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Any, Final
@@ -284,7 +285,7 @@ class RepeatedOutcomes:
 
     def __init__(self) -> None:
         #: By route of the connection and sequence number.
-        self.by_route: dict[bytes, dict[int, OutcomeRecord]] = {}
+        self.by_route: dict[bytes, OrderedDict[int, OutcomeRecord]] = {}
         #: How many outcomes wait.
         self.count: int = 0
 
@@ -299,7 +300,7 @@ class RepeatedOutcomes:
     def add(self, route: bytes, records: Iterable[OutcomeRecord]) -> bool:
         """Add outcomes; True if the connection had asked for none before: it has to be served."""
         known = self.by_route.get(route)
-        waiting = self.by_route.setdefault(route, {})
+        waiting = self.by_route.setdefault(route, OrderedDict())
         before = len(waiting)
         for record in records:
             waiting[record.seq] = record
@@ -312,7 +313,7 @@ class RepeatedOutcomes:
 
     def remove(self, route: bytes, seqs: Iterable[int]) -> None:
         """Remove outcomes: they were sent, or have been deleted."""
-        waiting = self.by_route.get(route, {})
+        waiting = self.by_route.get(route, OrderedDict())
         for seq in seqs:
             if waiting.pop(seq, None) is not None:
                 self.count -= 1

@@ -4,12 +4,36 @@ Jobs are counted elsewhere. Changes when a transaction has been committed. Used 
 alone.
 """
 
-from typing import Final
-
+from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.protocol import OPERATION_STATES
 
-_PLACES: Final[dict[str, int]] = {state: place for place, state in enumerate(OPERATION_STATES)}
-_PENDING: Final = 0
+
+class _Counts:
+    """Operations by state: fields, for each operation changes some, and a field costs no object."""
+
+    __slots__ = OPERATION_STATES
+
+    def __init__(self) -> None:
+        self.pending: i64 = 0
+        self.completed: i64 = 0
+        self.failed: i64 = 0
+        self.expired: i64 = 0
+        self.cancelled: i64 = 0
+
+    def add(self, outcome: str, by: i64) -> None:
+        """Count operations with an outcome."""
+        if outcome == "completed":
+            self.completed += by
+        elif outcome == "expired":
+            self.expired += by
+        elif outcome == "cancelled":
+            self.cancelled += by
+        else:
+            self.failed += by
+
+    def is_empty(self) -> bool:
+        """Whether no operation is counted."""
+        return not (self.pending or self.completed or self.failed or self.expired or self.cancelled)
 
 
 class OperationCounts:
@@ -18,37 +42,37 @@ class OperationCounts:
     __slots__ = ("_all", "_by_client")
 
     def __init__(self) -> None:
-        self._all: list[int] = [0] * len(_PLACES)
-        self._by_client: dict[str, list[int]] = {}
+        self._all = _Counts()
+        self._by_client: dict[str, _Counts] = {}
 
     def add(self, client: str) -> None:
         """Count a new operation of a client, which is pending."""
-        self._change(client, _PENDING, 1)
+        counts = self._by_client.get(client)
+        if counts is None:
+            counts = self._by_client[client] = _Counts()
+        counts.pending += 1
+        self._all.pending += 1
 
     def end(self, client: str, outcome: str) -> None:
         """Count a pending operation as ended."""
-        self._change(client, _PENDING, -1)
-        self._change(client, _PLACES[outcome], 1)
+        counts = self._by_client[client]
+        counts.pending -= 1
+        self._all.pending -= 1
+        counts.add(outcome, 1)
+        self._all.add(outcome, 1)
 
     def forget(self, client: str, outcome: str) -> None:
         """Count an ended operation no more."""
-        self._change(client, _PLACES[outcome], -1)
-
-    def _change(self, client: str, place: int, by: int) -> None:
-        counts = self._by_client.get(client)
-        if counts is None:
-            counts = self._by_client[client] = [0] * len(_PLACES)
-        counts[place] += by
-        self._all[place] += by
-        if by < 0 and not any(counts):
+        counts = self._by_client[client]
+        counts.add(outcome, -1)
+        self._all.add(outcome, -1)
+        if counts.is_empty():
             del self._by_client[client]
 
     def of(self, client: str | None) -> dict[str, int]:
         """Return the counts of a client by state, without zeros; None: of all clients."""
-        if client is None:
-            return _by_state(self._all)
-        return _by_state(self._by_client.get(client, []))
-
-
-def _by_state(counts: list[int]) -> dict[str, int]:
-    return {state: count for state, count in zip(_PLACES, counts, strict=False) if count}
+        counts = self._all if client is None else self._by_client.get(client)
+        if counts is None:
+            return {}
+        numbers = {state: int(getattr(counts, state)) for state in OPERATION_STATES}
+        return {state: count for state, count in numbers.items() if count}

@@ -9,7 +9,7 @@ before its time, for its client may still ask again. So the number of sessions o
 their bytes are bounded: the server refuses requests of further sessions, of that client only.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Final
 
 from purgatory.service.errors import TooManySessions
@@ -47,7 +47,9 @@ class RememberedReplies:
     def __init__(self, max_bytes: int = 0) -> None:
         self.bytes: int = 0  # that they take
         self._half = max_bytes // 2
-        self._sessions: dict[str, _Session] = {}  # the one with the latest request is the last
+        # The one with the latest request is the last. (A dict finds its first entry by a scan of
+        # what was removed before it.)
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._clients: dict[str, _ClientShare] = {}
         # What the open transaction has forgotten, in order: a failed commit brings it back.
         self._evicted: list[tuple[str, int, bytes]] = []  # session, seq, frame
@@ -110,11 +112,8 @@ class RememberedReplies:
             self._count(entry.owner, reply_bytes(len(frame)))
         for key, seq in added:
             self._take_back(key, seq)
-        for key, entry in self._dropped:
+        for key, entry in reversed(self._dropped):
             self._restore(key, entry)
-        if self._dropped:  # they have had no request for the longest time
-            old = dict(self._dropped)
-            self._sessions = old | {k: v for k, v in self._sessions.items() if k not in old}
         self.publish()
 
     def _take_back(self, key: str, seq: int) -> None:
@@ -150,10 +149,11 @@ class RememberedReplies:
         return entry
 
     def _restore(self, key: str, entry: "_Session") -> None:
-        """Bring back a dropped session."""
+        """Bring back a dropped session, as the one without a request for the longest time."""
         entry.owner = self._owner(entry.owner.name)
         self._count(entry.owner, _bytes_of(key, entry))
         self._sessions[key] = entry
+        self._sessions.move_to_end(key, last=False)
 
     def _session(self, key: str, at_ms: int) -> "_Session":
         """Return a session, perhaps new, as the latest used."""

@@ -31,8 +31,8 @@ class Bench:
         self.patience = Patience(self.futures, 10.0, lambda: self.now)
 
     def defer(self, op_id, seconds):
-        future = self.futures[op_id] = ServiceFuture(None, op_id)
-        self.patience.begin(future, 1000 * seconds)
+        give_up_at = self.patience.give_up_at(1000 * seconds)
+        future = self.futures[op_id] = ServiceFuture(None, op_id, give_up_at)
         return future
 
 

@@ -201,4 +201,4 @@ def test_estimates_of_texts():
     for text in ("", "a" * 99, "ä" * 99, "€" * 99, "\U0001f600" * 99, "a" * 99 + "\U0001f600"):
         really = text.__sizeof__() - "".__sizeof__() + (0 if text.isascii() else len(text.encode()))
         assert text_bytes(text) + 40 >= really
-    assert operation_bytes("a", "", ["k", "l"]) > operation_bytes("a", "", ["k"])
+    assert operation_bytes("a", "", ("k", "l")) > operation_bytes("a", "", ("k",))
