@@ -75,7 +75,7 @@ def register_locks(thing: object) -> None:
 
 
 def register_many(kind: type, lock: str | None = None) -> None:
-    """Visit no object of a class that has many, nor the parts of such an object.
+    """Visit no object of a class, nor the parts of such an object: there are many of either.
 
     `lock`: an attribute. At the exit, its lock is freed when interpreted code reads it.
     """

@@ -37,6 +37,7 @@ class OperationLoading:
         "jobs",
         "moved_ms",
         "moved_outcomes",
+        "shifts",
     )
 
     def __init__(
@@ -56,6 +57,8 @@ class OperationLoading:
         #: Outcomes up to this number count as ended at `moved_ms`: times were moved then.
         self.moved_outcomes: int = 0
         self.moved_ms: int = 0
+        #: The moves, in order: the last outcome before each, and by how many milliseconds.
+        self.shifts: tuple[tuple[int, int], ...] = ()
         #: The jobs that have been due, in order of their numbers.
         self.jobs: list[OutcomeRecord] = []
 
@@ -143,7 +146,10 @@ class OperationLoading:
         job = None
         if not row.need:
             kind = sys.intern(row.kind)
-            job = JobRecord(row.number, row.op_id, client.name, kind, row.deadline_ms, row.options)
+            due_ms = row.deadline_ms
+            if is_old:  # the store has moved what was not due then
+                due_ms += sum([by_ms for last, by_ms in self.shifts if outcome.seq <= last])
+            job = JobRecord(row.number, row.op_id, client.name, kind, due_ms, row.options)
             job.keys = row.keys
             job.submitted_ms = row.submitted_ms
         name = outcome.outcome

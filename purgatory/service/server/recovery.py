@@ -35,6 +35,7 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import DAMAGE, DATABASE_ID, Store
 from purgatory.service.store.rows import (
     JobState,
+    JournalPosition,
     StoredJob,
     StoredOutcome,
     StoredSpread,
@@ -46,6 +47,8 @@ log: logging.Logger = logging.getLogger(__name__)
 ACKNOWLEDGED: Final = "acknowledged"
 # And for the last event and outcome when times were moved, and the time by the clock from then on.
 _MOVED: Final = "moved"
+# Of so many moves the store knows by how much.
+_MOST_SHIFTS: Final = 1000
 # The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
 # after a boot without a battery, and deadlines do not wait until it is right.
 _MAX_AHEAD_MS: Final = 60_000
@@ -54,11 +57,20 @@ _STALE_ENTRIES: Final = 100_000
 
 
 class _Moved(NamedTuple):
-    """Rows up to these numbers have times of the clock before; `at_ms`: when times were moved."""
+    """Rows up to these numbers have times of the clock before; `at_ms`: when times were moved.
+
+    `shifts`: by how much they were moved, the last times: the last outcome then, and milliseconds.
+    """
 
     events: int = 0
     outcomes: int = 0
     at_ms: int = 0
+    shifts: tuple[tuple[int, int], ...] = ()
+
+    def again(self, last: JournalPosition, by_ms: int, at_ms: int) -> "_Moved":
+        """Return what is to be known after one more move."""
+        shifts = (*self.shifts[-_MOST_SHIFTS:], (last.outcomes, by_ms))
+        return _Moved(last.events, last.outcomes, at_ms, shifts)
 
 
 @contextlib.contextmanager
@@ -80,8 +92,8 @@ def start_clock(store: Store, sources: ClockSources | None = None) -> ServiceClo
     before = store.metadata()
     clock = ServiceClock(before, sources, store.clock_offset_ns)
     if clock.shift_ms:
-        last = store.last_numbers()
-        moved = msgspec.msgpack.encode(_Moved(last.events, last.outcomes, clock.now_ms()))
+        last = _read_moved(before).again(store.last_numbers(), clock.shift_ms, clock.now_ms())
+        moved = msgspec.msgpack.encode(last)
         acknowledged = _moved_acknowledgements(before, clock.shift_ms)
         store.shift_times(clock.shift_ms, {**clock.metadata(), **acknowledged, _MOVED: moved})
     return clock
@@ -137,6 +149,7 @@ def load_state(
     stored = {job.seq: job for job in store.jobs()}
     loading = OperationLoading(state, store, outcomes, stored)
     loading.moved_outcomes, loading.moved_ms = moved.outcomes, moved.at_ms
+    loading.shifts = moved.shifts
     loading.load(store.operations(), memory)
     load_jobs(state, stored, loading.jobs)
     load_repeats(state, store, now_ms, clock.shift_ms)

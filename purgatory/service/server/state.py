@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 
+from _purgatory_cpython import at_exit
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.core.keys import distinct_keys
 from purgatory.core.operations.operation import DelayedOperation
@@ -308,3 +309,7 @@ class ServerState:
 
 def _number(operation: PendingOperation) -> int:
     return operation.number
+
+
+# The records of a million operations are not visited: no lock is among them.
+at_exit.register_many(ServerState)

@@ -130,6 +130,7 @@ class StoreLoop:
         self.unreleased: int = self.START_COMMANDS
         self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
+        self._has_ended_many = False  # in the last transaction
         self._stopping = False  # ends when the commands have been handled
         self.read_seconds: float = READ_S
         self._late_ms = 0  # when the oldest late outcome was due; 0: none
@@ -283,6 +284,10 @@ class StoreLoop:
             self._run_transaction()
         except Exception as error:  # noqa: BLE001  # memory and disk might disagree from here on
             self._fail(error)
+        if self._has_ended_many:
+            self._has_ended_many = False
+            if gc.isenabled():
+                gc.collect(0)  # the transaction has gone, and what ended in it
         activity.step_since_ns = activity.commit_since_ns = 0
         return True
 
@@ -328,8 +333,7 @@ class StoreLoop:
         self._publish(transaction)
         if self._observer is not None:
             self._observer.paused(self._commits.retry_ms)
-        if len(transaction.outcomes) >= MANY_ENDS and gc.isenabled():
-            gc.collect(0)
+        self._has_ended_many = len(transaction.outcomes) >= MANY_ENDS
         if lost is not None:
             self._fail(lost)
 

@@ -15,14 +15,16 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 LOOK_S: Final = 0.1
-#: The same while a look asks for the next one soon.
+#: The same for a look that asks for the next one soon.
 SOON_S: Final = 0.01
+# Each so many of its looks the others have their turn.
+_ALL_TOGETHER: Final = round(LOOK_S / SOON_S)
 
 
 class Watchdog:
     """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`.
 
-    All are called again after SOON_S if one returns True.
+    One that returns True is called again after SOON_S.
     """
 
     def __init__(self, looks: Sequence[Callable[[], bool | None]]) -> None:
@@ -35,16 +37,20 @@ class Watchdog:
         self._thread.start()
 
     def _run(self) -> None:
-        seconds = LOOK_S
-        while not self._closing.wait(seconds):
-            seconds = LOOK_S
-            for look in tuple(self._looks):
-                try:
-                    if look():
-                        seconds = SOON_S
-                except Exception:
-                    log.exception("the watchdog stops checking %r", look)
-                    self._looks.remove(look)
+        rounds, urgent = 0, list[Callable[[], bool | None]]()
+        while not self._closing.wait(SOON_S if urgent else LOOK_S):
+            rounds = (rounds + 1) % _ALL_TOGETHER if urgent else 0
+            looks = urgent if rounds else tuple(self._looks)
+            urgent = [look for look in looks if self._call(look)]
+
+    def _call(self, look: Callable[[], bool | None]) -> bool:
+        """Return whether a look asks for the next one soon; drop one that raises."""
+        try:
+            return bool(look())
+        except Exception:
+            log.exception("the watchdog stops checking %r", look)
+            self._looks.remove(look)
+            return False
 
     def close(self) -> None:
         """End the thread. Idempotent."""

@@ -172,7 +172,9 @@ class SteeringProgram:
             self._book.jobs[job.job_id] = job
         else:
             before.attempts += job.attempts  # begun meanwhile: they were of the known job
-            if 0 <= before.ended_by_ns < job.called_ns - self._book.known_for_ns(before):
+            is_over = before.end != "dead"  # such a job is kept
+            since_ns = job.called_ns - self._book.known_for_ns(before)
+            if is_over and 0 <= before.ended_by_ns < since_ns:
                 self._book.fail(before, f"its id is remembered at {job.called_ns}")
 
     def _wait_for_end(self, job: SteeredJob) -> None:

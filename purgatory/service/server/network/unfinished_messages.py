@@ -36,8 +36,10 @@ _HANDSHAKE_S: Final = 1.0
 # While too much is taken, freed memory is given back to the system so often: the C library keeps
 # it, in a heap for each thread.
 _RETURN_S: Final = 0.5
-# The next look comes soon while this share more would be too much: peers may send that in between.
+# The next look comes soon while this share more would be too much, or so many times what came since
+# the last look: peers may send that in between.
 _NEAR: Final = 8
+_FORESIGHT: Final = 16
 # Of less, a connection is not cut off while memory is short: each takes more by itself.
 _LEAST_BYTES: Final = 4096
 
@@ -85,7 +87,7 @@ class UnfinishedMessages:
     def look(self) -> bool:
         """Look at the memory of the process; if it has grown, at the connections.
 
-        Returns whether it grows so quickly that the next look should come soon.
+        Returns whether it may soon be too much, so that the next look should come soon.
         """
         if self._is_crowded() and self._now() >= self._next_handshakes:
             self._look_at_handshakes()
@@ -94,14 +96,14 @@ class UnfinishedMessages:
             self._has_cut, self._next_return = False, self._now() + _RETURN_S
             _give_back_memory()
             resident = self._resident()
-        grows = resident - self._last_resident >= _FULL_STEP_BYTES
+        growth = max(0, resident - self._last_resident)
         self._last_resident = resident
         self._least_resident = min(self._least_resident, resident)
         is_full = self._is_full(resident)
         if resident - self._least_resident >= (_FULL_STEP_BYTES if is_full else _STEP_BYTES):
             self._least_resident = resident
             self._look_at_connections(is_full=is_full)
-        return grows or self._is_full(resident + resident // _NEAR)
+        return self._is_full(resident + resident // _NEAR + _FORESIGHT * growth)
 
     def _is_full(self, resident: int) -> bool:
         return 0 < self._max_memory < resident

@@ -9,7 +9,7 @@ from purgatory.service.job_messages import CancelJobs, RetryJobs
 from purgatory.service.protocol import How
 from purgatory.service.server.commands import StopStoreLoop
 from purgatory.service.store.rows import JournalPosition
-from tests.testing.step_server import ManualTime, RecordingSink, StepServer, operation, result
+from tests.testing.step_server import ManualTime, RecordingSink, StepServer, job, operation, result
 
 
 @pytest.fixture
@@ -81,6 +81,24 @@ def test_setting_the_wall_clock_moves_no_deadline(tmp_path, wall_ms, boot):
     assert server.query("a").state == "pending"
     server.pass_time(1)
     assert server.query("a").state == "expired"
+    server.store.close()
+
+
+@pytest.mark.parametrize("wall_ms", [-3_600_000, 3_600_000])
+@pytest.mark.parametrize("starts", [1, 2])
+def test_a_due_job_begins_in_time_or_not_at_all(tmp_path, wall_ms, starts):
+    """`start_within` counts from when it was due, wherever the wall clock was set since then."""
+    server = StepServer(tmp_path / "a.db")
+    server.submit(job("a", timeout_ms=100, unique_ms=0, start_within_ms=50_000))
+    server.pass_time(101)
+    for start in range(1, starts + 1):
+        server.time.wall_ms = wall_ms * start
+        server.crash()
+        server.pass_time(10_000)
+    server.pass_time(50_000 - 10_000 * starts - 100)
+    assert server.state.leases.counts.waiting == 1
+    server.pass_time(200)
+    assert server.state.leases.counts.waiting == 0
     server.store.close()
 
 

@@ -27,16 +27,19 @@ def test_a_look_that_fails(caplog):
 
 
 def test_a_look_that_asks_for_the_next_one(monkeypatch):
-    """That comes without the usual pause."""
-    looked = threading.Semaphore(0)
+    """It comes without the usual pause; the other looks come no more often than else."""
+    looked, calls = threading.Semaphore(0), []
 
     def look():
         monkeypatch.setattr(watchdog, "LOOK_S", 10 * HANG)
+        calls.append("urgent")
         looked.release()
         return True
 
-    looking = watchdog.Watchdog([look])
+    looking = watchdog.Watchdog([look, lambda: calls.append("other")])
     looking.start()
-    for _ in range(3):
+    for _ in range(15):
         assert looked.acquire(timeout=HANG)
     looking.close()
+    others = [place for place, name in enumerate(calls) if name == "other"]
+    assert others[:2] == [1, 12]
