@@ -66,7 +66,7 @@ FLOORS = {
         [
             (
                 "purgatory.service.config purgatory.service.machine_memory "
-                "purgatory.service.portions "
+                "purgatory.service.portions purgatory.service.nesting "
                 "purgatory.service.process_metrics "
                 "purgatory.service.forked_child "
                 "purgatory.service.protocol purgatory.service.job_messages purgatory.service.verbs "
@@ -255,3 +255,12 @@ def test_threads_are_interruptible():
     """None keeps an interpreter from ending, and none is left broken by an interrupt."""
     texts = {path.relative_to(ROOT): path.read_text("utf-8") for path in MODULES.values()}
     assert [str(path) for path, text in texts.items() if "threading.Thread(" in text] == []
+
+
+def test_no_dict_is_a_queue():
+    """A dict finds its first entry by a scan of all that was removed before it."""
+    first_removed = re.compile(r"del (\S+)\[next\(iter\(\1\)\)\]|(\S+)\.pop\(next\(iter\(\2\)\)")
+    texts = {path.relative_to(ROOT): path.read_text("utf-8") for path in MODULES.values()}
+    assert [str(path) for path, text in texts.items() if first_removed.search(text)] == []
+    assert first_removed.search("del self._gone[next(iter(self._gone))]")
+    assert first_removed.search("old.pop(next(iter(old)))")

@@ -30,6 +30,7 @@ from purgatory.service.gateway.endpoint import MAX_BODY_BYTES
 from purgatory.service.gateway.problems import problem_of
 from purgatory.service.gateway.server import MAX_WAIT_S
 from purgatory.service.job_messages import JOB_STATES, PRIORITIES
+from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.server.leases.ready_jobs import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
 from purgatory.service.worker.handlers import Job
@@ -121,6 +122,8 @@ STATEMENTS = [
     ("gateway.md", f"for `wait` and at most {MAX_WAIT_S:.0f} s"),
     ("service.md", f'bind = "{settings()["bind"]}"'),
     ("service.md", f'http_bind = "{settings()["http_bind"]}"'),
+    ("service.md", f"at most {MAX_LEVELS} levels"),
+    ("protocol.md", f"at most {MAX_LEVELS} levels"),
     ("service.md", f"max_pending = {settings()['max_pending']:_}"),
     ("service.md", f'retention = "{settings()["retention"] / 86400:.0f}d"'),
 ]

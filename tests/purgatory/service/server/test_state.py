@@ -1,9 +1,10 @@
 """The state of a server, apart from its transactions."""
 
+from _purgatory_cpython import at_exit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import PROCESS_BYTES
 from purgatory.service.server.state import ServerState
-from tests.testing.step_server import START_MS, operation
+from tests.testing.step_server import START_MS, job, operation
 
 
 def test_an_operation_belongs_to_its_client(step_server):
@@ -24,6 +25,15 @@ def test_the_next_wake(step_server):
     assert (START_MS + 11) * NS_PER_MS < state.next_wake_ns() <= latest
     step_server.complete("k", hold_ms=10)
     assert state.next_wake_ns() == (START_MS + 11) * NS_PER_MS
+
+
+def test_at_the_exit_no_operation_is_visited(step_server):
+    """A server that ends with a million of them ends at once."""
+    step_server.submit(*[operation(f"op {n}") for n in range(500)])
+    step_server.submit(*[job(f"job {n}") for n in range(500)])
+    step_server.complete("op 7's key")
+    (bus,) = [one for one in at_exit._with_locks if one is step_server.state.purgatory._bus]
+    assert sum(1 for _ in at_exit._parts_of(bus)) < 300
 
 
 def test_memory_left():
