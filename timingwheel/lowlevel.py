@@ -28,7 +28,7 @@ from timingwheel.executors.executor import TaskExecutor
 from timingwheel.executors.slow_tasks import MAX_WORKERS, SLOW_TASK_S
 from timingwheel.reaper import ConditionWaiter, Reaper, Waiter, reduce_timer_slack
 from timingwheel.task import check_callback, prepare_task
-from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
+from timingwheel.timer import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, JOIN_GRACE_S
 from timingwheel.timer_core import (
     TimerCore,
     add_task,
@@ -43,6 +43,7 @@ __all__ = [
     "COMPILED",
     "DEFAULT_TICK_MS",
     "DEFAULT_WHEEL_SIZE",
+    "JOIN_GRACE_S",
     "LOCKED_SECTIONS",
     "MAX_COUNT",
     "MAX_WORKERS",

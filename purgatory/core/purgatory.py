@@ -24,7 +24,14 @@ from purgatory.core.purgatory_core import PurgatoryCore
 from purgatory.core.section_lists import new_watch_lists
 from purgatory.registry import add_purgatory, live_purgatories
 from timingwheel import Timer, TimerError
-from timingwheel.lowlevel import MAX_WORKERS, check_callback, check_count, check_name, to_ms
+from timingwheel.lowlevel import (
+    JOIN_GRACE_S,
+    MAX_WORKERS,
+    check_callback,
+    check_count,
+    check_name,
+    to_ms,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -130,7 +137,7 @@ class Purgatory(PurgatoryCore):
             self._unregister(self, self._registry)
         end_s = None if seconds is None else real_seconds() + seconds
         self._bus.flush(self._loop_runs, seconds)
-        self._bus.stop_loop(_seconds_until(end_s) if wait else 0)
+        self._bus.stop_loop(_join_seconds(end_s) if wait else 0)
         try:
             self._finish_pending(wait, cancel_pending, timeout, end_s)
         finally:
@@ -182,6 +189,12 @@ class Purgatory(PurgatoryCore):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _join_seconds(end_s: float | None) -> float | None:
+    """Return how long to wait for a thread: until then, and a moment in which it notices."""
+    left = _seconds_until(end_s)
+    return None if left is None else left + JOIN_GRACE_S
 
 
 def _seconds_until(end_s: float | None) -> float | None:

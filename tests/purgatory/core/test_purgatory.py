@@ -25,6 +25,7 @@ from tests.testing.purgatory_harness import (
     all_in_threads,
 )
 from timingwheel import Timer
+from timingwheel.lowlevel import JOIN_GRACE_S
 
 
 @pytest.fixture
@@ -117,8 +118,17 @@ class TestClose:
             steps.setattr(p._parts.lists.drained, "wait", lambda seconds: use("drain", seconds))
             p.close(cancel_pending=False, timeout=2)
         last = "timer" if own_timer else "drain"
-        assert given == [("flush", 2), ("stop_loop", 1.25), (last, 0.5)]
+        assert given == [("flush", 2), ("stop_loop", 1.25 + JOIN_GRACE_S), (last, 0.5)]
         p.timer.close()
+
+    def test_no_thread_of_its_own_is_left(self):
+        """Beside a shared timer, too, and without time: the thread has a moment to notice."""
+        with Timer() as timer:
+            for turn in range(20):
+                p = Purgatory(f"turn {turn}", timer=timer)
+                p.start()
+                p.close(timeout=0)
+                assert [one for one in threading.enumerate() if one.name.startswith("turn ")] == []
 
     @pytest.mark.parametrize("timeout", [None, 0, 0.01])
     def test_an_own_timer_that_never_started_leaves_no_one_waiting(self, timeout):
