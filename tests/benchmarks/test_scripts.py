@@ -108,6 +108,12 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
             "timer-purgatory",
         ),
         (
+            "bench_cancel_jobs.py",
+            ["--jobs", "500", "--repeats", "1"],
+            ["A submit while 500 jobs are cancelled"],
+            "| beside it |",
+        ),
+        (
             "bench_remembered.py",
             ["--remembered", "500", "--candidates", "300", "--submits", "1500", "--repeats", "1"],
             ["300 ids", "A server"],

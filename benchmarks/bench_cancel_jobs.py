@@ -1,0 +1,101 @@
+"""How long another client waits while many jobs of a tag are cancelled.
+
+    python benchmarks/bench_cancel_jobs.py [--jobs 100000] [--repeats 3]
+
+A server over SQLite, a process. One client has scheduled the jobs; another, a process too, submits
+one operation after the other, each on disk before the next. *Alone*: before the cancellation;
+*beside it*: from its request to its answer. Milliseconds; medians of the rounds.
+"""
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench_service import free_port
+from harness import machine, table
+from service_peers import Process
+
+from purgatory.service import Client
+
+# Prints the moment and the milliseconds of each submit, until its input ends.
+NEIGHBOUR = """
+import sys, threading, time
+from purgatory.service import Client
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+with Client(sys.argv[1], name="neighbour") as client:
+    client.stats()
+    while not ended.is_set():
+        began = time.monotonic()
+        client.submit("key", timeout=3600)
+        print(began, 1000 * (time.monotonic() - began), flush=True)
+"""
+ALONE_S = 2.0
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    rounds = [one_round(arguments.jobs) for _ in range(arguments.repeats)]
+    rows = [[name, *figures([one[name] for one in rounds])] for name in ("alone", "beside it")]
+    print(machine())
+    title = f"A submit while {arguments.jobs:,} jobs are cancelled, ms"
+    print(table(title, ["", "p50", "p99", "longest"], rows))
+    seconds = statistics.median(one["seconds"][0] for one in rounds)
+    print(f"The cancellations took {seconds:.2f} s.")
+
+
+def one_round(jobs: int) -> dict[str, list[float]]:
+    """Return the waits alone and beside the cancellation, and how long this took."""
+    address = f"tcp://127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory() as directory:
+        most = ["--max-pending", str(2 * jobs + 10**6), "--max-pending-per-client", str(2 * jobs)]
+        command = [sys.executable, "-m", "purgatory", "serve", "--data-dir", directory]
+        server = Process([*command, "--bind", address, "--http-bind", "", *most], Path(directory))
+        try:
+            with Client(address, name="owner", timeout=120.0) as client:
+                for _ in range(jobs):
+                    client.schedule_later(3600, kind="mail", tags=["red"])
+                client.flush(120.0)
+                return measure(client, address, jobs)
+        finally:
+            server.end()
+
+
+def measure(client: Client, address: str, jobs: int) -> dict[str, list[float]]:
+    """Cancel the jobs beside a neighbour."""
+    command = [sys.executable, "-c", NEIGHBOUR, address]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as neighbour:
+        time.sleep(ALONE_S)
+        began = time.monotonic()
+        assert client.cancel_jobs(tag="red") == jobs
+        ended = time.monotonic()
+        output, _ = neighbour.communicate()
+    waits = [tuple(map(float, line.split())) for line in output.splitlines()]
+    return {
+        "alone": [wait for at, wait in waits if at + wait / 1000 < began],
+        "beside it": [wait for at, wait in waits if at < ended and at + wait / 1000 > began],
+        "seconds": [ended - began],
+    }
+
+
+def figures(rounds: list[list[float]]) -> list[str]:
+    """Return p50, p99 and the longest of the waits, as medians of the rounds."""
+    found = [
+        (waits[len(waits) // 2], waits[len(waits) * 99 // 100], waits[-1])
+        for waits in map(sorted, rounds)
+    ]
+    return [f"{statistics.median(column):.2f}" for column in zip(*found, strict=True)]
+
+
+if __name__ == "__main__":
+    main()
