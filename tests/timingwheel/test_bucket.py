@@ -44,18 +44,18 @@ def test_add_and_move_between_lists(make):
     all_tasks = tasks(10)
     for count, task in enumerate(all_tasks, 1):
         lists[0].add(task)
-        assert make.counters.pending == count
+        assert make.counters.waiting == count
     for target, group in ((lists[1], all_tasks[:4]), (lists[2], all_tasks[4:])):
         for task in group:
             task._tt_list.remove(task)
             target.add(task)
-            assert make.counters.pending == 10
+            assert make.counters.waiting == 10
     assert [len(b) for b in lists] == [0, 4, 6]
     for bucket in lists:
         for task in list(content(bucket)):
             assert bucket.cancel(task)
         assert len(bucket) == 0
-    assert (make.counters.pending, make.counters.cancelled) == (0, 10)
+    assert (make.counters.waiting, make.counters.cancelled) == (0, 10)
 
 
 def test_cancel_is_only_for_what_is_here(make):
@@ -76,7 +76,7 @@ def test_take_goes_in_order_and_releases(make):
     for task in (a, b, c):
         bucket.add(task)
     bucket.mark_dispatched()
-    assert (make.counters.pending, make.counters.backlog) == (0, 3)
+    assert (make.counters.waiting, make.counters.backlog) == (0, 3)
     assert [bucket.take(), bucket.take()] == [a, b]
     assert a._tt_index == TAKEN
     assert a not in bucket.tasks()
@@ -93,7 +93,7 @@ def test_mark_dispatched_is_idempotent(make):
         bucket.add(task)
     bucket.mark_dispatched()
     bucket.mark_dispatched()
-    assert (make.counters.pending, make.counters.backlog) == (0, 3)
+    assert (make.counters.waiting, make.counters.backlog) == (0, 3)
 
 
 def test_cancel_some(make):
@@ -117,7 +117,7 @@ def test_move(make):
     source.add(a)
     source.add(b)
     source.move(source.first(), target)
-    assert (content(source), content(target), make.counters.pending) == ([b], [a], 2)
+    assert (content(source), content(target), make.counters.waiting) == ([b], [a], 2)
 
 
 def test_belongs_to(make):
@@ -187,7 +187,7 @@ def test_random_actions(make, seed):
             inside.discard(task)
             model[j].add(task)
         assert set(content(bucket)) == inside
-        assert make.counters.pending == sum(map(len, model))
+        assert make.counters.waiting == sum(map(len, model))
 
 
 class TestSlots:

@@ -54,7 +54,7 @@ class TimerScene(Scene):
         self.timer._check()
         pending = sum(task._tt_list is not None for task in self.tasks)
         counters = self.timer._wheel_state.counters
-        assert counters.pending + counters.backlog == pending
+        assert counters.waiting + counters.backlog == pending
         self.clock.advance(FAR_MS + 1)
         self.timer.advance_clock()
         self.timer.close(cancel_pending=False, timeout=HANG_S)

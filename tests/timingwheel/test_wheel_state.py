@@ -49,7 +49,7 @@ def test_a_bucket_of_level_0_is_dispatched_whole(state):
     place(state, *[7] * 1000)
     assert state.drain_batch(7)
     assert [len(b) for b in state.dispatch_queue] == [1000]
-    assert (state.counters.pending, state.counters.backlog) == (0, 1000)
+    assert (state.counters.waiting, state.counters.backlog) == (0, 1000)
 
 
 def test_cascades_in_bounded_batches(state):
@@ -57,7 +57,7 @@ def test_cascades_in_bounded_batches(state):
     count = 8 * DRAIN_BATCH
     place(state, *[25] * count)
     assert drain(state, 24) >= 8
-    assert (state.counters.pending, state.cascades) == (count, 1)
+    assert (state.counters.waiting, state.cascades) == (count, 1)
     assert drain(state, 25) == 1
     assert dispatched(state) == [25] * count
 
@@ -125,7 +125,7 @@ def test_a_task_of_another_timer_leaves_no_trace(state):
         with pytest.raises(TimerError, match="another timer"):
             state.place(task, deadline)
     assert not state.dispatch_queue
-    assert (state.counters.pending, other.counters.pending) == (0, 1)
+    assert (state.counters.waiting, other.counters.waiting) == (0, 1)
 
 
 def test_cancel_some_empties_everything(state):
