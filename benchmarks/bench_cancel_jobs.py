@@ -21,10 +21,11 @@ from service_peers import Process
 
 from purgatory.service import Client
 
-# Prints the moment and the milliseconds of each submit, until its input ends.
+# Prints the moment and the milliseconds of each submit, when its input has ended.
 NEIGHBOUR = """
 import sys, threading, time
 from purgatory.service import Client
+waits = []
 ended = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
 with Client(sys.argv[1], name="neighbour") as client:
@@ -32,7 +33,9 @@ with Client(sys.argv[1], name="neighbour") as client:
     while not ended.is_set():
         began = time.monotonic()
         client.submit("key", timeout=3600)
-        print(began, 1000 * (time.monotonic() - began), flush=True)
+        waits.append((began, 1000 * (time.monotonic() - began)))
+for wait in waits:
+    print(*wait)
 """
 ALONE_S = 2.0
 
