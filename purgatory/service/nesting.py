@@ -1,8 +1,8 @@
-"""How deep a value of MessagePack is nested, without decoding it. Any thread.
+"""The depth of a value of MessagePack, without decoding. Any thread.
 
-Decoders recurse. How deep they can differs between versions of Python: 3.11 stops below 1,000
-levels, later versions at several thousand. A value that its receiver cannot decode would make the
-whole frame around it unreadable. So a value has at most MAX_LEVELS, whoever sends it.
+Decoders recurse, and the largest depth differs between versions of Python: below 1,000 levels on
+3.11, several thousand later. An undecodable value makes the whole frame around it unreadable. So
+client and server refuse values of more than MAX_LEVELS.
 
 Formats: https://github.com/msgpack/msgpack/blob/master/spec.md.
 """
@@ -14,8 +14,8 @@ from msgspec import Raw
 #: Levels of arrays and maps in a value.
 MAX_LEVELS: Final = 500
 
-# By the first byte of an item: how many bytes say its length; what is added to that length; and how
-# many items each of an array or a map has, 0 for what has bytes.
+# By the first byte of an item: bytes of the length field, a number to add to the length, and items
+# for each unit of the length: 1 in arrays, 2 in maps, 0 in texts and numbers.
 _Format = tuple[int, int, int]
 _BYTES: Final[dict[int, _Format]] = (
     dict.fromkeys((*range(0x80), *range(0xC0, 0xC4), *range(0xE0, 0x100)), (0, 0, 0))
@@ -36,16 +36,16 @@ _NO_HEADERS: Final = bytes(_BYTES)
 
 
 def is_too_deep(value: Raw | bytes) -> bool:
-    """Return whether a value, which must be complete, has more than MAX_LEVELS levels."""
+    """Return whether a complete value has more than MAX_LEVELS levels."""
     if len(value) <= MAX_LEVELS:
         return False
     data = bytes(value)
-    # Hardly any value has as many bytes that can be headers of containers.
+    # Few values have so many bytes with the value of a container's header.
     return len(data.translate(None, _NO_HEADERS)) > MAX_LEVELS and _levels(data) > MAX_LEVELS
 
 
 def _levels(data: bytes) -> int:
-    open_items: list[int] = []  # how many items are left in each container around this place
+    open_items: list[int] = []  # items left in each container around this place
     numbers = list(data)  # mypyc makes calls of an index into bytes that its headers do not have
     deepest = at = 0
     while at < len(numbers):

@@ -147,7 +147,7 @@ class OperationLoading:
         if not row.need:
             kind = sys.intern(row.kind)
             due_ms = row.deadline_ms
-            if is_old:  # the store has moved what was not due then
+            if is_old:  # the store moved only later due times
                 due_ms += sum([by_ms for last, by_ms in self.shifts if outcome.seq <= last])
             job = JobRecord(row.number, row.op_id, client.name, kind, due_ms, row.options)
             job.keys = row.keys

@@ -47,7 +47,7 @@ log: logging.Logger = logging.getLogger(__name__)
 ACKNOWLEDGED: Final = "acknowledged"
 # And for the last event and outcome when times were moved, and the time by the clock from then on.
 _MOVED: Final = "moved"
-# Of so many moves the store knows by how much.
+# Moves of which the store keeps the size.
 _MOST_SHIFTS: Final = 1000
 # The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
 # after a boot without a battery, and deadlines do not wait until it is right.
@@ -59,7 +59,7 @@ _STALE_ENTRIES: Final = 100_000
 class _Moved(NamedTuple):
     """Rows up to these numbers have times of the clock before; `at_ms`: when times were moved.
 
-    `shifts`: by how much they were moved, the last times: the last outcome then, and milliseconds.
+    `shifts`: the latest moves, each with the last outcome before, and milliseconds.
     """
 
     events: int = 0
@@ -68,7 +68,7 @@ class _Moved(NamedTuple):
     shifts: tuple[tuple[int, int], ...] = ()
 
     def again(self, last: JournalPosition, by_ms: int, at_ms: int) -> "_Moved":
-        """Return what is to be known after one more move."""
+        """Return the record after another move."""
         shifts = (*self.shifts[-_MOST_SHIFTS:], (last.outcomes, by_ms))
         return _Moved(last.events, last.outcomes, at_ms, shifts)
 

@@ -15,16 +15,16 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 LOOK_S: Final = 0.1
-#: The same for a look that asks for the next one soon.
+#: The same after a look that returned True.
 SOON_S: Final = 0.01
-# Each so many of its looks the others have their turn.
+# Every so many rounds the thread calls all looks.
 _ALL_TOGETHER: Final = round(LOOK_S / SOON_S)
 
 
 class Watchdog:
     """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`.
 
-    One that returns True is called again after SOON_S.
+    A look that returns True is repeated after SOON_S.
     """
 
     def __init__(self, looks: Sequence[Callable[[], bool | None]]) -> None:
@@ -44,7 +44,7 @@ class Watchdog:
             urgent = [look for look in looks if self._call(look)]
 
     def _call(self, look: Callable[[], bool | None]) -> bool:
-        """Return whether a look asks for the next one soon; drop one that raises."""
+        """Return whether a look asks for the next soon; drop a look that raises."""
         try:
             return bool(look())
         except Exception:
