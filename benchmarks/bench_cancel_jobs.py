@@ -30,6 +30,7 @@ ended = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
 with Client(sys.argv[1], name="neighbour") as client:
     client.stats()
+    print("ready", flush=True)
     while not ended.is_set():
         began = time.monotonic()
         client.submit("key", timeout=3600)
@@ -59,7 +60,8 @@ def one_round(jobs: int) -> dict[str, list[float]]:
     """Return the waits alone and beside the cancellation, and how long this took."""
     address = f"tcp://127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory() as directory:
-        most = ["--max-pending", str(2 * jobs + 10**6), "--max-pending-per-client", str(2 * jobs)]
+        limit = str(jobs + 10**6)
+        most = ["--max-pending", limit, "--max-pending-per-client", limit]
         command = [sys.executable, "-m", "purgatory", "serve", "--data-dir", directory]
         server = Process([*command, "--bind", address, "--http-bind", "", *most], Path(directory))
         try:
@@ -78,6 +80,8 @@ def measure(client: Client, address: str, jobs: int) -> dict[str, list[float]]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as neighbour:
+        assert neighbour.stdout is not None
+        neighbour.stdout.readline()  # it has begun
         time.sleep(ALONE_S)
         began = time.monotonic()
         assert client.cancel_jobs(tag="red") == jobs
@@ -92,12 +96,14 @@ def measure(client: Client, address: str, jobs: int) -> dict[str, list[float]]:
 
 
 def figures(rounds: list[list[float]]) -> list[str]:
-    """Return p50, p99 and the longest of the waits, as medians of the rounds."""
+    """Return p50, p99 and the longest of the waits, as medians of the rounds that have waits."""
     found = [
         (waits[len(waits) // 2], waits[len(waits) * 99 // 100], waits[-1])
         for waits in map(sorted, rounds)
+        if waits
     ]
-    return [f"{statistics.median(column):.2f}" for column in zip(*found, strict=True)]
+    columns = zip(*found, strict=True) if found else [[float("nan")]] * 3
+    return [f"{statistics.median(column):.2f}" for column in columns]
 
 
 if __name__ == "__main__":
