@@ -220,6 +220,8 @@ class SteeringProgram:
         else:
             answer = self._ask(f"run {job.job_id}", self._client.run_job, job.job_id)
         self._moved(job, answer, due_ns, before_ns)
+        if answer is True and not delay_s:  # a job that was due stays due since then
+            job.due_ns = min(before_ns, due_ns)
         if answer is False and must and not job.attempts:
             self._book.fail(job, "was not moved, though it waits")
 
