@@ -235,7 +235,9 @@ class Faults:
 
         def before_step(handles: Handles) -> None:
             if handles.alive and self._world.chance(0.2):
-                self._world.lose_time(self._world.random.randint(0, slow_ns))
+                lost_ns = self._world.random.randint(0, slow_ns)
+                self._troubles.add(lost_ns)  # a commit has many steps
+                self._world.lose_time(lost_ns)
 
         self._server.machine.disk.set_faults(before_step, before_step)
         self._later(0.1, 30.0, self._mend_disk)
