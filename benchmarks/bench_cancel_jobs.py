@@ -11,13 +11,11 @@ import argparse
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-from bench_service import free_port
+from bench_service import Service, running
 from harness import machine, table
-from service_peers import Process
+from service_peers import READY
 
 from purgatory.service import Client
 
@@ -58,25 +56,18 @@ def main() -> None:
 
 def one_round(jobs: int) -> dict[str, list[float]]:
     """Return the waits alone and beside the cancellation, and how long this took."""
-    address = f"tcp://127.0.0.1:{free_port()}"
-    with tempfile.TemporaryDirectory() as directory:
-        limit = str(jobs + 10**6)
-        most = ["--max-pending", limit, "--max-pending-per-client", limit]
-        command = [sys.executable, "-m", "purgatory", "serve", "--data-dir", directory]
-        server = Process([*command, "--bind", address, "--http-bind", "", *most], Path(directory))
-        try:
-            with Client(address, name="owner", timeout=120.0) as client:
-                for _ in range(jobs):
-                    client.schedule_later(3600, kind="mail", tags=["red"])
-                client.flush(120.0)
-                return measure(client, address, jobs)
-        finally:
-            server.end()
+    limit = str(jobs + 10**6)
+    most = ("--max-pending", limit, "--max-pending-per-client", limit)
+    with running(lambda directory, port: Service(directory, port, *most)) as service:
+        for _ in range(jobs):
+            service.client.schedule_later(3600, kind="mail", tags=["red"])
+        service.client.flush(READY)
+        return measure(service.client, jobs)
 
 
-def measure(client: Client, address: str, jobs: int) -> dict[str, list[float]]:
+def measure(client: Client, jobs: int) -> dict[str, list[float]]:
     """Cancel the jobs beside a neighbour."""
-    command = [sys.executable, "-c", NEIGHBOUR, address]
+    command = [sys.executable, "-c", NEIGHBOUR, client.address]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as neighbour:

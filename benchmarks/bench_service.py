@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import zmq
 from durable_postgres import durable_postgres, is_installed, remove_template
@@ -194,8 +194,11 @@ def contestants() -> dict[str, Callable[[Path, int], Service | Peer]]:
     return found
 
 
+_C = TypeVar("_C", bound=Service | Peer)
+
+
 @contextmanager
-def running(make: Callable[[Path, int], Service | Peer]) -> Iterator[Service | Peer]:
+def running(make: Callable[[Path, int], _C]) -> Iterator[_C]:
     """Run a contestant in an empty directory of its own."""
     with tempfile.TemporaryDirectory() as directory:
         contestant = make(Path(directory), free_port())

@@ -41,7 +41,7 @@ class CallSender:
 
     def _packed(self, payload: Any) -> Raw:
         """Encode a payload, with the context of the trace. Raises TypeError."""
-        packed = _NOTHING if payload is None else packed_value(payload)
+        packed = packed_value(payload)
         return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
 
     def _call(

@@ -181,9 +181,8 @@ class RequestValidator:
 
     def check_value(self, what: str, value: Raw) -> None:
         """Check the size of a program's value, and how deep it is nested."""
-        size = len(value)
-        self._check_size(what, size)
-        if size > MAX_LEVELS and is_too_deep(value):
+        self._check_size(what, len(value))
+        if is_too_deep(value):
             raise Malformed(f"{what} is nested too deeply; expected at most {MAX_LEVELS} levels")
 
     def _check_size(self, what: str, size: int) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from purgatory.service.encoding import pack
 from purgatory.service.nesting import MAX_LEVELS, _levels, is_too_deep
+from tests.testing.step_server import nested
 
 
 def levels_of(value):
@@ -76,9 +77,6 @@ def test_many_containers_beside_each_other():
 
 def test_pack_refuses_in_the_caller():
     """A clear error, before anything is sent."""
-    value = []
-    for _ in range(MAX_LEVELS - 1):
-        value = [value]
-    assert pack(value)
+    assert pack(nested(MAX_LEVELS))
     with pytest.raises(TypeError, match=f"more than {MAX_LEVELS} levels"):
-        pack([value])
+        pack(nested(MAX_LEVELS + 1))
