@@ -109,6 +109,7 @@ HOT = [
     "purgatory/service/server/transactions/key_events.py",
     "purgatory/service/server/network/network.py",
     "purgatory/service/server/network/reception.py",
+    "purgatory/service/server/network/unread_connections.py",
     "purgatory/service/server/network/waiting_messages.py",
     "purgatory/service/server/records/operation.py",
     "purgatory/service/server/fair_queue.py",

@@ -39,6 +39,7 @@ from purgatory.service.server.network.connections import (
 from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.reception import MAX_REFUSALS
 from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.network.waiting_messages import MAX_WAITING
 from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
 from purgatory.service.server.records.remembered_replies import (
@@ -174,7 +175,9 @@ def test_what_earlier_versions_lack():
 def most_unfinished():
     """Return how many bytes a peer may send without a complete message, with the defaults."""
     limits = {"most": MOST_UNREAD, "message_bytes": Config().max_message_bytes}
-    looks = UnfinishedMessages(0, FloodGates(), **limits, max_memory=0, is_crowded=bool)
+    looks = UnfinishedMessages(
+        0, FloodGates(UnreadConnections()), **limits, max_memory=0, is_crowded=bool
+    )
     return looks._most_bytes
 
 

@@ -22,6 +22,7 @@ from purgatory.service.server.network.accept_gate import AcceptGate
 from purgatory.service.server.network.flood_gates import CLOSED_S, FloodGates
 from purgatory.service.server.network.router_socket import bind, set_options
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class StandbySocket:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = self._context.socket(zmq.ROUTER)
         self._gate: AcceptGate
-        self._flood_gates = FloodGates(is_encrypted=secure is not None)
+        self._flood_gates = FloodGates(UnreadConnections(), is_encrypted=secure is not None)
         #: How many messages were answered; any thread.
         self.answered: int = 0
         #: The bound address, with its port.

@@ -16,12 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from purgatory.service.server.network.router_socket import (
-    descriptor_of,
-    drop_arrivals,
-    received_bytes,
-    take_arrivals,
-)
+from purgatory.service.server.network.router_socket import descriptor_of, received_bytes
+from purgatory.service.server.network.unread_connections import UnreadConnections
 
 if TYPE_CHECKING:
     import zmq
@@ -55,16 +51,19 @@ class _Peer:
 class FloodGates:
     """Compares what connections received and what the network thread took of them.
 
-    `is_encrypted`: whether CURVE wraps each frame. `received` tells the bytes of a descriptor.
+    `unread`: leaves connections unread. `is_encrypted`: whether CURVE wraps each frame. `received`
+    tells the bytes of a descriptor.
     """
 
     def __init__(
         self,
+        unread: UnreadConnections,
         *,
         is_encrypted: bool = False,
         received: Callable[[int], int] = received_bytes,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._unread = unread
         self._added = _CURVE_BYTES if is_encrypted else 0
         self._received = received
         self._now = now
@@ -129,15 +128,12 @@ class FloodGates:
         if descriptor in self._closed:
             return
         with contextlib.suppress(OSError, ValueError):
-            drop_arrivals(descriptor)
+            self._unread.leave(descriptor, self)
             due = self.taken.get(descriptor, 0) + unread - _SLACK_BYTES
             self._closed[descriptor] = self._now(), due, peer
 
-    def open(self, *, is_drained: bool, is_left: Callable[[int], bool] = lambda _: False) -> None:
-        """Open the gates of connections whose messages are taken; all if the queues are empty.
-
-        `is_left` names connections that stay unread.
-        """
+    def open(self, *, is_drained: bool) -> None:
+        """Open the gates of connections whose messages are taken; all if the queues are empty."""
         self.drains += is_drained
         self.is_drained = is_drained
         if not self._closed:
@@ -148,6 +144,4 @@ class FloodGates:
                 del self._closed[descriptor]
                 if is_drained and peer is not None:
                     peer.untold = max(0, self._received(descriptor) - peer.taken)
-                if not is_left(descriptor):
-                    with contextlib.suppress(OSError):
-                        take_arrivals(descriptor)
+                self._unread.read(descriptor, self)

@@ -199,7 +199,7 @@ class Network:
             waiting.begin(is_shared=self._requests.is_shared)
         if self._has_unread() and self._may_read():
             self._read()
-        self.reception.gates.open(is_drained=not self._unread, is_left=waiting.leaves_unread)
+        self.reception.gates.open(is_drained=not self._unread)
         if self._may_take_waiting():
             self._take_waiting()
         self._store.dispatch(self._now, is_closing=self.reception.closing)

@@ -22,6 +22,7 @@ from purgatory.service.server.commands import ClientConnected, ClientRequest, St
 from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
 from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.router_socket import descriptor_of, end_connection
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.network.waiting_messages import WaitingMessages
 from purgatory.service.server.validation import RequestValidator
 
@@ -61,14 +62,15 @@ class Reception:
         self._max_clients = max_clients
         # By route, how many of its requests were refused.
         self._strangers: OrderedDict[bytes, int] = OrderedDict()
+        unread = UnreadConnections()
         #: What was set aside, for `take_waiting`.
-        self.waiting: WaitingMessages = WaitingMessages()
+        self.waiting: WaitingMessages = WaitingMessages(unread)
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
         #: How many connections have said hello so far, or tried to.
         self.hellos: int = 0
         #: Leaves connections unread that have too much under way.
-        self.gates: FloodGates = FloodGates(is_encrypted=security is not None)
+        self.gates: FloodGates = FloodGates(unread, is_encrypted=security is not None)
         # Counted here, read by any thread.
         self.messages: int = 0
         self.refused: int = 0

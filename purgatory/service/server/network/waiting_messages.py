@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.network.connections import Connection
-from purgatory.service.server.network.router_socket import (
-    descriptor_of,
-    drop_arrivals,
-    take_arrivals,
-)
+from purgatory.service.server.network.router_socket import descriptor_of
+from purgatory.service.server.network.unread_connections import UnreadConnections
 
 if TYPE_CHECKING:
     import zmq
@@ -33,7 +30,8 @@ FEW_WAITING: Final = 512 << 10
 class WaitingMessages:
     """Messages with their connections; `bytes` is how much they take together."""
 
-    def __init__(self) -> None:
+    def __init__(self, unread: UnreadConnections) -> None:
+        self._unread = unread
         self._queue: FairQueue[tuple[Connection, bytes]] = FairQueue()
         self._gates: dict[Connection, ReadGate] = {}  # of connections that have messages here
         # How many bytes went ahead this time, by client and by route of the connection.
@@ -41,11 +39,6 @@ class WaitingMessages:
         self.bytes: int = 0
         #: Whether several clients ask for something.
         self.is_shared: bool = False
-
-    def leaves_unread(self, descriptor: int) -> bool:
-        """Tell whether a connection is left unread, as much of it waits."""
-        gates = self._gates.values()
-        return any(not gate.is_open and gate.descriptor == descriptor for gate in gates)
 
     def begin(self, *, is_shared: bool) -> None:
         """Let the messages go ahead that come now, a little of each client and connection."""
@@ -73,7 +66,7 @@ class WaitingMessages:
         size = len(message) + MESSAGE_BYTES
         gate = self._gates.get(connection)
         if gate is None:
-            gate = self._gates[connection] = ReadGate(descriptor_of(frame))
+            gate = self._gates[connection] = ReadGate(self._unread, descriptor_of(frame))
         gate.add(size)
         self.bytes += size
         route, key = connection.route, connection.user
@@ -92,32 +85,28 @@ class WaitingMessages:
 
 
 class ReadGate:
-    """Leaves a connection unread while much of its data waits.
+    """Leaves a connection unread while much of its data waits; a negative `descriptor`: none.
 
-    What arrives is dropped (see `router_socket`): the peer sends it again, at first after 0.2 s.
-    `descriptor`: that of the connection, negative if none is known.
+    The peer sends again what the kernel drops, at first after 0.2 s.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor: int = descriptor
+    def __init__(self, unread: UnreadConnections, descriptor: int) -> None:
+        self._unread = unread
+        self._descriptor = descriptor
         self.bytes: int = 0  # that wait
         self.is_open: bool = True
 
     def add(self, size: int) -> None:
         """Note that so many bytes more wait."""
         self.bytes += size
-        if self.is_open and self.bytes > MAX_WAITING:
-            self._turn(is_open=False)
+        if self.is_open and self.bytes > MAX_WAITING and self._descriptor >= 0:
+            self.is_open = False
+            with contextlib.suppress(OSError):  # the connection has ended, or there are no filters
+                self._unread.leave(self._descriptor, self)
 
     def remove(self, size: int) -> None:
         """Note that so many bytes wait no longer."""
         self.bytes -= size
         if not self.is_open and self.bytes < FEW_WAITING:
-            self._turn(is_open=True)
-
-    def _turn(self, *, is_open: bool) -> None:
-        self.is_open = is_open
-        if self.descriptor >= 0:
-            # An error: the connection has ended, or there are no filters.
-            with contextlib.suppress(OSError):
-                (take_arrivals if is_open else drop_arrivals)(self.descriptor)
+            self.is_open = True
+            self._unread.read(self._descriptor, self)

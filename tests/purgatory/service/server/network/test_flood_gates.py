@@ -21,6 +21,7 @@ from purgatory.service.server.network.flood_gates import (
     FloodGates,
 )
 from purgatory.service.server.network.router_socket import received_bytes
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -43,7 +44,7 @@ class Gates:
         self.router.setsockopt(zmq.RCVTIMEO, int(1000 * HANG))
         self.port = self.router.bind_to_random_port("tcp://127.0.0.1")
         self.now = 0.0
-        self.gates = FloodGates(now=lambda: self.now)
+        self.gates = FloodGates(UnreadConnections(), now=lambda: self.now)
 
     def take(self, count=1):
         """Take so many messages; returns the last one's bytes."""
@@ -132,19 +133,6 @@ def test_bytes_that_are_no_messages(gates, connect):
         gates.gates.open(is_drained=True)
 
 
-def test_a_gate_that_another_one_keeps(gates, connect):
-    """The connection stays unread for whoever says so."""
-    peer = connect()
-    peer.sendall(frame(1, more=False))
-    gates.take()
-    (descriptor,) = gates.gates.taken
-    gates.gates.close(descriptor, 0)
-    peer.sendall(frame(2, more=False))
-    gates.now += CLOSED_S
-    gates.gates.open(is_drained=True, is_left=lambda other: other == descriptor)
-    assert not gates.router.poll(50)
-
-
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_bytes_on_the_wire(is_encrypted):
     """All bytes of a message are counted, as the kernel counts them."""
@@ -154,7 +142,7 @@ def test_bytes_on_the_wire(is_encrypted):
         dealer.curve_serverkey, router.curve_secretkey = zmq.curve_keypair()
         router.curve_server = True
         dealer.curve_publickey, dealer.curve_secretkey = zmq.curve_keypair()
-    made, untold = FloodGates(is_encrypted=is_encrypted), set()
+    made, untold = FloodGates(UnreadConnections(), is_encrypted=is_encrypted), set()
     port = router.bind_to_random_port("tcp://127.0.0.1")
     dealer.connect(f"tcp://127.0.0.1:{port}")
     for size in (0, 1, 200, 222, 223, 255, 256, 1000, 100_000):
@@ -170,7 +158,7 @@ def test_bytes_on_the_wire(is_encrypted):
 @pytest.mark.parametrize("descriptor", [-1, 0, 10**6])
 def test_what_is_no_connection(descriptor):
     """Nothing happens."""
-    made = FloodGates()
+    made = FloodGates(UnreadConnections())
     made.close(descriptor, 1)
     made.open(is_drained=True)
     assert not made.is_any_closed
@@ -178,7 +166,7 @@ def test_what_is_no_connection(descriptor):
 
 def test_connections_are_forgotten():
     """However many routes there were, the latest are known."""
-    made = FloodGates()
+    made = FloodGates(UnreadConnections())
     part = zmq.Frame(b"x")
     for n in range(_CONNECTIONS + 10):
         made.note(b"%d" % n, part, [])

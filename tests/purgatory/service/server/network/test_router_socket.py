@@ -5,6 +5,7 @@ import zmq
 
 from purgatory.service.server.network import router_socket
 from purgatory.service.server.network.router_socket import descriptor_of, end_connection
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.network.waiting_messages import FEW_WAITING, MAX_WAITING, ReadGate
 from tests.testing.purgatory_harness import HANG
 
@@ -51,7 +52,7 @@ def make():
 def test_a_connection_of_which_much_waits_is_not_read(make):
     """What its peer sends meanwhile comes later; other connections are read."""
     one, other = make(), make()
-    gate = ReadGate(one.descriptor)
+    gate = ReadGate(UnreadConnections(), one.descriptor)
     gate.add(MAX_WAITING)
     assert gate.is_open
     gate.add(1)
@@ -84,7 +85,7 @@ def test_a_peer_whose_connection_is_ended(make):
 def test_what_is_no_connection(descriptor, tmp_path):
     """None is known, it is closed meanwhile, or another file has the number: nothing happens."""
     with (tmp_path / "file").open("wb") as file:
-        gate = ReadGate(descriptor or file.fileno())
+        gate = ReadGate(UnreadConnections(), descriptor or file.fileno())
         gate.add(MAX_WAITING + 1)
         gate.remove(MAX_WAITING + 1)
         end_connection(descriptor or file.fileno())
@@ -95,7 +96,7 @@ def test_a_system_without_filters(make, monkeypatch):
     """All is read, as it was before there were gates."""
     monkeypatch.setattr(router_socket, "_SO_ATTACH_FILTER", 9999)
     pair = make()
-    ReadGate(pair.descriptor).add(MAX_WAITING + 1)
+    ReadGate(UnreadConnections(), pair.descriptor).add(MAX_WAITING + 1)
     pair.dealer.send(b"x")
     assert pair.receive().bytes == b"x"
 
@@ -104,7 +105,7 @@ def test_local_sockets_are_left_alone(make, tmp_path):
     """What is dropped there would be lost."""
     pair = make(f"ipc://{tmp_path / 'socket'}")
     assert pair.descriptor >= 0
-    ReadGate(pair.descriptor).add(MAX_WAITING + 1)
+    ReadGate(UnreadConnections(), pair.descriptor).add(MAX_WAITING + 1)
     pair.dealer.send(b"x")
     assert pair.receive().bytes == b"x"
 

@@ -18,6 +18,7 @@ from purgatory.service.server.network.unfinished_messages import (
     UnfinishedMessages,
     _received_bytes,
 )
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -52,7 +53,7 @@ class Router:
         self.socket = self.context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.RCVTIMEO, int(HANG * 1000))
         self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
-        self.gates = FloodGates()
+        self.gates = FloodGates(UnreadConnections())
         self.resident = 100 * MIB
         self.is_crowded = False
         self.now = 0.0

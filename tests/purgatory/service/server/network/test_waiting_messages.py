@@ -7,6 +7,7 @@ import zmq
 
 from purgatory.service.server.fair_queue import CREDIT
 from purgatory.service.server.network.connections import Connection
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.network.waiting_messages import (
     AHEAD_BYTES,
     MESSAGE_BYTES,
@@ -23,7 +24,7 @@ def connection(client, route=b"", user=""):
 
 @pytest.fixture
 def waiting():
-    messages = WaitingMessages()
+    messages = WaitingMessages(UnreadConnections())
     messages.begin(is_shared=True)
     return messages
 
