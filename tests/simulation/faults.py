@@ -70,7 +70,8 @@ class Victim(Protocol):
 class Faults:
     """Lets things go wrong in a world; `counts` tells how often each kind did.
 
-    `report` is told of a promise that is broken meanwhile, and `note` of each fault as it happens.
+    `report` is told of a promise that is broken meanwhile, and `note` of each fault as it happens;
+    `held_up` for how many nanoseconds messages are held up.
     """
 
     def __init__(
@@ -84,9 +85,11 @@ class Faults:
         report: Callable[[str], None],
         kinds: tuple[str, ...] | None = None,
         note: Callable[[str], None] = lambda _: None,
+        held_up: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._report = report
         self._note_kind = note
+        self._note_held_up = held_up
         self._world = world
         self._troubles = troubles
         self._network = network
@@ -141,7 +144,9 @@ class Faults:
         """Suspend a machine for a while."""
         delay_ns = int(self._world.spread(0.01, 30.0) * NS_PER_S)
         machine.suspend(delay_ns)
-        self._troubles.add(machine.awake_at_ns - self._world.now_ns)
+        lasting_ns = machine.awake_at_ns - self._world.now_ns  # also by earlier suspensions
+        self._troubles.add(lasting_ns)
+        self._note_held_up(lasting_ns)
 
     # The server's process
 
@@ -272,6 +277,7 @@ class Faults:
 
     def _cut_off(self, host: str) -> None:
         self._network.cut_off(host)
+        self._note_held_up(0)
         self._later(0.05, 60.0, lambda: self._network.heal(host))
 
     # Clocks

@@ -141,10 +141,14 @@ class JobBook:
         check = self._refusal_of_old(job_id, token, "end")
         if attempt is not None and attempt.runs:  # a worker that is stuck gives up all it has
             attempt.is_lost = True
+        if attempt is not None and how is not How.RETURNED and not attempt.taken:
+            attempt.taken, attempt.end_token = None, token  # what an older lease gave is no answer
 
         def note(taken: bool | None) -> None:
             check(taken)
-            if attempt is not None and taken is not None and how is not How.RETURNED:
+            if attempt is None or taken is None or how is How.RETURNED:
+                return
+            if taken or attempt.end_token == token:
                 attempt.taken, attempt.end_token = taken, token
                 attempt.is_ok = attempt.is_ok and how is How.DONE
 

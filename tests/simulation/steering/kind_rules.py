@@ -15,19 +15,8 @@ _GONE_NS: Final = 10 * NS_PER_S
 # A job may be under way to a worker for so long when its kind is paused or limited.
 _UNDER_WAY_NS: Final = 2 * NS_PER_S
 _WINDOW_S: Final = 10
-#: Faults that hold up messages, or what workers do with them.
-HOLDING_UP: Final = frozenset(
-    (
-        "connection_broken",
-        "connection_half_open",
-        "server_cut_off",
-        "client_cut_off",
-        "server_suspended",
-        "client_suspended",
-        "worker_suspended",
-        "worker_cut_off",
-    )
-)
+# Faults that hold up messages, besides those for a while (see `note_held_up`).
+_HOLDING_UP: Final = frozenset(("connection_broken", "connection_half_open"))
 
 
 class KindRules:
@@ -47,8 +36,12 @@ class KindRules:
     def note_fault(self, kind: str) -> None:
         """Note that a fault happens."""
         self._fault_ns = self._world.now_ns
-        if kind in HOLDING_UP:
-            self._held_up_ns = self._world.now_ns
+        if kind in _HOLDING_UP:
+            self.note_held_up(0)
+
+    def note_held_up(self, lasting_ns: int) -> None:
+        """Note that messages are held up, or what workers do with them, for so long."""
+        self._held_up_ns = max(self._held_up_ns, self._world.now_ns + lasting_ns)
 
     def note_gone(self) -> None:
         """Note that a worker has ended: what is under way to it comes back."""

@@ -83,6 +83,7 @@ class SteeredWorld:
             self._report,
             kinds,
             rules.note_fault,
+            rules.note_held_up,
         )
 
     def _report(self, what: str) -> None:
