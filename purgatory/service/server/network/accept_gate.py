@@ -69,7 +69,7 @@ class AcceptGate:
     A socket reads from its connections by turns, so each frame waits for a frame of each other
     connection, even of closed ones: a peer that reconnects a thousand times a second keeps all
     waiting, however little it asks for. So while the network thread cannot keep up, few connections
-    are let in. Otherwise any number may come, as after a restart.
+    are let in, and none while memory is full. Otherwise any number may come, as after a restart.
 
     A line a minute reports missing descriptors, since ZeroMQ says nothing. ZeroMQ retries, serves
     present connections, and closes connections whose handshake takes too long. Letting ZeroMQ
@@ -96,10 +96,11 @@ class AcceptGate:
         self._is_full = False
         self.is_open: bool = True
 
-    def check(self, arrivals: int, *, behind: bool) -> None:
+    def check(self, arrivals: int, *, behind: bool, is_memory_full: bool = False) -> None:
         """Open or close the gate: check the descriptors, if due, and the arrivals.
 
-        `arrivals`: how many have come so far; `behind`: whether the thread has frames to read.
+        `arrivals`: how many have come so far; `behind`: whether the thread has frames to read;
+        `is_memory_full`: whether the process takes more memory than it may.
         """
         now = self._now()
         if now >= self._next_look:
@@ -110,7 +111,9 @@ class AcceptGate:
         if now >= self._next_count:
             self._next_count = now + _COUNT_S
             self._check_count(self._count())
-        is_open = not (self._are_crowded(arrivals, now, behind=behind) or self._is_full)
+        is_late = self._is_late(now, behind=behind)
+        are_many = self._are_many(arrivals, now)
+        is_open = not (self._is_full or (is_late and (are_many or is_memory_full)))
         if is_open != self.is_open:
             self._turn(is_open=is_open)
 
@@ -129,13 +132,17 @@ class AcceptGate:
         elif self._is_full and count <= self._most - self._most // 8:
             self._is_full = False
 
-    def _are_crowded(self, arrivals: int, now: float, *, behind: bool) -> bool:
-        """Tell whether too many have come while the thread could not keep up."""
+    def _is_late(self, now: float, *, behind: bool) -> bool:
+        """Tell whether the network thread cannot keep up."""
         if not behind:
             self._caught_up = now
+        return now - self._caught_up > BEHIND_S
+
+    def _are_many(self, arrivals: int, now: float) -> bool:
+        """Tell whether too many have come in this window."""
         if now >= self._window + WINDOW_S:
             self._window, self._before = now, arrivals
-        return now - self._caught_up > BEHIND_S and arrivals - self._before > MAX_ARRIVALS
+        return arrivals - self._before > MAX_ARRIVALS
 
     def _turn(self, *, is_open: bool) -> None:
         self.is_open = is_open

@@ -68,6 +68,10 @@ class FloodGates:
         self._received = received
         self._now = now
         self._peers: OrderedDict[bytes, _Peer] = OrderedDict()  # by route
+        #: How many connections have brought a message so far.
+        self.arrivals: int = 0
+        #: Whether the process takes more memory than it may, as the watchdog has seen last.
+        self.is_memory_full: bool = False
         #: Bytes taken by descriptor, of all its connections together; any thread reads it.
         self.taken: dict[int, int] = {}
         # By descriptor the connections that are left unread, since when, the bytes of `taken` that
@@ -99,6 +103,7 @@ class FloodGates:
         return size + (_SHORT_HEADER if size < _LONG_BYTES else _LONG_HEADER)
 
     def _add(self, route: bytes) -> _Peer:
+        self.arrivals += 1
         if len(self._peers) >= _CONNECTIONS:
             self._peers.popitem(last=False)
         peer = self._peers[route] = _Peer()

@@ -181,7 +181,8 @@ class Network:
             self.step(_sleep([mailbox, frames] if self._may_read() else [mailbox], timeout))
             if not reception.closing:
                 behind = self._unread or reception.waiting.bytes > 0
-                self.gate.check(reception.hellos, behind=behind)
+                gates = reception.gates
+                self.gate.check(gates.arrivals, behind=behind, is_memory_full=gates.is_memory_full)
 
     def step(self, ready: list[int]) -> None:
         """Do all present work, given the readable descriptors; never sleeps."""

@@ -67,8 +67,6 @@ class Reception:
         self.waiting: WaitingMessages = WaitingMessages(unread)
         #: Whether the server takes no more requests and connections.
         self.closing: bool = False
-        #: How many connections have said hello so far, or tried to.
-        self.hellos: int = 0
         #: Leaves connections unread that have too much under way.
         self.gates: FloodGates = FloodGates(unread, is_encrypted=security is not None)
         # Counted here, read by any thread.
@@ -200,7 +198,6 @@ class Reception:
         access: Access,
         now: float,
     ) -> None:
-        self.hellos += 1
         self._check_hello(hello, before, access, now)
         connection = Connection(route, hello.client, now, user, hello.session, access, hello.takes)
         self._connections.add(connection)

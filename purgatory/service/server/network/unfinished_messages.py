@@ -99,7 +99,7 @@ class UnfinishedMessages:
         growth = max(0, resident - self._last_resident)
         self._last_resident = resident
         self._least_resident = min(self._least_resident, resident)
-        is_full = self._is_full(resident)
+        is_full = self._gates.is_memory_full = self._is_full(resident)
         if resident - self._least_resident >= (_FULL_STEP_BYTES if is_full else _STEP_BYTES):
             self._least_resident = resident
             self._look_at_connections(is_full=is_full)

@@ -57,11 +57,11 @@ class Counted:
         self.count = count
         return self.come(0, behind=False, seconds=0.0)
 
-    def come(self, arrivals, *, behind=True, seconds=0.01):
+    def come(self, arrivals, *, behind=True, seconds=0.01, is_memory_full=False):
         """Check when so many more have come; tells whether others are let in."""
         self.time += seconds
         self.arrivals += arrivals
-        self.gate.check(self.arrivals, behind=behind)
+        self.gate.check(self.arrivals, behind=behind, is_memory_full=is_memory_full)
         return self.gate.is_open
 
 
@@ -118,6 +118,17 @@ def test_a_system_without_filters(listener, monkeypatch, caplog):
         counted.check(count)
     assert lets_in(listener, HANG)
     assert len(caplog.messages) == 1
+
+
+def test_memory_that_is_full(listener):
+    """None is let in while the thread cannot keep up, either: each may bring more than is read."""
+    counted = Counted(listener, 80)
+    assert counted.come(1, behind=False, is_memory_full=True)
+    assert counted.come(1, seconds=BEHIND_S, is_memory_full=True)
+    assert not counted.come(0, is_memory_full=True)
+    assert counted.come(0, behind=False, is_memory_full=True)
+    assert not counted.come(0, seconds=2 * BEHIND_S, is_memory_full=True)
+    assert counted.come(0, is_memory_full=False)
 
 
 def test_most_descriptors(monkeypatch):

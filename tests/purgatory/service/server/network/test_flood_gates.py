@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import sys
 import termios
 import threading
@@ -164,13 +165,14 @@ def test_what_is_no_connection(descriptor):
     assert not made.is_any_closed
 
 
-def test_connections_are_forgotten():
+def test_connections_are_counted_and_forgotten():
     """However many routes there were, the latest are known."""
     made = FloodGates(UnreadConnections())
     part = zmq.Frame(b"x")
     for n in range(_CONNECTIONS + 10):
         made.note(b"%d" % n, part, [])
-    assert len(made._peers) == _CONNECTIONS
+        made.note(b"%d" % n, part, [])
+    assert (len(made._peers), made.arrivals) == (_CONNECTIONS, _CONNECTIONS + 10)
 
 
 def test_connections_that_break_behind_floods(tmp_path):
@@ -199,8 +201,39 @@ def _connected(port):
         assert time.monotonic() < end
 
 
-@pytest.mark.parametrize(("size", "peers"), [(0, 4), (100, 4), (100_000, 2)])
-def test_a_server_beside_floods(tmp_path, size, peers):
+def flood(size, port, stop):
+    """Send complete messages without a pause; connect again when the server ends the connection."""
+    hello = encode(Hello(1, VERSION, "flood"))
+    block = frame(size, more=False) * max(1, 100_000 // (size + 2))
+    while not stop.is_set():
+        with contextlib.suppress(OSError), dealer(port) as peer:
+            peer.settimeout(3)
+            peer.sendall(bytes([0, len(hello)]) + hello)
+            while not stop.is_set():
+                peer.sendall(block)
+
+
+def flood_and_reset(port, stop):
+    """Send many messages without a hello, reset the connection, and connect again."""
+    while not stop.is_set():
+        with contextlib.suppress(OSError):
+            peer = dealer(port)
+            peer.settimeout(1)
+            with contextlib.suppress(OSError):
+                peer.sendall((frame(5, more=False) * 40 + PING) * 1000)
+            reset(peer)
+
+
+@pytest.mark.parametrize(
+    ("flood", "peers"),
+    [
+        pytest.param(functools.partial(flood, 0), 4, id="empty"),
+        pytest.param(functools.partial(flood, 100), 4, id="small"),
+        pytest.param(functools.partial(flood, 100_000), 2, id="large"),
+        pytest.param(flood_and_reset, 2, id="strangers"),
+    ],
+)
+def test_a_server_beside_floods(tmp_path, flood, peers):
     """Complete messages without a pause take bounded memory; another client's requests go on."""
     context = zmq.Context()
     with contextlib.ExitStack() as stack:
@@ -211,7 +244,7 @@ def test_a_server_beside_floods(tmp_path, size, peers):
         honest.hello("honest")
         stop = threading.Event()
         port = int(serve.address.rpartition(":")[2])
-        threads = [threading.Thread(target=_flood, args=(port, size, stop)) for _ in range(peers)]
+        threads = [threading.Thread(target=flood, args=(port, stop)) for _ in range(peers)]
         for thread in threads:
             thread.start()
         peak, end, number = 0, time.monotonic() + SECONDS, 0
@@ -228,15 +261,3 @@ def test_a_server_beside_floods(tmp_path, size, peers):
         assert (code, "Traceback" in errors) == (0, False), errors
         assert peak < MIN_BYTES * 120 // 100  # as promised
         assert number > 10
-
-
-def _flood(port, size, stop):
-    """Send complete messages without a pause; connect again when the server ends the connection."""
-    hello = encode(Hello(1, VERSION, "flood"))
-    block = frame(size, more=False) * max(1, 100_000 // (size + 2))
-    while not stop.is_set():
-        with contextlib.suppress(OSError), dealer(port) as peer:
-            peer.settimeout(3)
-            peer.sendall(bytes([0, len(hello)]) + hello)
-            while not stop.is_set():
-                peer.sendall(block)

@@ -132,6 +132,7 @@ def test_while_memory_is_short_little_is_read_on(router):
                     made.read()
         eventually(lambda: sum(size for _, size in _received_bytes(made.port)) > MIB)
         made.look()
+        assert made.gates.is_memory_full
         assert len(made.gates._closed) == 1
         small.sendall(frame(200, more=False))
         assert {len(made.read()) for _ in range(3)} == {10, 200, MIB}
