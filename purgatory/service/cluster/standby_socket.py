@@ -62,8 +62,6 @@ class StandbySocket:
         self._router = self._context.socket(zmq.ROUTER)
         self._gate: AcceptGate
         self._flood_gates = FloodGates(UnreadConnections(), is_encrypted=secure is not None)
-        #: How many messages were answered; any thread.
-        self.answered: int = 0
         #: The bound address, with its port.
         self.address: str = self._bind(address)
         self._thread = InterruptibleThread(target=self._run, name="service-standby", daemon=True)
@@ -101,8 +99,13 @@ class StandbySocket:
             while not self._wake.peek():
                 poller.poll(_CLOSED_MS if self._flood_gates.is_any_closed else _LOOK_MS)
                 self._answer_all()
+                gates = self._flood_gates
                 if self._most:
-                    self._gate.check(self.answered, behind=False)
+                    self._gate.check(
+                        gates.arrivals,
+                        behind=not gates.is_drained,
+                        is_memory_full=gates.is_memory_full,
+                    )
         except Exception:
             log.exception("the thread of the standby ends")
 
@@ -123,7 +126,7 @@ class StandbySocket:
             with contextlib.suppress(zmq.ZMQError):
                 self._router.send(route, zmq.SNDMORE | zmq.NOBLOCK)
                 self._router.send(encode(failure), zmq.NOBLOCK)
-            self.answered += 1
+        self._flood_gates.open(is_drained=False)
 
     def close(self) -> None:
         """End the thread, and release the address. Idempotent."""

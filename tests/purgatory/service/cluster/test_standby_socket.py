@@ -1,6 +1,11 @@
 """StandbySocket: what clients hear while another server is active."""
 
 import contextlib
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
 
 import pytest
 
@@ -8,7 +13,11 @@ from purgatory.service import ServerError
 from purgatory.service.auth.authenticator import CurveAuthenticator
 from purgatory.service.auth.key_store import KeyStore
 from purgatory.service.cluster.standby_socket import StandbySocket
+from purgatory.service.machine_memory import MIN_BYTES
 from purgatory.service.protocol import VERSION, Failure, Hello, Query
+from tests.purgatory.service.test_memory import resident_bytes
+from tests.testing.floods import flood, flood_and_reset
+from tests.testing.purgatory_harness import HANG
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
@@ -49,6 +58,41 @@ def test_many_clients(listen, peer):
     for client in clients:
         client.send(Hello(1, VERSION, "client"))
     assert {client.receive().code for client in clients} == {"standby"}
+
+
+# A standby that may take little memory, in a process of its own; ends with its input.
+STANDBY = """
+import contextlib, sys
+from purgatory.service.cluster.standby_socket import StandbySocket
+from purgatory.service.machine_memory import MIN_BYTES
+limits = {"most_descriptors": 1000, "max_memory": MIN_BYTES}
+with contextlib.closing(StandbySocket("tcp://127.0.0.1:*", str, **limits)) as standby:
+    print(standby.address, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("flood", [partial(flood, 100), flood_and_reset], ids=["one", "many"])
+def test_a_standby_beside_floods(flood):
+    """Messages of one connection after the other, or without a pause, take bounded memory."""
+    peak, stop = 0, threading.Event()
+    command = [sys.executable, "-c", STANDBY]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        port = int(process.stdout.readline().rpartition(":")[2])
+        threads = [threading.Thread(target=flood, args=(port, stop)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            peak = max(peak, resident_bytes(process))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        process.communicate("", HANG)
+    assert process.returncode == 0
+    assert peak < MIN_BYTES * 120 // 100
 
 
 def test_the_address_is_free_afterwards(listen, peer):

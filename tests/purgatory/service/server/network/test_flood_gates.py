@@ -25,6 +25,7 @@ from purgatory.service.server.network.router_socket import received_bytes
 from purgatory.service.server.network.unread_connections import UnreadConnections
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.eventually import eventually
+from tests.testing.floods import flood, flood_and_reset
 from tests.testing.purgatory_harness import HANG
 from tests.testing.raw_connections import PING, dealer, frame, read, reset
 from tests.testing.server_processes import ServerProcess
@@ -199,29 +200,6 @@ def _connected(port):
         with contextlib.suppress(OSError):
             return dealer(port)
         assert time.monotonic() < end
-
-
-def flood(size, port, stop):
-    """Send complete messages without a pause; connect again when the server ends the connection."""
-    hello = encode(Hello(1, VERSION, "flood"))
-    block = frame(size, more=False) * max(1, 100_000 // (size + 2))
-    while not stop.is_set():
-        with contextlib.suppress(OSError), dealer(port) as peer:
-            peer.settimeout(3)
-            peer.sendall(bytes([0, len(hello)]) + hello)
-            while not stop.is_set():
-                peer.sendall(block)
-
-
-def flood_and_reset(port, stop):
-    """Send many messages without a hello, reset the connection, and connect again."""
-    while not stop.is_set():
-        with contextlib.suppress(OSError):
-            peer = dealer(port)
-            peer.settimeout(1)
-            with contextlib.suppress(OSError):
-                peer.sendall((frame(5, more=False) * 40 + PING) * 1000)
-            reset(peer)
 
 
 @pytest.mark.parametrize(
