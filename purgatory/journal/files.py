@@ -21,7 +21,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from operator import itemgetter, lt
+from operator import attrgetter, itemgetter, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -33,16 +33,19 @@ if TYPE_CHECKING:
     from purgatory.trace.tables import Table
 
 
-#: Rows between two pauses.
-PORTION: Final = 1024
+#: Rows between two pauses, a millisecond's work.
+PORTION: Final = 512
 # A pause is so many times as long as the work before it, and all of one write so many seconds: a
 # journal that has much to write should not fall behind.
 _PAUSE_SHARE: Final = 3
 _ALL_PAUSES_S: Final = 1.0
+#: A pause is no shorter: without any, a thread that commits waits up to 5 ms for the interpreter
+#: after each of its statements.
+LEAST_PAUSE_S: Final = 0.0001
 
 
 class WritePace:
-    """Used by the journal's thread. `is_urgent` tells to make no pauses."""
+    """Used by the journal's thread. `is_urgent` tells to make the shortest pauses."""
 
     def __init__(
         self,
@@ -62,11 +65,12 @@ class WritePace:
         self._resumed_at = self._now()
 
     def pause(self) -> None:
-        """Sleep for a while, unless the write is urgent or has slept enough."""
+        """Sleep for a while; shortly if the write is urgent or has slept enough."""
         seconds = min(_PAUSE_SHARE * (self._now() - self._resumed_at), self._left_s)
-        if seconds > 0 and not self.is_urgent():
-            self._left_s -= seconds
-            self._sleep(seconds)
+        if self.is_urgent():
+            seconds = 0.0
+        self._left_s -= seconds
+        self._sleep(max(seconds, LEAST_PAUSE_S))
         self._resumed_at = self._now()
 
 
@@ -79,7 +83,7 @@ RowT = TypeVar("RowT", bound=tuple[Any, ...])
 # At most so many rows in a file: a reader can share a long day among several tasks.
 FILE_ROWS: Final = 1_000_000
 #: To write a group takes a processor from others, two milliseconds for each thousand rows.
-GROUP_ROWS: Final = 8 * PORTION
+GROUP_ROWS: Final = 16 * PORTION
 _UNFINISHED: Final = ".unfinished-"
 _SOURCE: Final = re.compile(r"[0-9a-z]+")
 _NAME: Final = re.compile(r"([0-9a-z]+)-(\d{20})-(\d{20})\.parquet")
@@ -89,6 +93,7 @@ _FIRST_DAY: Final = dt.date(1970, 1, 1)
 
 _first: Final = itemgetter(0)
 _second: Final = itemgetter(1)
+_day: Final = attrgetter("day")
 
 
 class JournalError(PurgatoryError):
@@ -100,6 +105,14 @@ class Numbered(NamedTuple, Generic[RowT]):
 
     number: int
     row: RowT
+
+
+class _Portion(NamedTuple, Generic[RowT]):
+    """Rows of one day since 1970 (UTC), with their numbers."""
+
+    day: int
+    numbers: list[int]
+    rows: list[RowT]
 
 
 class JournalFiles(Generic[RowT]):
@@ -127,6 +140,7 @@ class JournalFiles(Generic[RowT]):
         self._directory = directory
         self._table = table
         self._source = source
+        self._time_at: Callable[[RowT], int] = itemgetter(table.names.index(table.time_column))
         self._pause = (pace or WritePace()).pause  # made at the first append
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
@@ -146,62 +160,59 @@ class JournalFiles(Generic[RowT]):
         JournalError if a file cannot be written; rows behind `last` may then be given again.
         ValueError for numbers that do not grow.
         """
-        time_at = itemgetter(self._table.names.index(self._table.time_column))
         iterator = iter(rows)
-        while chunk := self._take(iterator):
-            numbers, values = map(_first, chunk), map(_second, chunk)
-            self._append(list(numbers), list(values), time_at)
+        while portions := self._take(iterator):
+            for day, found in itertools.groupby(portions, _day):
+                self._write(_date(day), list(found))
 
-    def _take(self, rows: Iterator[tuple[int, RowT]]) -> list[tuple[int, RowT]]:
-        """Return the rows of the next file."""
-        chunk: list[tuple[int, RowT]] = []
-        while part := list(itertools.islice(rows, min(PORTION, FILE_ROWS - len(chunk)))):
-            chunk += part
+    def _take(self, rows: Iterator[tuple[int, RowT]]) -> list[_Portion[RowT]]:
+        """Return the rows of the next file, or of one for each day, and pause between portions."""
+        portions: list[_Portion[RowT]] = []
+        last, left = self.last, FILE_ROWS
+        while part := list(itertools.islice(rows, min(PORTION, left))):
+            # For each row, here and below, only loops in C.
+            numbers, values = list(map(_first, part)), list(map(_second, part))
+            _check_ascending([last, *numbers])
+            portions += self._by_day(numbers, values)
+            last, left = numbers[-1], left - len(part)
             self._pause()
-        return chunk
+        return portions
 
-    def _append(self, numbers: list[int], rows: list[RowT], time_at: Callable[[RowT], int]) -> None:
-        times = list(map(time_at, rows))
+    def _by_day(self, numbers: list[int], rows: list[RowT]) -> Iterator[_Portion[RowT]]:
+        times = list(map(self._time_at, rows))
         if min(times) // _DAY_MS == max(times) // _DAY_MS:  # nearly always
-            self._write(_date(times[0] // _DAY_MS), numbers, rows)
+            yield _Portion(times[0] // _DAY_MS, numbers, rows)
             return
-        days = itertools.groupby(range(len(rows)), lambda place: times[place] // _DAY_MS)
-        for day, places in [(day, list(places)) for day, places in days]:
-            these = slice(places[0], places[-1] + 1)
-            self._write(_date(day), numbers[these], rows[these])
+        for day, places in itertools.groupby(range(len(rows)), lambda at: times[at] // _DAY_MS):
+            found = list(places)
+            these = slice(found[0], found[-1] + 1)
+            yield _Portion(day, numbers[these], rows[these])
 
-    def _write(self, date: str, numbers: list[int], rows: list[RowT]) -> None:
+    def _write(self, date: str, portions: list[_Portion[RowT]]) -> None:
         directory = self._directory / (_DATE + date)
         hidden = directory / f"{_UNFINISHED}{os.getpid()}-{next(self._new_names)}"
-        self._check_ascending(numbers)
+        first, last = portions[0].numbers[0], portions[-1].numbers[-1]
         try:
             make_directory(directory, self._directory_mode)
             try:
-                self._write_hidden(hidden, rows)
-                name = f"{self._source}-{numbers[0]:020}-{numbers[-1]:020}.parquet"
-                hidden.replace(directory / name)
+                self._write_hidden(hidden, portions)
+                hidden.replace(directory / f"{self._source}-{first:020}-{last:020}.parquet")
             except BaseException:
                 hidden.unlink(missing_ok=True)
                 raise
             fsync(directory)
         except OSError as error:
             raise _journal_error(error, hidden) from error
-        self.last = numbers[-1]
+        self.last = last
 
-    def _check_ascending(self, numbers: list[int]) -> None:
-        # For each row, here and below, only loops in C.
-        before = [self.last, *numbers[:-1]]
-        if not all(map(lt, before, numbers)):
-            last, number = next(pair for pair in zip(before, numbers, strict=True) if not lt(*pair))
-            raise ValueError(f"row {number} comes after row {last}; expected in order")
-
-    def _write_hidden(self, path: Path, rows: list[RowT]) -> None:
+    def _write_hidden(self, path: Path, portions: list[_Portion[RowT]]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(path, flags, self._file_mode), "wb") as file:  # noqa: PTH123  # a descriptor
             sink = ParquetRowWriter(file, path, self._table, GROUP_ROWS)
             try:
-                for start in range(0, len(rows), PORTION):
-                    sink.write_portion(rows[start : start + PORTION])
+                portions.reverse()
+                while portions:  # to free all at once would keep the interpreter for long
+                    sink.write_portion(portions.pop().rows)
                     self._pause()
             finally:
                 sink.close()
@@ -234,6 +245,14 @@ class JournalFiles(Generic[RowT]):
 
     def _dates(self) -> Iterator[Path]:
         return (path for path in self._directory.glob(f"{_DATE}*") if path.is_dir())
+
+
+def _check_ascending(numbers: list[int]) -> None:
+    """Raise ValueError unless the numbers ascend; the first is of the row before."""
+    following = numbers[1:]
+    if not all(map(lt, numbers, following)):
+        last, number = next(pair for pair in itertools.pairwise(numbers) if not lt(*pair))
+        raise ValueError(f"row {number} comes after row {last}; expected in order")
 
 
 def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Path]:

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatory.journal import files as journal_files
-from purgatory.journal.files import JournalError, JournalFiles, JournalLock, Numbered, WritePace
+from purgatory.journal.files import (
+    LEAST_PAUSE_S,
+    JournalError,
+    JournalFiles,
+    JournalLock,
+    Numbered,
+    WritePace,
+)
 from purgatory.trace import KeyEvent
 from purgatory.trace.tables import EVENTS
 
@@ -50,24 +57,33 @@ def test_a_pause_is_longer_than_the_work(thread):
 
 
 def test_all_pauses_of_a_write(thread):
-    """They take a second, however much there is to write; the next write begins anew."""
+    """They take a second, then each is as short as can be; the next write begins anew."""
     thread.pace.begin()
     for _ in range(100):
         thread.work(0.01)
-    assert sum(thread.pauses) == pytest.approx(1.0)
+    assert sum(thread.pauses) == pytest.approx(1.0, rel=0.01)
+    assert len(thread.pauses) == 100
+    assert thread.pauses[-1] == LEAST_PAUSE_S
     thread.pace.begin()
     thread.work(0.01)
-    assert sum(thread.pauses) == pytest.approx(1.03)
+    assert thread.pauses[-1] == pytest.approx(0.03)
 
 
 def test_an_urgent_write(thread):
-    """It makes none while another thread waits for it."""
+    """It makes short ones while another thread waits for it."""
     urgent = [True, False]
     thread.pace.is_urgent = lambda: urgent.pop(0)
     thread.pace.begin()
     thread.work(0.01)
     thread.work(0.02)
-    assert thread.pauses == pytest.approx([0.06])
+    assert thread.pauses == pytest.approx([LEAST_PAUSE_S, 0.06])
+
+
+def test_pauses_in_a_write(tmp_path, thread):
+    """After each portion that is taken, and after each that is written: no longer step is made."""
+    events = JournalFiles(tmp_path, EVENTS, "abc", pace=thread.pace)
+    events.append(numbered(*range(2 * journal_files.PORTION + 1)))
+    assert len(thread.pauses) == 3 + 3
 
 
 DAY = 86_400_000

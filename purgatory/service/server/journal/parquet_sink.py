@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from purgatory.journal.files import JournalError, JournalFiles, JournalLock, WritePace
+from purgatory.journal.files import PORTION, JournalError, JournalFiles, JournalLock, WritePace
 from purgatory.journal.writer import BATCH, JournalWriter
 from purgatory.service.server.journal.journal_sink import JournalStats
 from purgatory.service.store.data_directory import make_private_directory
@@ -150,6 +150,7 @@ class _RowBuffer:
 
     def __init__(self, directory: Path, source: str, confirm: Confirm, pace: WritePace) -> None:
         self._confirm = confirm
+        self._pace = pace
         self._batches: list[_CommittedRows] = []
         self._weight = 0
         # Read by other threads: how many rows were written, and when the last complete attempt
@@ -182,10 +183,9 @@ class _RowBuffer:
         while self._batches:
             batches, began = self._next_batches(), time.monotonic()
             self._append(batches)
-            del self._batches[: len(batches)]
-            self._weight -= sum(rows.weight for rows in batches)
             self.written_at = began
             self.written_rows += sum(rows.size for rows in batches)
+            self._drop(batches)
 
     def _next_batches(self) -> list[_CommittedRows]:
         """Return the first batches, as many as make one write."""
@@ -195,6 +195,18 @@ class _RowBuffer:
             if weight >= BATCH:
                 return self._batches[:count]
         return self._batches[:]
+
+    def _drop(self, batches: list[_CommittedRows]) -> None:
+        """Drop the first batches, which are written; a pause after a portion of their rows."""
+        del self._batches[: len(batches)]
+        size = 0
+        while batches:
+            rows = batches.pop()
+            self._weight -= rows.weight
+            size += rows.size
+            if size >= PORTION:
+                size = 0
+                self._pace.pause()
 
     def _append(self, batches: list[_CommittedRows]) -> None:
         """Write batches, and confirm the rows on disk."""

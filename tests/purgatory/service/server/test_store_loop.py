@@ -1,6 +1,8 @@
 """The store loop: how long it sleeps, what a failing disk does to it, and how it ends."""
 
+import gc
 import sqlite3
+from sysconfig import get_config_var
 
 import pytest
 from msgspec import Raw
@@ -23,6 +25,7 @@ from purgatory.service.protocol import (
     Work,
 )
 from purgatory.service.server.commands import StoreLoopStopped
+from purgatory.service.server.store_loop import MANY_ENDS
 from tests.testing.step_server import frames_of, operation
 
 
@@ -140,3 +143,29 @@ def test_a_request_that_brings_out_a_fault_is_refused(server, faulty):
     server.hello()
     assert server.query("b").state == server.query("c").state == "completed"
     assert server.complete("k").counts == [1]
+
+
+@pytest.mark.skipif(
+    bool(get_config_var("Py_GIL_DISABLED")), reason="this collector has no generations"
+)
+def test_objects_that_the_collector_has_seen_once(server):
+    """It looks at them again after some transactions, not when there are a hundred thousand."""
+    looks = []
+
+    def note(phase, info):
+        if phase == "stop":
+            looks.append(info["generation"])
+
+    before = gc.get_threshold()
+    gc.set_threshold(10**6, 3, 10**6)  # by itself it does not look
+    gc.callbacks.append(note)
+    try:
+        gc.collect()
+        looks.clear()
+        for turn in range(12):
+            server.submit(*[operation(f"{turn}-{n}", "k") for n in range(MANY_ENDS)])
+            server.complete("k")
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*before)
+    assert (looks.count(0), looks.count(1)) == (9, 3)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
+from purgatory.journal.files import WritePace
 from purgatory.service.server.journal import parquet_sink
 from purgatory.service.server.journal.parquet_sink import ParquetSink
 from purgatory.service.store.rows import JournalPosition
@@ -56,6 +57,19 @@ class SinkRun:
 
     def __exit__(self, *_):
         self.journal.close()
+
+
+def test_written_rows_are_dropped_in_portions(tmp_path, monkeypatch):
+    """With a pause after each: to free many rows at once keeps the interpreter for long."""
+    counts = []
+    monkeypatch.setattr(WritePace, "pause", lambda _: counts.append(None))
+    monkeypatch.setattr(parquet_sink, "PORTION", 2)
+    with SinkRun(tmp_path) as run:
+        for n in range(1, 7):
+            run.journal.write([operation(n)], [])
+        run.journal.flush()
+    days = 3
+    assert len(counts) == 1 + days + 6 // 2  # all are taken, each day is written, two are dropped
 
 
 class TestRows:
