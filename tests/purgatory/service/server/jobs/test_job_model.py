@@ -1,5 +1,10 @@
-"""The lives of jobs against a naive model: states, control, keys and restarts, in any order."""
+"""The lives of jobs against a naive model, in any order.
 
+States, control, keys, limits, repeats, ids that are remembered and forgotten, restarts.
+"""
+
+from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,9 +17,12 @@ from purgatory.service.job_messages import (
     CancelMatching,
     JobFilter,
     ListJobs,
+    Repeat,
     Reschedule,
     RescheduleJobs,
     RetryJobs,
+    SetLimit,
+    SetRepeat,
 )
 from purgatory.service.protocol import How
 from tests.testing.step_server import START_MS, StepServer, job
@@ -26,6 +34,12 @@ KEYS = ["k", "l"]
 WAITS = ("scheduled", "ready", "retrying")
 # No time that passes ends in the same digit as a delay: nothing is due at the moment of a look.
 DELAYS = st.sampled_from([3, 13, 53, 203])
+# Of an id after the job's end: certainly known for so long, and perhaps for so much longer.
+UNIQUE = st.sampled_from([0, 500, 10**6])
+LATER_MS = 30_000
+EVERY_MS = 15_000
+# A server looks each so many milliseconds, also after a commit that failed.
+STEP_MS = 5000
 HOWS = st.sampled_from([How.DONE, How.FAILED, How.FAILED, How.FAILED, How.RETURNED])
 names = st.sampled_from(NAMES)
 
@@ -33,10 +47,12 @@ names = st.sampled_from(NAMES)
 class ModelJob:
     """What is expected of a job."""
 
-    def __init__(self, number, kind, tags, keys, due_ms):
+    def __init__(self, number, kind, tags, keys, due_ms, unique_ms):
         self.number = number
         self.kind, self.tags, self.keys, self.due_ms = kind, tags, keys, due_ms
+        self.unique_ms = unique_ms
         self.state = "scheduled"
+        self.ended_ms = None
         self.ended_attempts = 0
         self.max_attempts = 1
         self.error = ""
@@ -56,9 +72,14 @@ class ModelJob:
         self.due_ms = due_ms
         self.state = "retrying" if self.ended_attempts else "scheduled"
 
-    def end(self, state, error=""):
+    def end(self, now_ms, state, error=""):
         """End, or be dead."""
         self.state, self.error, self.lease = state, error, None
+        self.ended_ms = None if state == "dead" else now_ms
+
+    def may_be_forgotten(self, now_ms):
+        """Tell whether the id's period is over."""
+        return self.ended_ms is not None and now_ms >= self.ended_ms + self.unique_ms
 
 
 class JobMachine(RuleBasedStateMachine):
@@ -67,7 +88,11 @@ class JobMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.jobs = {}
+        self.forgotten = []  # jobs whose ids the server knows no longer
         self.number = 0
+        self.paused = set()
+        self.running = {}  # how many may run, by kind
+        self.next_run_ms = None  # of the repeat
 
     @initialize()
     def start(self):
@@ -104,21 +129,63 @@ class JobMachine(RuleBasedStateMachine):
         tags=st.lists(st.sampled_from(TAGS), unique=True),
         keys=st.lists(st.sampled_from(KEYS), unique=True),
         delay_ms=DELAYS,
+        unique_ms=UNIQUE,
     )
-    def submit(self, name, kind, tags, keys, delay_ms):
+    def submit(self, name, kind, tags, keys, delay_ms, unique_ms):
         """Submit a job; a known one stays as it is."""
-        submission = job(name, *keys, kind=kind, timeout_ms=delay_ms, tags=tuple(tags))
+        others = {"tags": tuple(tags), "unique_ms": unique_ms}
+        submission = job(name, *keys, kind=kind, timeout_ms=delay_ms, **others)
         reply = self.server.submit(submission)
-        assert (reply.known == []) == (name not in self.jobs)
-        if name not in self.jobs:
-            self.number += 1
+        is_new = reply.known == []
+        one = self.jobs.get(name)
+        if one is None or not one.may_be_forgotten(self.stamp_ms):
+            assert is_new == (one is None)
+        if is_new:
             due_ms = self.stamp_ms + delay_ms
-            self.jobs[name] = ModelJob(self.number, kind, set(tags), set(keys), due_ms)
+            self.add(name, kind, set(tags), set(keys), due_ms, unique_ms)
 
-    @rule(ms=st.sampled_from([10, 50, 200]))
+    def add(self, name, *others):
+        """Add a job to the model."""
+        self.number += 1
+        self.jobs[name] = ModelJob(self.number, *others)
+
+    @precondition(lambda self: self.next_run_ms is None)
+    @rule()
+    def repeat(self):
+        """Declare a repeat whose times all have a job."""
+        repeat = Repeat("r", every_ms=EVERY_MS, kind=KINDS[0], overlap="allow", missed="all")
+        self.next_run_ms = self.server.ask(SetRepeat, repeat).state.next_ms
+        assert self.next_run_ms == self.now_ms + EVERY_MS
+
+    @rule(kind=st.sampled_from(KINDS), paused=st.booleans(), running=st.sampled_from([0, 1, 2]))
+    def limit(self, kind, paused, running):
+        """Pause or resume a kind, and say how many jobs of it may run; 0: any number."""
+        self.server.ask(SetLimit, kind, paused, running)
+        (self.paused.add if paused else self.paused.discard)(kind)
+        self.running[kind] = running or 10**6
+
+    def is_blocked(self, kind):
+        """Tell whether no job of a kind may begin."""
+        count = sum(one.kind == kind for one in self.alive(("running",)))
+        return kind in self.paused or count >= self.running.get(kind, 10**6)
+
+    @rule(ms=st.sampled_from([10, 50, 200, 200, 40_000]))
     def pass_time(self, ms):
-        """Let jobs become due."""
-        self.server.pass_time(ms)
+        """Let jobs become due, and ids be forgotten; a server looks often."""
+        for start in range(0, ms, STEP_MS):
+            self.server.pass_time(min(STEP_MS, ms - start))
+            self.follow()
+
+    def follow(self):
+        """Have the model follow the clock."""
+        for run in self.new_runs():
+            name, _, at = run.job_id.partition("@")
+            at_ms = round(1000 * datetime.fromisoformat(at).timestamp())
+            assert (name, at_ms) == ("r", self.next_run_ms)
+            assert self.next_run_ms <= run.due_ms <= self.now_ms
+            self.add(run.job_id, KINDS[0], {"r"}, set(), run.due_ms, 10**6)
+            self.next_run_ms += EVERY_MS
+        assert self.next_run_ms is None or self.next_run_ms > self.now_ms - STEP_MS
         for one in self.alive(("scheduled", "retrying")):
             if one.due_ms < self.now_ms:
                 one.state = "ready"
@@ -135,7 +202,7 @@ class JobMachine(RuleBasedStateMachine):
         attempts = data.draw(st.sampled_from([1, 3]))
         leased = self.server.work(kind, room=room, attempts=attempts, lease_ms=10**9)
         self.server.work(kind, room=0, lease_ms=10**9)
-        assert len(leased) == min(1, len(ready))
+        assert len(leased) == (0 if self.is_blocked(kind) else min(1, len(ready)))
         for one in leased:
             assert one.op_id in ready
             found = self.jobs[one.op_id]
@@ -155,13 +222,13 @@ class JobMachine(RuleBasedStateMachine):
         assert self.server.finish(one.lease, how=how, delay_ms=delay_ms, error="Boom") == [True]
         if how == How.DONE:
             one.ended_attempts += 1
-            one.end("done")
+            one.end(self.now_ms, "done")
             return
         one.ended_attempts += how == How.FAILED
         if one.is_cancelled:
-            one.end("cancelled", "cancelled")
+            one.end(self.now_ms, "cancelled", "cancelled")
         elif how == How.FAILED and one.ended_attempts >= one.max_attempts:
-            one.end("dead", "Boom")
+            one.end(self.now_ms, "dead", "Boom")
         else:
             one.lease = None
             one.wait(self.now_ms, self.now_ms + delay_ms if how == How.FAILED else 0)
@@ -171,7 +238,7 @@ class JobMachine(RuleBasedStateMachine):
         if one.state == "running":
             one.is_cancelled = True
         elif one.state in WAITS:
-            one.end("cancelled", "cancelled")
+            one.end(self.now_ms, "cancelled", "cancelled")
         else:
             return False
         return True
@@ -211,7 +278,7 @@ class JobMachine(RuleBasedStateMachine):
         expected = 0
         for one in self.alive():
             if key in one.keys:
-                one.end("cancelled", f"cancelled by key {key}")
+                one.end(self.stamp_ms, "cancelled", f"cancelled by key {key}")
                 expected += 1
         assert self.server.complete(key).counts == [expected]
 
@@ -243,7 +310,7 @@ class JobMachine(RuleBasedStateMachine):
         self.server.crash()
         for one in self.alive(("running",)):
             if one.is_cancelled:
-                one.end("cancelled", "cancelled")
+                one.end(self.now_ms, "cancelled", "cancelled")
             else:
                 one.state, one.lease = "ready", None
 
@@ -261,8 +328,14 @@ class JobMachine(RuleBasedStateMachine):
         """Each job is in the state that the model says; so are counts and lists."""
         if not hasattr(self, "server"):
             return
-        for status in [self.server.job(name) for name in NAMES]:
+        self.follow()  # the last request's transaction may have been the first that could commit
+        for status in [self.server.job(name) for name in {*NAMES, *self.jobs}]:
             one = self.jobs.get(status.job_id)
+            if one is not None and one.may_be_forgotten(self.stamp_ms):
+                if status.state == "unknown":
+                    self.forgotten.append(self.jobs.pop(status.job_id))
+                    continue
+                assert self.now_ms <= one.ended_ms + one.unique_ms + LATER_MS
             if one is None:
                 assert status.state == "unknown"
                 continue
@@ -273,20 +346,27 @@ class JobMachine(RuleBasedStateMachine):
                 assert status.due_ms == one.due_ms
         self.same_lists()
 
+    def new_runs(self):
+        """Return the jobs of the repeat that the model does not know yet."""
+        if self.next_run_ms is None:
+            return []
+        found = self.server.ask(ListJobs, JobFilter(tag="r")).jobs
+        return [one for one in found if one.job_id not in self.jobs]
+
     def same_lists(self):
         """Counts are exact, and lists are complete and in order."""
-        counts = {}
-        for one in self.jobs.values():
-            counts[one.kind, one.state] = counts.get((one.kind, one.state), 0) + 1
-        assert self.server.job_counts() == counts
         newest = self.server.ask(ListJobs, JobFilter(), "newest").jobs
-        expected = sorted(self.jobs, key=lambda name: -self.jobs[name].number)
-        assert [one.job_id for one in newest] == expected
+        # An outcome that nobody has acknowledged is listed when its id is forgotten.
+        numbers = {one.number for one in newest}
+        listed = [*self.jobs.values(), *[one for one in self.forgotten if one.number in numbers]]
+        expected = sorted((one.number for one in listed), reverse=True)
+        assert [one.number for one in newest] == expected
+        counts = Counter((one.kind, one.state) for one in listed)
+        assert self.server.job_counts() == counts
         for tag in TAGS:
             found = self.server.ask(ListJobs, JobFilter(tag=tag)).jobs
-            assert {one.job_id for one in found} == {
-                name for name, one in self.jobs.items() if tag in one.tags
-            }
+            tagged = {one.number for one in listed if tag in one.tags}
+            assert {one.number for one in found} == tagged
             assert [one.due_ms for one in found] == sorted(one.due_ms for one in found)
 
 
