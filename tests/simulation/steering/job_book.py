@@ -93,7 +93,9 @@ class JobBook:
         if 0 <= job.cancelled_ns < now_ns - _UNDER_WAY_NS:
             self.fail(job, f"leased at {now_ns}, though it was cancelled")
         within_ns = job.due_ns + job.within_ns + _UNDER_WAY_NS + self.lost_time_ns()
-        if job.within_ns != NEVER and not job.attempts and now_ns > within_ns:
+        # While the call is not answered, the server may have got it long after it was made.
+        has_limit = job.is_answered and job.within_ns != NEVER
+        if has_limit and not job.attempts and now_ns > within_ns:
             self.fail(job, f"leased at {now_ns}, too late for it")
 
     def _waiting_before(self, job: SteeredJob, before_ns: int) -> list[SteeredJob]:
