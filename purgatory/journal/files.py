@@ -162,7 +162,7 @@ class JournalFiles(Generic[RowT]):
         """
         iterator = iter(rows)
         while portions := self._take(iterator):
-            for day, found in itertools.groupby(portions, _day):
+            for day, found in itertools.groupby(_drained(portions), _day):
                 self._write(_date(day), list(found))
 
     def _take(self, rows: Iterator[tuple[int, RowT]]) -> list[_Portion[RowT]]:
@@ -210,9 +210,8 @@ class JournalFiles(Generic[RowT]):
         with open(os.open(path, flags, self._file_mode), "wb") as file:  # noqa: PTH123  # a descriptor
             sink = ParquetRowWriter(file, path, self._table, GROUP_ROWS)
             try:
-                portions.reverse()
-                while portions:  # to free all at once would keep the interpreter for long
-                    sink.write_portion(portions.pop().rows)
+                for portion in _drained(portions):
+                    sink.write_portion(portion.rows)
                     self._pause()
             finally:
                 sink.close()
@@ -253,6 +252,13 @@ def _check_ascending(numbers: list[int]) -> None:
     if not all(map(lt, numbers, following)):
         last, number = next(pair for pair in itertools.pairwise(numbers) if not lt(*pair))
         raise ValueError(f"row {number} comes after row {last}; expected in order")
+
+
+def _drained(portions: list[_Portion[RowT]]) -> Iterator[_Portion[RowT]]:
+    """Yield and remove all portions: to free them all at once would keep the interpreter long."""
+    portions.reverse()
+    while portions:
+        yield portions.pop()
 
 
 def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Path]:
