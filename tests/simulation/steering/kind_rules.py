@@ -1,5 +1,6 @@
 """KindRules: which kinds of jobs are paused or limited in a world, and what that means."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -31,17 +32,23 @@ class KindRules:
         self._begun: dict[str, list[int]] = {}
         self._held_up_ns = -_HELD_UP_NS
         self._fault_ns = -_HELD_UP_NS
+        self._faults: list[int] = []  # when each was
         self._gone_ns = -_GONE_NS
 
     def note_fault(self, kind: str) -> None:
         """Note that a fault happens."""
         self._fault_ns = self._world.now_ns
+        self._faults.append(self._fault_ns)
         if kind in _HOLDING_UP:
             self.note_held_up(0)
 
     def note_held_up(self, lasting_ns: int) -> None:
         """Note that messages are held up, or what workers do with them, for so long."""
         self._held_up_ns = max(self._held_up_ns, self._world.now_ns + lasting_ns)
+
+    def faults_since(self, since_ns: int) -> int:
+        """Return how many faults there have been."""
+        return len(self._faults) - bisect_left(self._faults, since_ns)
 
     def note_gone(self) -> None:
         """Note that a worker has ended: what is under way to it comes back."""

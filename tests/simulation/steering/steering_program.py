@@ -12,6 +12,7 @@ from typing import Any, Final
 from purgatory.service.client.client import Client
 from purgatory.service.errors import JobUnknown, RequestTimeout, Unavailable
 from purgatory.service.job_messages import ENDED_STATES, JobStatus
+from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
@@ -337,7 +338,9 @@ class SteeringProgram:
             if is_late and job.has_begun:
                 self._book.fail(job, "was not begun in time, though a handler has ended")
         elif not job.attempts:
-            self._book.fail(job, "is dead, and no handler has begun")
+            # After so many losses a lease counts as an attempt, though nobody hears of it.
+            if self._kinds.faults_since(job.called_ns) < MAX_LOSSES:
+                self._book.fail(job, "is dead, and no handler has begun")
         elif 0 <= job.cancelled_ns < min(one.begun_ns for one in job.attempts[-1:]):
             self._book.fail(job, "is dead, though it was cancelled")
 

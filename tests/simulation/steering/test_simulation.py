@@ -27,9 +27,10 @@ SEEDS = int(os.environ.get("PURGATORY_SEEDS", "12"))
 #: 3001262: the world's fault: an end under a newer lease was on its way, and an older one refused.
 #: 3005600, 3005046: the world's fault: a machine was suspended for minutes, and read leases late.
 #: 4101942: the world's fault: a job of a call that had been made again, and was not answered yet.
+#: 4002881: the world's fault: a job's leases were lost five times, the next one is an attempt.
 FOUND = (
     *(203009618, 848195041, 993017, 2000840, 2001317, 2001326, 2001710, 125, 788794706),
-    *(3004432, 3000309, 209979396, 3001262, 3005600, 3005046, 4101942),
+    *(3004432, 3000309, 209979396, 3001262, 3005600, 3005046, 4101942, 4002881),
 )
 
 
