@@ -39,8 +39,8 @@ PORTION: Final = 512
 # journal that has much to write should not fall behind.
 _PAUSE_SHARE: Final = 3
 _ALL_PAUSES_S: Final = 1.0
-#: A pause is no shorter: without any, a thread that commits waits up to 5 ms for the interpreter
-#: after each of its statements.
+#: A pause is no shorter: without any, a thread that commits waits for the interpreter after each of
+#: its statements, up to a switch interval (`sys.setswitchinterval`).
 LEAST_PAUSE_S: Final = 0.0001
 
 

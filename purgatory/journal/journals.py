@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from purgatory.core.operations.deferred import DeferredOperation
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation_state import Outcome
-from purgatory.journal.files import JournalFiles, JournalLock, Numbered, WritePace
+from purgatory.journal.files import PORTION, JournalFiles, JournalLock, Numbered, WritePace
 from purgatory.journal.writer import JournalWriter
 from purgatory.trace.tables import OUTCOMES, OutcomeRow
 from timingwheel import monotonic_ms
@@ -107,6 +107,7 @@ class _OutcomeBuffer:
     def __init__(self, directory: Path, pace: WritePace) -> None:
         self._lock = JournalLock(directory)
         self._source = secrets.token_hex(8)
+        self._pace = pace
         self._rows: list[OutcomeRow] = []
         try:
             self._files = JournalFiles(directory / OUTCOMES.name, OUTCOMES, self._source, pace=pace)
@@ -125,7 +126,13 @@ class _OutcomeBuffer:
         try:
             self._files.append(map(self._numbered, range(before + 1, 2**63), self._rows))
         finally:
-            del self._rows[: self._files.last - before]
+            self._drop(self._files.last - before)
+
+    def _drop(self, count: int) -> None:
+        """Drop the first rows, which are written; a pause after each portion."""
+        for left in range(count, 0, -PORTION):
+            del self._rows[: min(left, PORTION)]
+            self._pace.pause()
 
     def _numbered(self, number: int, row: OutcomeRow) -> Numbered[OutcomeRow]:
         named = row if row.op_id else row._replace(op_id=f"{self._source}-{number}")

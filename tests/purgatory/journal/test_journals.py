@@ -20,7 +20,9 @@ from purgatory import (
     ParquetJournal,
     Purgatory,
 )
+from purgatory.journal import journals
 from purgatory.journal import writer as journal_writer
+from purgatory.journal.files import WritePace
 from purgatory.trace.reader import Reader
 from purgatory.trace.tables import OUTCOMES
 from tests.testing.purgatory_harness import HANG, PurgatoryHarness, Recorder
@@ -67,6 +69,21 @@ class Named(Recorder):
 
 
 class TestRows:
+    def test_written_rows_are_dropped_in_portions(self, tmp_path, manual, monkeypatch):
+        """With a pause after each: to free many rows at once keeps the interpreter for long."""
+        pauses = []
+        monkeypatch.setattr(WritePace, "pause", lambda _: pauses.append(None))
+        monkeypatch.setattr(journals, "PORTION", 2)
+        with ParquetJournal(tmp_path, seconds=1e6) as journal:
+            p = Purgatory(timer=manual.timer, journal=journal)
+            for _ in range(5):
+                p.try_complete_else_watch(KeyedOperation(5), ["a"])
+            p.complete("a")
+            journal.flush()
+            assert len(pauses) == 1 + 1 + 3  # taken, written, dropped
+            p.close()
+        assert len(rows(tmp_path)) == 5
+
     def test_every_outcome(self, tmp_path):
         """Rows of all outcomes have Unix times that agree with each other."""
         clock = ManualClock()
