@@ -20,11 +20,16 @@ def flood(size, port, stop):
 
 
 def flood_and_reset(port, stop):
-    """Send many messages without a hello, reset the connection, and connect again."""
+    """Flood as strangers, one connection after the other."""
     while not stop.is_set():
+        stranger(port)
+
+
+def stranger(port):
+    """Send many messages, and heartbeats, without a hello; then reset the connection."""
+    with contextlib.suppress(OSError):
+        peer = dealer(port)
+        peer.settimeout(1)
         with contextlib.suppress(OSError):
-            peer = dealer(port)
-            peer.settimeout(1)
-            with contextlib.suppress(OSError):
-                peer.sendall((frame(5, more=False) * 40 + PING) * 1000)
-            reset(peer)
+            peer.sendall((frame(5, more=False) * 40 + PING) * 1000)
+        reset(peer)

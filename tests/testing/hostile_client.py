@@ -27,8 +27,9 @@ from purgatory.service.protocol import (
     Stats,
     Submit,
 )
+from tests.testing.floods import stranger
 from tests.testing.purgatory_harness import HANG
-from tests.testing.raw_connections import PING, dealer, frame, reset
+from tests.testing.raw_connections import dealer, frame
 from tests.testing.servers import RawPeer
 from tests.testing.step_server import operation
 
@@ -182,11 +183,7 @@ class Attack:
     def floods(self):
         """Send whole messages without a pause, and heartbeats, and reset the connection."""
         while True:
-            with contextlib.suppress(OSError):
-                peer = self.dealer()
-                with contextlib.suppress(OSError):
-                    peer.sendall((frame(5, more=False) * 40 + PING) * 1000)
-                reset(peer)
+            stranger(self.address.rpartition(":")[2])
             yield
 
     def integers(self):

@@ -287,7 +287,7 @@ class StoreLoop:
         if self._has_ended_many:
             self._has_ended_many = False
             if gc.isenabled():
-                _collect()  # the transaction has gone, and what ended in it
+                _collect()  # the transaction and its ended operations are garbage now
         activity.step_since_ns = activity.commit_since_ns = 0
         return True
 

@@ -31,20 +31,23 @@ class KindRules:
         self._rates: dict[str, tuple[float, int]] = {}
         self._begun: dict[str, list[int]] = {}
         self._held_up_ns = -_HELD_UP_NS
-        self._fault_ns = -_HELD_UP_NS
-        self._faults: list[int] = []  # when each was
+        self._faults: list[int] = [-_HELD_UP_NS]  # when each was
         self._gone_ns = -_GONE_NS
 
     def note_fault(self, kind: str) -> None:
         """Note that a fault happens."""
-        self._fault_ns = self._world.now_ns
-        self._faults.append(self._fault_ns)
+        self._faults.append(self._world.now_ns)
         if kind in _HOLDING_UP:
             self.note_held_up(0)
 
     def note_held_up(self, lasting_ns: int) -> None:
         """Note that messages are held up, or what workers do with them, for so long."""
         self._held_up_ns = max(self._held_up_ns, self._world.now_ns + lasting_ns)
+
+    @property
+    def _fault_ns(self) -> int:
+        """When the last fault was."""
+        return self._faults[-1]
 
     def faults_since(self, since_ns: int) -> int:
         """Return how many faults there have been."""

@@ -49,7 +49,7 @@ class _Peer:
 
 
 class FloodGates:
-    """Compares what connections received and what the network thread took of them.
+    """Compares the bytes that connections received with those that the network thread took.
 
     `unread`: leaves connections unread. `is_encrypted`: whether CURVE wraps each frame. `received`
     tells the bytes of a descriptor.
@@ -70,12 +70,13 @@ class FloodGates:
         self._peers: OrderedDict[bytes, _Peer] = OrderedDict()  # by route
         #: How many connections have brought a message so far.
         self.arrivals: int = 0
-        #: Whether the process takes more memory than it may, as the watchdog has seen last.
+        #: Whether the process took more memory than allowed at the watchdog's last look. The
+        #: watchdog writes, any thread reads.
         self.is_memory_full: bool = False
         #: Bytes taken by descriptor, of all its connections together; any thread reads it.
         self.taken: dict[int, int] = {}
-        # By descriptor the connections that are left unread, since when, the bytes of `taken` that
-        # open them, and what is known of them.
+        # The connections left unread, by descriptor: since when, the bytes of `taken` that open the
+        # gate, and the peer's figures.
         self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
         #: How often the network thread found all queues empty, and whether it did so last. Any
         #: thread reads these.
@@ -83,7 +84,7 @@ class FloodGates:
         self.is_drained: bool = False
 
     def note(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]") -> None:
-        """Note that the thread took a message: a frame, and others that belong to it."""
+        """Note that the thread took a message: its first frame, and the rest."""
         size = self._wire_bytes(len(frame))
         for other in others:
             size += self._wire_bytes(len(other))
