@@ -69,7 +69,10 @@ LIMITS = [
     ("design.md", f"{waiting_messages.AHEAD_BYTES >> 10} KiB of each go ahead at a time"),
     ("design.md", f"behind by {network.IN_FLIGHT_BYTES >> MIB} MiB of requests"),
     ("design.md", f"{network.WAITING_BYTES >> MIB} MiB are set aside"),
-    ("design.md", f"and {accept_gate.MAX_ARRIVALS} connections have come in the present one"),
+    (
+        "design.md",
+        f"and {accept_gate.MAX_ARRIVALS} connections have brought a message in the present one",
+    ),
     ("design.md", f"when {_WAKE_THRESHOLD:,} rows have gathered"),
     ("design.md", f"the next calls of a kind gather, up to {CALLS_PER_MESSAGE}."),
     ("locks.md", f"to sort {MAX_SEEN:,} tasks at most"),
