@@ -98,6 +98,8 @@ def is_job(operation: OperationName) -> TypeGuard[_JobHandle]:
 
 def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
     """Return some texts, checked. Raises TypeError also for a single text and for None."""
+    if type(texts) is tuple and not texts:  # nearly always
+        return ()
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise TypeError(f"{what} is {texts!r}; expected a collection of texts, such as a list")
     return tuple([checked_text(text, what) for text in texts])

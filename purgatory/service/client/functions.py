@@ -28,6 +28,8 @@ def check_function(name: str, function: object) -> bool:
 
 def refuse_unfinished(name: str, result: object) -> None:
     """Raise TypeError if a call returned what has not run, or not to its end."""
+    if result is None:  # mostly
+        return
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()
     elif not (

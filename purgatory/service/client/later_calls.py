@@ -23,7 +23,7 @@ from purgatory.service.client.arguments import (
     op_id_of,
 )
 from purgatory.service.client.call_sender import packed_value
-from purgatory.service.client.calls import Keeping, RequestType
+from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
@@ -272,7 +272,7 @@ class JobCalls:
 
     def __init__(
         self,
-        call: Callable[[RequestType, Any], ReplyFuture[Any]],
+        call: Callable[..., ReplyFuture[Any]],
         session: Session,
         wake: Callable[[], None],
     ) -> None:
@@ -295,13 +295,13 @@ class JobCalls:
         self._session.worker = link
         return self._call(Work, link.asks)
 
-    def keep(self, lease: Lease) -> ReplyFuture[Keeping]:
-        """Have a lease last longer."""
-        return self._call(Keep, lease)
+    def keep(self, lease: Lease, reply: ReplyFuture[Keeping] | None = None) -> ReplyFuture[Keeping]:
+        """Have a lease last longer; `reply` gets the answer, or a new future."""
+        return self._call(Keep, lease, reply)
 
-    def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
-        """End a lease; False: it had ended."""
-        return self._call(Finish, end)
+    def finish(self, end: LeaseEnd, reply: ReplyFuture[bool] | None = None) -> ReplyFuture[bool]:
+        """End a lease; False: it had ended. `reply` gets the answer, or a new future."""
+        return self._call(Finish, end, reply)
 
 
 def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:

@@ -84,11 +84,10 @@ class PackedBatch(NamedTuple):
 
     def some(self, numbers: Sequence[int]) -> Iterator[StoredOperation]:
         """Yield the operations of the row among `numbers`."""
-        raws = self.raws()
-        index = dict(zip(self.all_numbers(), range(len(raws)), strict=True))
+        raws = dict(self.items())
         for number in numbers:
-            if number in index:
-                packed = _decode_operation(raws[index[number]])
+            if number in raws:
+                packed = _decode_operation(raws[number])
                 yield stored_operation(number, self.client, self.submitted_ms, packed)
 
     def without(self, deleted: Collection[int]) -> Self:

@@ -65,6 +65,8 @@ def with_deadlines(
     operations: list[StoredOperation], extended: dict[int, int]
 ) -> list[StoredOperation]:
     """Return operations with the deadlines in force: `extended` has the moved ones by number."""
+    if not extended:  # mostly
+        return operations
     return [
         one._replace(deadline_ms=extended[one.number]) if one.number in extended else one
         for one in operations

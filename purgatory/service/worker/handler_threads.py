@@ -9,7 +9,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.functions import refuse_unfinished
@@ -20,6 +21,8 @@ from purgatory.service.worker.held_jobs import HeldJob
 from purgatory.service.worker.kind_slots import KindSlots
 
 log: logging.Logger = logging.getLogger(__name__)
+
+_NO_SPAN: Final = contextlib.nullcontext()
 
 
 class HandlerThreads:
@@ -110,9 +113,7 @@ class HandlerThreads:
             held.thread = thread
             try:
                 if self._begin(held):
-                    with self._attempt(held) as job:
-                        held.result = self._handlers[job.kind].function(job)
-                        refuse_unfinished("handler", held.result)
+                    self._end(held, self._error_of(held))
             except BaseException:
                 log.exception("worker %r: job %r", self._name, held.leased.op_id)
             if held.is_lost:  # another thread has taken its place
@@ -142,21 +143,33 @@ class HandlerThreads:
         if held.task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(held.task.cancel)
 
-    @contextlib.contextmanager
-    def _attempt(self, held: HeldJob) -> Iterator[Job]:
-        """Run the block with a job, and end the lease with the error that it raises, if it does."""
-        error: BaseException | None = None
+    def _error_of(self, held: HeldJob) -> BaseException | None:
+        """Run a handler; returns what it raises, also if its thread is to exit."""
         try:
-            traceparent, payload = unwrap(held.leased.payload)
-            job = _job(held, unpack_or_raw(payload))
-            if self._tracer is None or not traceparent:
-                yield job
-            else:
-                with self._tracer.attempted(held.leased, traceparent):
-                    yield job
-        except BaseException as raised:  # noqa: BLE001  # a thread that is to exit, a cancelled task
-            error = raised
-        self._end(held, error)
+            traceparent, job = _job(held)
+            with self._span(held, traceparent):
+                held.result = self._handlers[job.kind].function(job)
+                refuse_unfinished("handler", held.result)
+        except BaseException as error:  # noqa: BLE001
+            return error
+        return None
+
+    async def _error_of_coroutine(self, held: HeldJob) -> BaseException | None:
+        """Run a coroutine function, as `_error_of` does; also if its task is cancelled."""
+        try:
+            traceparent, job = _job(held)
+            with self._span(held, traceparent):
+                held.result = await self._handlers[job.kind].function(job)
+                refuse_unfinished("handler", held.result)
+        except BaseException as error:  # noqa: BLE001
+            return error
+        return None
+
+    def _span(self, held: HeldJob, traceparent: str) -> contextlib.AbstractContextManager[object]:
+        """Return the span of an attempt at a job that was scheduled within a trace."""
+        if self._tracer is None or not traceparent:
+            return _NO_SPAN
+        return self._tracer.attempted(held.leased, traceparent)
 
     def _run_loop(self) -> None:
         assert self._loop is not None
@@ -179,9 +192,7 @@ class HandlerThreads:
         await self._room.acquire()
         try:
             if self._begin(held):
-                with self._attempt(held) as job:
-                    held.result = await self._handlers[job.kind].function(job)
-                    refuse_unfinished("handler", held.result)
+                self._end(held, await self._error_of_coroutine(held))
         finally:
             if not held.is_lost:  # else `_lose_task` releases
                 self._room.release()
@@ -211,13 +222,14 @@ class HandlerThreads:
         self._loop.stop()
 
 
-def _job(held: HeldJob, payload: object) -> Job:
-    """Return what the handler gets."""
+def _job(held: HeldJob) -> tuple[str, Job]:
+    """Return the context of the trace, and what the handler gets."""
     leased = held.leased
-    return Job(
+    traceparent, payload = unwrap(leased.payload)
+    return traceparent, Job(
         leased.op_id,
         leased.kind,
-        payload,
+        unpack_or_raw(payload),
         leased.attempt,
         held.token,
         leased.submitted_ms,

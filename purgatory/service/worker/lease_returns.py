@@ -10,12 +10,12 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from purgatory.service.client.futures import HandledReply
 from purgatory.service.errors import ServiceError, StoreFailed
 from purgatory.service.protocol import How, LeaseEnd
 from purgatory.service.worker.held_jobs import HeldJob, HeldJobs
 
 if TYPE_CHECKING:
-    from purgatory.service.client.futures import ReplyFuture
     from purgatory.service.client.later_calls import JobCalls
 
 log: logging.Logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class LeaseReturns:
         self._counts = counts
         self._on_all_answered = on_all_answered
         self._again: list[tuple[HeldJob, LeaseEnd]] = []  # that the server could not write
-        self._unanswered: set[ReplyFuture[bool]] = set()
+        self._unanswered: set[HandledReply[bool]] = set()
 
     @property
     def left(self) -> int:
@@ -75,13 +75,13 @@ class LeaseReturns:
 
     def send(self, held: HeldJob, end: LeaseEnd) -> None:
         """Tell the server of an end."""
-        try:
-            reply = self._calls.finish(end)
-        except ServiceError as error:  # closed: the lease ends by itself
-            log.warning("worker %r: %s", self._name, error)
-            return
+        reply: HandledReply[bool] = HandledReply(partial(self._on_answer, held, end))
         self._unanswered.add(reply)
-        reply.add_done_callback(partial(self._on_answer, held, end))
+        try:
+            self._calls.finish(end, reply)
+        except ServiceError as error:  # closed: the lease ends by itself
+            self._unanswered.discard(reply)
+            log.warning("worker %r: %s", self._name, error)
 
     def _on_answer(self, held: HeldJob, end: LeaseEnd, reply: Any) -> None:
         self._on_ended(held, end, reply)

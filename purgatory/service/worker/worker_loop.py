@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from msgspec import Raw
 
 from purgatory.service.client.calls import Keeping
+from purgatory.service.client.futures import HandledReply
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.worker_link import Asks, WorkerLink
 from purgatory.service.encoding import pack
@@ -282,8 +283,8 @@ class WorkerLoop:
         now = self._lease_clock()
         for held in jobs:
             held.asked_at = now
-            reply = self._calls.keep(held.lease)
-            reply.add_done_callback(partial(self._on_kept, held, held.token, now))
+            on_kept = partial(self._on_kept, held, held.token, now)
+            self._calls.keep(held.lease, HandledReply(on_kept))
 
     def _on_kept(self, held: HeldJob, token: int, asked_at: float, reply: Any) -> None:
         if reply.exception() is not None or held.token != token or held.is_ending:

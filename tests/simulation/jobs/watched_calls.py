@@ -57,12 +57,10 @@ class WatchedCalls(JobCalls):
 
         return self._calls.ask(replace(link, on_jobs=on_jobs))
 
-    def keep(self, lease: Lease) -> ReplyFuture[Keeping]:
+    def keep(self, lease: Lease, reply: ReplyFuture[Keeping] | None = None) -> ReplyFuture[Keeping]:
         """See `JobCalls`."""
-        reply = self._calls.keep(lease)
         note = self._oracle.keeps(self._job_ids[lease.number], lease.token)
-        self._when_answered(reply, note)
-        return reply
+        return self._calls.keep(lease, self._noted(reply, note))
 
     @property
     def max_result_bytes(self) -> int | None:
@@ -73,21 +71,26 @@ class WatchedCalls(JobCalls):
         """See `JobCalls`."""
         self._calls.begin(leases)
 
-    def finish(self, end: LeaseEnd) -> ReplyFuture[bool]:
+    def finish(self, end: LeaseEnd, reply: ReplyFuture[bool] | None = None) -> ReplyFuture[bool]:
         """See `JobCalls`."""
-        reply = self._calls.finish(end)
         job_id = self._job_ids[end.number]
         how = How(end.how)
         note = self._oracle.ends(self._worker, job_id, end.token, how, end.delay_ms)
-        self._when_answered(reply, note)
-        return reply
+        return self._calls.finish(end, self._noted(reply, note))
 
-    def _when_answered(self, reply: ReplyFuture[Any], note: Callable[[bool | None], None]) -> None:
-        """Note an answer, None for a refusal, unless it comes to a process that is gone."""
+    def _noted(
+        self, reply: ReplyFuture[Any] | None, note: Callable[[bool | None], None]
+    ) -> ReplyFuture[Any]:
+        """Return a reply whose answer is noted before its other callbacks, None for a refusal.
+
+        No answer is that comes to a process that is gone.
+        """
+        reply = ReplyFuture() if reply is None else reply
 
         def answered(future: Any) -> None:
             error = future.exception()
             if self._owner.alive and not isinstance(error, Unavailable):
                 note(future.result() if error is None else None)
 
-        reply.add_done_callback(answered)
+        reply._done_callbacks.insert(0, answered)
+        return reply

@@ -90,7 +90,7 @@ class LaterJobCalls(CallSender):
         start_within_ms = None
         if start_within is not None:
             start_within_ms = duration_ms(start_within, "start_within")
-        options = SubmissionOptions(
+        options: SubmissionOptions | None = SubmissionOptions(
             unique_ms_of(unique_for, job_id),
             checked_texts(tags, "tags"),
             check_count("priority", priority, PRIORITIES[0], PRIORITIES[-1]),
@@ -103,10 +103,10 @@ class LaterJobCalls(CallSender):
                 job_id = self._next_id()
         job_id = checked_text(job_id, "job_id")
         keys = checked_texts(unless, "unless") or (own_key(job_id),)
-        submission = Submission(
-            *(job_id, keys, timeout_ms, 0, checked_text(kind, "kind"), self._packed(payload)),
-            None if options == _PLAIN else options,
-        )
+        kind, packed = checked_text(kind, "kind"), self._packed(payload)
+        if options == _PLAIN:
+            options = None
+        submission = Submission(job_id, keys, timeout_ms, 0, kind, packed, options)
         # Each of these is a `Client`, which has the verbs of a handle.
         future = ScheduledFuture(cast("JobControl", self), is_made_up=is_made_up)
         return self._call(Submit, submission, future)

@@ -14,7 +14,7 @@ from purgatory.service.store.rows import (
     StoredOperation,
     StoredOutcome,
 )
-from purgatory.trace.tables import JobRow, Operation, OutcomeRow
+from purgatory.trace.tables import Operation, OutcomeRow
 
 
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
@@ -81,24 +81,13 @@ def job_rows(transaction: Transaction) -> list[JournalRow]:
 
 def job_row(queued: QueuedJob) -> JournalRow:
     """Make the row of a job of its values in the store."""
-    began_ms, ended_ms = queued.began_ms or None, queued.ended_ms
-    row = JobRow(
-        job_id=queued.job_id,
-        kind=queued.kind,
-        state=queued.state,
-        client=queued.client,
-        tags=queued.tags,
-        submitted_ms=queued.submitted_ms,
-        due_ms=queued.due_ms,
-        began_ms=began_ms,
-        ended_ms=ended_ms,
-        attempts=queued.attempts,
-        queue_ms=None if began_ms is None else began_ms - queued.due_ms,
-        run_ms=None if began_ms is None else ended_ms - began_ms,
-        worker=queued.worker,
-        error=queued.error,
-    )
-    return queued.number, *row
+    began_ms, ended_ms, attempts, worker, error = queued[8:]
+    queue_ms = run_ms = None
+    if began_ms:
+        queue_ms, run_ms = began_ms - queued.due_ms, ended_ms - began_ms
+    # The number, then a `JobRow`: as in `QueuedJob` up to `due_ms`.
+    times = (began_ms or None, ended_ms, attempts, queue_ms, run_ms)
+    return *queued[:8], *times, worker, error
 
 
 def _in_rows(values: list[Any], size: int) -> list[Any]:

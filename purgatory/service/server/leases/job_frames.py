@@ -16,15 +16,17 @@ from purgatory.service.server.leases.job_leases import JobLeases
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES, in_frames
 from purgatory.service.store.contract import Store
-from purgatory.service.store.rows import StoredOperation
+from purgatory.service.store.rows import MAX_BATCH, StoredOperation
 
 log: logging.Logger = logging.getLogger(__name__)
 
 _JOB_BYTES: Final = 200
 # Jobs that cannot be read are leased again after so long.
 RETRY_MS: Final = 1000
-#: Jobs that are read from the store at once.
-PORTION: Final = 32
+#: Jobs that are read from the store at once: those of a row mostly, which is decoded as a whole.
+PORTION: Final = MAX_BATCH
+# Dead jobs of a message, which have payloads and errors.
+_DEAD_JOBS: Final = 32
 
 _NOTHING: Final = Raw(NOTHING)
 
@@ -69,7 +71,7 @@ class JobFrames:
 
     def dead(self, seq: int, client: str, after: int) -> bytes:
         """Encode a message of dead jobs, those with numbers above `after`."""
-        jobs = self._leases.dead_jobs(client, after, PORTION)
+        jobs = self._leases.dead_jobs(client, after, _DEAD_JOBS)
         found: list[DeadJob] = []
         if jobs:
             stored = self._store.by_numbers([job.record.number for job in jobs])

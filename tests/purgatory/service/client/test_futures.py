@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from purgatory.service.client.calls import resolve, resolve_outcome
-from purgatory.service.client.futures import ReplyFuture, ServiceFuture
+from purgatory.service.client.calls import reject, resolve, resolve_outcome
+from purgatory.service.client.futures import HandledReply, ReplyFuture, ServiceFuture
 from purgatory.service.platform import REAL_PLATFORM
 from purgatory.service.protocol import OutcomeMessage
 from tests.testing.eventually import eventually
@@ -167,3 +167,39 @@ def test_one_marked_as_running_while_it_is_cancelled():
     assert future.cancel()
     assert future.cancelled()
     assert not future.set_running_or_notify_cancel()
+
+
+class TestHandledReply:
+    """A reply with a function instead of waiters."""
+
+    def test_its_function_gets_the_answer_once(self):
+        """Before that it is not done; a second answer is ignored, as of any reply."""
+        told = []
+        reply = HandledReply(told.append)
+        assert not reply.done()
+        for _ in range(2):
+            resolve(reply, 7)
+        assert told == [reply]
+        assert reply.result() == 7
+        assert reply.exception() is None
+
+    def test_its_function_gets_the_error(self):
+        """As of a call that is refused."""
+        told = []
+        reply = HandledReply(told.append)
+        reject(reply, ValueError("no"))
+        assert told == [reply]
+        assert str(reply.exception()) == "no"
+
+    def test_a_function_that_raises(self, caplog):
+        """The thread that resolves it goes on."""
+        reply = HandledReply(lambda _: 1 / 0)
+        resolve(reply, 7)
+        assert reply.result() == 7
+        assert "ZeroDivisionError" in caplog.text
+
+    def test_it_makes_no_condition(self):
+        """All of them share one object without a lock."""
+        replies = [HandledReply(print), HandledReply(print)]
+        assert replies[0]._condition is replies[1]._condition
+        assert not {"_condition", "_waiters"} & {name for one in replies for name in vars(one)}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.errors import StoreFailed, Unavailable
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 from purgatory.service.worker.held_jobs import HeldJobs
@@ -19,9 +18,8 @@ class Bench:
             "jobs", self, self.held, self.counts, lambda: self.answered.append(1)
         )
 
-    def finish(self, end):
-        self.ended.append((end.number, end.token, How(end.how), reply := ReplyFuture()))
-        return reply
+    def finish(self, end, reply):
+        self.ended.append((end.number, end.token, How(end.how), reply))
 
     def job(self, number, token=1):
         return self.held.add(LeasedJob(number, token, f"job {number}", "", 1, 0, 0))
@@ -77,7 +75,7 @@ def test_jobs_that_are_given_back(bench):
 def test_a_client_that_is_closed(bench, monkeypatch):
     """Nothing is raised: the lease ends by itself."""
 
-    def closed(_):
+    def closed(*_):
         raise Unavailable("closed")
 
     monkeypatch.setattr(bench, "finish", closed)

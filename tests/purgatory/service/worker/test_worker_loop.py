@@ -32,13 +32,11 @@ class Calls:
         reply.set_result(None)
         return reply
 
-    def keep(self, lease):
-        self.kept.append((lease.number, lease.token, reply := ReplyFuture()))
-        return reply
+    def keep(self, lease, reply):
+        self.kept.append((lease.number, lease.token, reply))
 
-    def finish(self, end):
-        self.ended.append((end, reply := ReplyFuture()))
-        return reply
+    def finish(self, end, reply):
+        self.ended.append((end, reply))
 
 
 class Runner:
