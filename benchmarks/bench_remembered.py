@@ -205,7 +205,8 @@ def server(directory: Path) -> Iterator[tuple[str, float]]:
     options += ["--no-journal", "--max-remembered", "20000000", "--max-memory", "0"]
     start = time.perf_counter()
     command = [sys.executable, "-m", "purgatory", "serve", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    # Not from here: a checkout would be imported instead of what is installed.
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True) as process:
         address = ""
         while not address:
             assert process.stdout is not None

@@ -43,6 +43,7 @@ class ServerProcess:
 
     def __init__(self, url: str, directory: Path, takeover_after: float) -> None:
         self.address = f"tcp://127.0.0.1:{PORTS.free_port()}"
+        self._directory = directory
         self._log_path = directory / f"{self.address[-5:]}.log"
         self._command = [
             *(sys.executable, "-m", "purgatory", "serve", "--store", url, "--no-journal"),
@@ -53,7 +54,10 @@ class ServerProcess:
     def start(self) -> None:
         """Start the process, and wait until it serves or stands by."""
         with self._log_path.open("wb") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            # Not from here: a checkout would be imported instead of what is installed.
+            self.process = subprocess.Popen(
+                self._command, cwd=self._directory, stdout=log, stderr=log
+            )
         wait_until(lambda: any(word in self._said() for word in (b"serving at", b"standby")))
 
     def _said(self) -> bytes:

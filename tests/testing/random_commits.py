@@ -6,7 +6,6 @@ from msgspec import Raw, msgpack
 
 from purgatory.service.store.changes import RememberedChanges
 from purgatory.service.store.rows import (
-    KEPT_ATTEMPTS,
     MAX_BATCH,
     OperationBatch,
     QueuedJob,
@@ -25,7 +24,7 @@ class RandomCommits:
     def __init__(self, seed):
         self.dice = random.Random(seed)
         self.operation = self.seq = self.event = self.extension = self.job = 0
-        self.spread = self.place = self.key = 0
+        self.spread = self.place = self.key = self.token = 0
         self.pending, self.ended, self.spreads = [], [], []
         self.remembered = set()
 
@@ -103,8 +102,10 @@ class RandomCommits:
             made.jobs += [seq, self.dice.randrange(5), 1, self.dice.randrange(999), "e"]
             for number in self.some(range(1, 99), 4):
                 attempt = [number, number, self.dice.randrange(999), "w", self.dice.choice("e ")]
-                made.attempts += [seq, number % KEPT_ATTEMPTS, *attempt]
+                self.token += 1
+                made.attempts += [seq, self.token, *attempt]
             made.results += [seq, self.blob()]
+        made.trim_attempts = [seq for _, seq in self.some(self.ended)]
         for key in self.some("abcdef"):
             made.held += [key, self.event, 1, self.dice.randrange(99), -1, self.blob()]
             made.named_leases += [key, "h", self.dice.randrange(99), 5]

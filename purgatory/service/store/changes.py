@@ -57,6 +57,7 @@ class Changes:
         "replies",
         "results",
         "spreads",
+        "trim_attempts",
     )
 
     def __init__(self) -> None:
@@ -67,6 +68,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.attempts: list[Any] = []  # of jobs that have failed
+        self.trim_attempts: list[int] = []  # seqs of jobs of which only the last are kept
         self.repeats: list[Any] = []
         self.named_leases: list[Any] = []
         self.limits: list[Any] = []  # of kinds
@@ -102,6 +104,7 @@ class Changes:
             or self.held
             or self.jobs
             or self.attempts
+            or self.trim_attempts
             or self.repeats
             or self.named_leases
             or self.delete_named_leases

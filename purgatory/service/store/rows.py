@@ -171,16 +171,21 @@ class StoredJob(NamedTuple):
     at_ms: int
 
 
-#: How many attempts of a job are kept, at most: the last ones.
+#: How many attempts of a job are kept: the last ones.
 KEPT_ATTEMPTS: Final = 20
+#: Deletes the other ones; both stores add the jobs.
+TRIM_ATTEMPTS: Final = (
+    "DELETE FROM attempts WHERE (SELECT count(*) FROM attempts b WHERE b.seq = attempts.seq AND "
+    f"b.place > attempts.place) >= {KEPT_ATTEMPTS}"
+)
 
 
 class StoredAttempt(NamedTuple):
     """An attempt of a job that has failed, now or before; moments are Unix milliseconds.
 
-    `seq` is that of `StoredJob`. `number` counts the job's attempts; `place`, its remainder by
-    KEPT_ATTEMPTS, is the key beside `seq`: so a later attempt replaces an earlier one, and nothing
-    has to be read before. `error` is empty if the attempt has succeeded.
+    `seq` is that of `StoredJob`. `number` counts the job's attempts, from 1 again after a retry of
+    a dead job. `place`, the key beside `seq`, is the token of the attempt's lease, which grows with
+    each lease. `error` is empty if the attempt has succeeded.
     """
 
     seq: int
@@ -193,11 +198,11 @@ class StoredAttempt(NamedTuple):
 
 
 def attempts_by_seq(rows: Iterable[Sequence[Any]]) -> dict[int, list[StoredAttempt]]:
-    """Return the rows of attempts by job, those of each in the order of their ends."""
+    """Return the rows of attempts by job, the last ones of each in the order of their ends."""
     found: dict[int, list[StoredAttempt]] = {}
     for row in sorted(map(StoredAttempt._make, rows), key=_order_of):
         found.setdefault(row.seq, []).append(row)
-    return found
+    return {seq: attempts[-KEPT_ATTEMPTS:] for seq, attempts in found.items()}
 
 
 def _order_of(attempt: StoredAttempt) -> tuple[int, int]:

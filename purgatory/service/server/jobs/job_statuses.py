@@ -14,7 +14,7 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.server_health import failure_text
 from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
-from purgatory.service.store.rows import StoredAttempt, StoredOutcome
+from purgatory.service.store.rows import KEPT_ATTEMPTS, StoredAttempt, StoredOutcome
 
 #: Jobs whose statuses are read at once, at most.
 MOST: Final = 500
@@ -109,9 +109,8 @@ def _add_history(status: JobStatus, kept: list[StoredAttempt]) -> None:
     number = status.attempts
     is_kept = bool(found) and found[-1].number == number and not found[-1].error
     if status.began_ms is not None and status.state in ("running", "done") and not is_kept:
-        found = [one for one in found if one.number != number]  # the end will replace it
         found.append(JobAttempt(number, status.began_ms, status.ended_ms, status.worker, ""))
-    status.history = tuple(found)
+    status.history = tuple(found[-KEPT_ATTEMPTS:])
 
 
 def _add_due(status: JobStatus, due: DueJob) -> None:

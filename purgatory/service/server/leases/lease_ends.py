@@ -185,6 +185,7 @@ class LeaseEnds:
             self._effects.append(partial(self._drop, job))
         else:
             self._write(job, JobState.WAITING, 0, 0, "")
+            self._changes.trim_attempts.append(number)
             self._effects.append(partial(self._leases.revive, job))
         return True
 
@@ -224,11 +225,12 @@ class LeaseEnds:
 
     def _keep_attempt(self, job: DueJob, error: str) -> None:
         """Write an ended attempt for `jobs show`. A first attempt that succeeds is not written."""
-        number = job.attempts + 1
-        place = number % KEPT_ATTEMPTS
+        seq, number = job.record.seq, job.attempts + 1
         worker = "" if job.holder is None else job.holder.route.hex()
-        row = (job.record.seq, place, number, job.begun_ms, self._now_ms)
+        row = (seq, job.token, number, job.begun_ms, self._now_ms)
         self._changes.attempts += (*row, worker, error[:_KEPT_ERROR])
+        if number % KEPT_ATTEMPTS == 0:
+            self._changes.trim_attempts.append(seq)
 
     def _end_cancelled(self, job: DueJob, attempts: int, reason: str) -> None:
         self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)

@@ -210,6 +210,11 @@ class PostgresLeaseRow:
         except StatementRefused as error:
             if error.is_read_only:
                 self._database.drop()
+            if error.is_for_missing:
+                raise StoreError(
+                    f"{self._database.where} has no tables in the schema "
+                    f"{self._namespace.schema}; expected those that `purgatory serve --store` makes"
+                ) from error
             raise
         except SessionLost as error:
             self._database.drop()

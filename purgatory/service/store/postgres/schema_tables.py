@@ -96,7 +96,7 @@ CREATE TABLE {schema}.results ( -- of jobs that are done
 );
 CREATE TABLE {schema}.attempts ( -- of jobs that have failed, the last ones
     seq int8 NOT NULL, -- of the outcome
-    place int8 NOT NULL, -- a later attempt of the same place replaces an earlier one
+    place int8 NOT NULL, -- of a later attempt it is larger
     number int8 NOT NULL, -- of the attempt
     began_ms int8 NOT NULL, -- Unix
     ended_ms int8 NOT NULL,

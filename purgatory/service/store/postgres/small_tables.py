@@ -13,6 +13,7 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
 from purgatory.service.store.postgres.tables import Columns, KeyedTable
 from purgatory.service.store.rows import (
+    TRIM_ATTEMPTS,
     StoredAttempt,
     StoredEvent,
     StoredJob,
@@ -113,6 +114,10 @@ class SmallTables:
             )
             if rows
         ]
+        if changes.trim_attempts:
+            seqs = wire_ints(changes.trim_attempts)
+            sql = TRIM_ATTEMPTS.replace("attempts", self.attempts.name)
+            made.append(statement(f"{sql} AND seq = ANY($1::int8[])", seqs))
         for table, keys in (
             (self.held, changes.delete_held),
             (self.named_leases, changes.delete_named_leases),

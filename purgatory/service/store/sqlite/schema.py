@@ -80,7 +80,7 @@ CREATE TABLE jobs ( -- what has become of due jobs; one that is not here waits f
 );
 CREATE TABLE attempts ( -- of jobs that have failed, the last ones
     seq INTEGER NOT NULL, -- of the outcome
-    place INTEGER NOT NULL, -- a later attempt of the same place replaces an earlier one
+    place INTEGER NOT NULL, -- of a later attempt it is larger
     number INTEGER NOT NULL, -- of the attempt
     began_ms INTEGER NOT NULL, -- Unix
     ended_ms INTEGER NOT NULL,

@@ -7,6 +7,7 @@ from purgatory.errors import StoreError
 from purgatory.service.store.changes import Changes, RememberedChanges
 from purgatory.service.store.contract import DAMAGE, DATABASE_ID
 from purgatory.service.store.rows import (
+    KEPT_ATTEMPTS,
     MAX_BATCH,
     JobState,
     JournalPosition,
@@ -524,3 +525,16 @@ class TestTimes:
         store.commit(changes_of(queued_events=[1, "k", 5000, 0, 0]))
         store.shift_times(-3000, {})
         assert store.queued_events(0) == [(1, "k", 5000, 0, 0)]
+
+
+def test_trimmed_attempts(place, store):
+    """The last leases of a job stay; all of another job stay, of which the last ends are read."""
+    most = KEPT_ATTEMPTS + 7
+    for seq in (1, 2):
+        for token in range(1, most + 1):  # an end that is told late: the order of ends differs
+            store.commit(changes_of(attempts=[seq, token, 1, 5, 100 - token, "w", f"E{token}"]))
+    store.commit(changes_of(trim_attempts=[1]))
+    store = place.open()
+    found = store.attempts([1, 2])
+    assert [one.error for one in found[1]] == [f"E{token}" for token in range(most, 7, -1)]
+    assert [one.error for one in found[2]] == [f"E{token}" for token in range(20, 0, -1)]

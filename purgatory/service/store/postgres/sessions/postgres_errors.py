@@ -18,6 +18,8 @@ REFUSED_BY_GROUP: Final = "22012"
 _RACES: Final = ("23505", "42P06", "42P07", "40001", "40P01")
 # The session is with a server writing nothing (any more).
 _READ_ONLY: Final = "25006"
+# The schema or a table does not exist.
+_MISSING: Final = ("3F000", "42P01")
 # Classes and codes of what passes: an operator's intervention, as a cancelled statement (57014), a
 # connection that a pooler lost, a rollback for other transactions, a lock that was not free.
 _PASSING: Final = ("57", "08", "40", LOCK_TIMEOUT)
@@ -48,6 +50,11 @@ class StatementRefused(StoreError):
     def is_passing(self) -> bool:
         """Whether the same statement may succeed a moment later."""
         return self.code.startswith(_PASSING)
+
+    @property
+    def is_for_missing(self) -> bool:
+        """Whether the database has no such table."""
+        return self.code in _MISSING
 
     @property
     def is_read_only(self) -> bool:

@@ -79,7 +79,7 @@ class TestFailures:
             step_server.crash()
 
     def test_the_last_attempts(self, step_server):
-        """Not more than the bound; attempts after a retry replace the oldest."""
+        """Not more than the bound, also after a restart."""
         step_server.work(attempts=KEPT_ATTEMPTS + 5)
         due(step_server, "a")
         for number in range(1, KEPT_ATTEMPTS + 6):
@@ -90,7 +90,7 @@ class TestFailures:
         assert max(len(one.error) for one in step_server.job("a").history) == 500
 
     def test_attempts_after_a_retry(self, step_server):
-        """They are the last ones, and those before are those of the last round."""
+        """They are the last ones; those before are kept."""
         step_server.work(attempts=3)
         due(step_server, "a")
         for error in "abc":
@@ -100,12 +100,13 @@ class TestFailures:
         step_server.finish(*step_server.leased, how=How.FAILED, error="d")
         history = step_server.job("a").history
         assert [(one.number, one.error) for one in history] == [
-            *((3, "c"), (1, "d"), (2, "")),  # the second one runs
+            *((1, "a"), (2, "b"), (3, "c"), (1, "d"), (2, "")),  # the second one runs
         ]
         step_server.let_pass(4)
         step_server.finish(*step_server.leased)
         history = step_server.job("a").history
-        assert [(one.number, one.error) for one in history] == [(3, "c"), (1, "d"), (2, "")]
+        assert [one.error for one in history] == ["a", "b", "c", "d", ""]
+        assert [one.number for one in history] == [1, 2, 3, 1, 2]
 
     def test_the_first_attempt_after_a_retry(self, step_server):
         """It is told of, while it runs and when it has succeeded."""
@@ -114,11 +115,11 @@ class TestFailures:
         step_server.finish(leased, how=How.FAILED, error="no")
         assert step_server.ask(RetryJobs, ["a"]).done == [True]
         [leased] = step_server.leased
-        [running] = step_server.job("a").history
+        _, running = step_server.job("a").history
         assert (running.number, running.ended_ms, running.error) == (1, None, "")
         step_server.let_pass(4)
         step_server.finish(leased)
-        [done] = step_server.job("a").history
+        _, done = step_server.job("a").history
         assert (done.number, done.seconds, done.error) == (1, 0.004, "")
 
     def test_a_job_that_succeeds_at_once(self, step_server):

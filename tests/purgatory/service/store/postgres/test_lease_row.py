@@ -46,6 +46,14 @@ def test_a_new_row(row):
     assert abs(seen.drift_ms) <= 1
 
 
+@pytest.mark.parametrize("partition", ["", "orders"])
+def test_a_database_without_tables(make, partition):
+    """The error names the schema, as of a partition that was mistyped, and what would make it."""
+    schema = f"purgatory{partition and '_'}{partition}"
+    with pytest.raises(StoreError, match=rf"has no tables in the schema {schema}; expected"):
+        make("", partition).look()
+
+
 def test_one_takes_over(row, make):
     """The other one finds that the row has changed."""
     other = make("b")
