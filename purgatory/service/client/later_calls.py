@@ -23,7 +23,7 @@ from purgatory.service.client.arguments import (
     op_id_of,
 )
 from purgatory.service.client.call_sender import packed_value
-from purgatory.service.client.calls import Keeping
+from purgatory.service.client.calls import Keeping, RequestType
 from purgatory.service.client.futures import ReplyFuture, SubmissionReceipt
 from purgatory.service.client.io_thread import ClientIOThread
 from purgatory.service.client.jobs.later_job_calls import LaterJobCalls, unique_ms_of
@@ -272,7 +272,7 @@ class JobCalls:
 
     def __init__(
         self,
-        call: Callable[..., ReplyFuture[Any]],
+        call: Callable[[RequestType, Any, ReplyFuture[Any] | None], ReplyFuture[Any]],
         session: Session,
         wake: Callable[[], None],
     ) -> None:
@@ -293,7 +293,7 @@ class JobCalls:
     def ask(self, link: WorkerLink) -> ReplyFuture[None]:
         """Ask for jobs, on this and all later connections."""
         self._session.worker = link
-        return self._call(Work, link.asks)
+        return self._call(Work, link.asks, None)
 
     def keep(self, lease: Lease, reply: ReplyFuture[Keeping] | None = None) -> ReplyFuture[Keeping]:
         """Have a lease last longer; `reply` gets the answer, or a new future."""

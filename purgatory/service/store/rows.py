@@ -173,11 +173,6 @@ class StoredJob(NamedTuple):
 
 #: How many attempts of a job are kept: the last ones.
 KEPT_ATTEMPTS: Final = 20
-#: Deletes the other ones; both stores add the jobs.
-TRIM_ATTEMPTS: Final = (
-    "DELETE FROM attempts WHERE (SELECT count(*) FROM attempts b WHERE b.seq = attempts.seq AND "
-    f"b.place > attempts.place) >= {KEPT_ATTEMPTS}"
-)
 
 
 class StoredAttempt(NamedTuple):
@@ -195,6 +190,12 @@ class StoredAttempt(NamedTuple):
     ended_ms: int
     worker: str
     error: str
+
+
+def delete_early_attempts(table: str) -> str:
+    """Return the SQL that deletes all attempts but the last of each job; a store adds the jobs."""
+    later = f"SELECT count(*) FROM {table} b WHERE b.seq = {table}.seq AND b.place > {table}.place"
+    return f"DELETE FROM {table} WHERE ({later}) >= {KEPT_ATTEMPTS}"
 
 
 def attempts_by_seq(rows: Iterable[Sequence[Any]]) -> dict[int, list[StoredAttempt]]:

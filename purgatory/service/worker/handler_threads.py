@@ -144,7 +144,7 @@ class HandlerThreads:
             self._loop.call_soon_threadsafe(held.task.cancel)
 
     def _error_of(self, held: HeldJob) -> BaseException | None:
-        """Run a handler; returns what it raises, also if its thread is to exit."""
+        """Run a handler; returns its exception, SystemExit included."""
         try:
             traceparent, job = _job(held)
             with self._span(held, traceparent):
@@ -155,7 +155,7 @@ class HandlerThreads:
         return None
 
     async def _error_of_coroutine(self, held: HeldJob) -> BaseException | None:
-        """Run a coroutine function, as `_error_of` does; also if its task is cancelled."""
+        """Run a coroutine function, as `_error_of` does, CancelledError included."""
         try:
             traceparent, job = _job(held)
             with self._span(held, traceparent):

@@ -83,7 +83,7 @@ class WatchedCalls(JobCalls):
     ) -> ReplyFuture[Any]:
         """Return a reply whose answer is noted before its other callbacks, None for a refusal.
 
-        No answer is that comes to a process that is gone.
+        Nothing is noted once the process is gone.
         """
         reply = ReplyFuture() if reply is None else reply
 

@@ -90,7 +90,7 @@ class LaterJobCalls(CallSender):
         start_within_ms = None
         if start_within is not None:
             start_within_ms = duration_ms(start_within, "start_within")
-        options: SubmissionOptions | None = SubmissionOptions(
+        options = SubmissionOptions(
             unique_ms_of(unique_for, job_id),
             checked_texts(tags, "tags"),
             check_count("priority", priority, PRIORITIES[0], PRIORITIES[-1]),
@@ -104,9 +104,9 @@ class LaterJobCalls(CallSender):
         job_id = checked_text(job_id, "job_id")
         keys = checked_texts(unless, "unless") or (own_key(job_id),)
         kind, packed = checked_text(kind, "kind"), self._packed(payload)
-        if options == _PLAIN:
-            options = None
-        submission = Submission(job_id, keys, timeout_ms, 0, kind, packed, options)
+        submission = Submission(
+            job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options
+        )
         # Each of these is a `Client`, which has the verbs of a handle.
         future = ScheduledFuture(cast("JobControl", self), is_made_up=is_made_up)
         return self._call(Submit, submission, future)
@@ -151,7 +151,7 @@ class LaterJobCalls(CallSender):
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
 
     def overview_later(self, *, client: str | None = None) -> ReplyFuture[Overview]:
-        """Read what the server has: jobs by kind, with what keeps them waiting, and operations.
+        """Read the server's jobs by kind, with the reasons for waiting, and its operations.
 
         `client`: of that client alone, which costs the server a look at each job.
         """

@@ -81,13 +81,13 @@ def job_rows(transaction: Transaction) -> list[JournalRow]:
 
 def job_row(queued: QueuedJob) -> JournalRow:
     """Make the row of a job of its values in the store."""
-    began_ms, ended_ms, attempts, worker, error = queued[8:]
+    *moved, due_ms, began_ms, ended_ms, attempts, worker, error = queued
     queue_ms = run_ms = None
     if began_ms:
-        queue_ms, run_ms = began_ms - queued.due_ms, ended_ms - began_ms
+        queue_ms, run_ms = began_ms - due_ms, ended_ms - began_ms
     # The number, then a `JobRow`: as in `QueuedJob` up to `due_ms`.
-    times = (began_ms or None, ended_ms, attempts, queue_ms, run_ms)
-    return *queued[:8], *times, worker, error
+    times = (due_ms, began_ms or None, ended_ms, attempts, queue_ms, run_ms)
+    return *moved, *times, worker, error
 
 
 def _in_rows(values: list[Any], size: int) -> list[Any]:

@@ -25,7 +25,7 @@ NOT_BEGUN: Final = "not begun in time"
 _DONE: Final = How.DONE
 _RETURNED: Final = How.RETURNED
 _JOB_DONE: Final = JobState.DONE
-# Characters of an error that are kept with its attempt; the job has the last error as it came.
+# Characters of an error kept with an attempt; the job keeps its last error whole.
 _KEPT_ERROR: Final = 500
 
 

@@ -49,7 +49,7 @@ class _Peer:
 
 
 class FloodGates:
-    """Compares the bytes that connections received with those that the network thread took.
+    """Compares the bytes of each connection: received, and taken by the network thread.
 
     `unread`: leaves connections unread. `is_encrypted`: whether CURVE wraps each frame. `received`
     tells the bytes of a descriptor.

@@ -21,7 +21,7 @@ class UnreadConnections:
     def leave(self, descriptor: int, reason: object) -> None:
         """Leave a connection unread. Raises OSError if it has ended, or there are no filters."""
         with self._lock:
-            # Also beside another reason: an earlier connection of this descriptor may have left it.
+            # Also beside another reason, which may be an earlier connection's.
             drop_arrivals(descriptor)
             self._reasons.setdefault(descriptor, set()).add(reason)
 

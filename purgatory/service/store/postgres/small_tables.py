@@ -13,13 +13,13 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
 from purgatory.service.store.postgres.tables import Columns, KeyedTable
 from purgatory.service.store.rows import (
-    TRIM_ATTEMPTS,
     StoredAttempt,
     StoredEvent,
     StoredJob,
     StoredLimit,
     StoredRepeat,
     StoredSpread,
+    delete_early_attempts,
 )
 
 # The kinds of columns that are no whole numbers.
@@ -116,7 +116,7 @@ class SmallTables:
         ]
         if changes.trim_attempts:
             seqs = wire_ints(changes.trim_attempts)
-            sql = TRIM_ATTEMPTS.replace("attempts", self.attempts.name)
+            sql = delete_early_attempts(self.attempts.name)
             made.append(statement(f"{sql} AND seq = ANY($1::int8[])", seqs))
         for table, keys in (
             (self.held, changes.delete_held),

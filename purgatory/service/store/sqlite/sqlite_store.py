@@ -26,7 +26,6 @@ from purgatory.service.portions import in_portions
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import DAMAGE, Store
 from purgatory.service.store.rows import (
-    TRIM_ATTEMPTS,
     JournalPosition,
     QueuedJob,
     QueueNumbers,
@@ -40,6 +39,7 @@ from purgatory.service.store.rows import (
     StoredSpread,
     attempts_by_seq,
     checked,
+    delete_early_attempts,
     spread_of,
     with_deadlines,
 )
@@ -273,7 +273,8 @@ class SqliteStore(Store):
             if rows:
                 table.write(rows)
         for seqs in chunks(changes.trim_attempts):
-            self._connection.execute(f"{TRIM_ATTEMPTS} AND seq IN {placeholders(seqs)}", seqs)
+            sql = delete_early_attempts("attempts")
+            self._connection.execute(f"{sql} AND seq IN {placeholders(seqs)}", seqs)
         if changes.delete_held:
             self._held.delete(changes.delete_held)
         if changes.delete_repeats:
