@@ -14,7 +14,7 @@ from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.route.addresses import is_reachable
 
 #: Seconds between two rounds: the first, and the longest.
-ROUND_DELAY_S: Final = (0.1, 1.0)
+ROUND_DELAY_S: Final = (0.1, 0.5)
 #: Seconds that an attempt to connect may take in the first two rounds; later rounds allow more.
 ATTEMPT_S: Final = 1.0
 # Most learned addresses that a round follows, beyond the given addresses.
