@@ -15,13 +15,15 @@ from purgatory.service.store.lease import SeenLease
 _NS_PER_S: Final = 1_000_000_000
 #: Seconds, at most, that the holder gets after the database was away.
 RETURN_S: Final = 1.5
+#: For so many seconds after a handover the old active server leaves the lease to the others.
+YIELD_S: Final = 5.0
 
 
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `yields_s`: for so many seconds a row without a holder is left to others, for this server has
-    just handed over.
+    `handed_over`: the epoch in which this server has just handed over, if it has. While no
+    other server has come since, the row is left to others for YIELD_S.
     """
 
     def __init__(
@@ -29,14 +31,15 @@ class LeaseWatch:
         holder: str,
         takeover_after: float,
         *,
-        yields_s: float = 0.0,
+        handed_over: int | None = None,
         boot_ns: Callable[[], int] = boot_ns,
     ) -> None:
         self._holder = holder
         self._boot_ns = boot_ns
         self._patience_ns = int(takeover_after * _NS_PER_S)
         self._return_ns = int(min(takeover_after, RETURN_S) * _NS_PER_S)
-        self._yields_until_ns = boot_ns() + int(yields_s * _NS_PER_S)
+        self._handed_over = handed_over
+        self._yields_until_ns = boot_ns() + int(YIELD_S * _NS_PER_S)
         #: What was seen last; None: nothing yet.
         self.last: SeenLease | None = None
         self._same_since_ns = 0
@@ -55,8 +58,8 @@ class LeaseWatch:
             self._same_since_ns = now_ns
         self.last = seen
         if not seen.holder:
-            return now_ns >= self._yields_until_ns
-        self._yields_until_ns = 0  # another server has come, and may hand over in its turn
+            # Another server may have come and gone between two looks: its epoch is higher.
+            return seen.epoch != self._handed_over or now_ns >= self._yields_until_ns
         if seen.holder == self._holder:  # the answer to this server's takeover was lost
             return True
         return (

@@ -34,8 +34,6 @@ _HANDOVER_LOOK_S: Final = 0.02
 _REGISTER_S: Final = 1.0
 # Seconds between two attempts while the database is away.
 _RETRY_S: Final = 0.1
-# For so many seconds after a handover the old active server leaves the lease to the others.
-_YIELD_S: Final = 5.0
 
 
 class ActiveServer(Protocol):
@@ -110,7 +108,7 @@ class Member:
         self.active: ActiveServer | None = None
         self._role = Role.STANDBY
         self._takeovers = 0
-        self._yields_s = 0.0
+        self._handed_over: int | None = None  # the epoch of the last lease, if it was handed over
         self._row: LeaseRow | None = None
         self._listener: StandbyListener | None = None
         # The page asks for the status before the first row is open.
@@ -190,9 +188,11 @@ class Member:
             holder = uuid.uuid4().hex[:16]
             self._row = self._open_row(holder, self.address)
             self._watch = LeaseWatch(
-                holder, self._takeover_after, yields_s=self._yields_s, boot_ns=self._boot_ns
+                holder,
+                self._takeover_after,
+                handed_over=self._handed_over,
+                boot_ns=self._boot_ns,
             )
-            self._yields_s = 0.0
         return self._row
 
     def _active_address(self) -> str:
@@ -289,7 +289,7 @@ class Member:
         if lease.lost:
             log.warning("this server stands by: %s", lease.lost)
         self._release_lease(row, lease)
-        self._yields_s = _YIELD_S if self._handover.is_set() else 0.0
+        self._handed_over = lease.epoch if self._handover.is_set() else None
         self.active = self._heartbeat = self._lease = None
         row.close()
         self._row = None

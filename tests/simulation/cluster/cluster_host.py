@@ -24,9 +24,8 @@ from tests.simulation.cluster.simulated_row import SimulatedRow
 
 #: Seconds without a sign of the holder after which a standby takes over.
 TAKEOVER_AFTER_S: Final = 2.0
-# Seconds between two looks, and for which a server that has handed over leaves the lease to others.
+# Seconds between two looks.
 _LOOK_S: Final = 0.1
-_YIELD_S: Final = 3.0
 _NO_LIMIT_S: Final = 1e9
 
 
@@ -73,15 +72,15 @@ class Member(Process):
         self._heartbeat: Heartbeat | None = None
         self._handover = False
         self._sleep_s = 0.0
-        self._stand_by(0.0)
+        self._stand_by(None)
         self._thread = self.thread(self, "service-member")
         self._thread.start()
 
-    def _stand_by(self, yields_s: float) -> None:
+    def _stand_by(self, handed_over: int | None) -> None:
         self._holder = self.new_id()[:16]
         self._row = SimulatedRow(self._host.link, self._holder, self.machine.name, self._is_alive)
         self._watch = LeaseWatch(
-            self._holder, TAKEOVER_AFTER_S, yields_s=yields_s, boot_ns=self.boot_ns
+            self._holder, TAKEOVER_AFTER_S, handed_over=handed_over, boot_ns=self.boot_ns
         )
 
     def kill(self) -> None:
@@ -141,7 +140,7 @@ class Member(Process):
             self.server.begin()
         except StoreError as error:
             self.world.note(f"{self.machine.name}: could not load: {error}")
-            self._end(0.0)
+            self._end(None)
 
     def _note_handover(self) -> None:
         self._handover = True
@@ -156,7 +155,7 @@ class Member(Process):
             failure = server.failure
             if failure is not None and not isinstance(failure, StoreError):
                 self._host.failure = failure
-            self._end(0.0)
+            self._end(None)
         elif self._handover:
             self._hand_over(server, lease)
 
@@ -167,9 +166,9 @@ class Member(Process):
         if not lease.lost:
             self._row.release(lease.read_clock())
             lease.lose("released")
-        self._end(_YIELD_S)
+        self._end(lease.epoch)
 
-    def _end(self, yields_s: float) -> None:
+    def _end(self, handed_over: int | None) -> None:
         """Stand by again."""
         if self.server is not None:
             self.world.note(f"{self.machine.name}: stands by")
@@ -177,7 +176,7 @@ class Member(Process):
             self.server.kill()
         self.server = self.lease = self._heartbeat = None
         if self.alive:
-            self._stand_by(yields_s)
+            self._stand_by(handed_over)
 
 
 class ClusterServer(ServerProcess):

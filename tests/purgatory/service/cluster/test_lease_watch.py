@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.cluster.lease_watch import RETURN_S, LeaseWatch
+from purgatory.service.cluster.lease_watch import RETURN_S, YIELD_S, LeaseWatch
 from purgatory.service.store.lease import SeenLease
 
 TAKEOVER_S = 5.0
@@ -72,14 +72,19 @@ def test_the_answer_to_the_takeover_was_lost(watch):
 
 def test_after_a_handover_others_come_first(boot):
     """The server that has handed over takes the lease again only if no other one does."""
-    watch = LeaseWatch("me", TAKEOVER_S, yields_s=2.0, boot_ns=boot)
+    watch = LeaseWatch("me", TAKEOVER_S, handed_over=SEEN.epoch, boot_ns=boot)
     assert not watch.saw(SEEN._replace(holder=""))
-    boot.pass_seconds(2)
+    boot.pass_seconds(YIELD_S)
     assert watch.saw(SEEN._replace(holder=""))
 
 
-def test_a_handover_back(boot):
-    """A server that has handed over takes the lease when the next one hands over, at once."""
-    watch = LeaseWatch("me", TAKEOVER_S, yields_s=2.0, boot_ns=boot)
-    assert not watch.saw(SEEN)
-    assert watch.saw(SEEN._replace(holder=""))
+@pytest.mark.parametrize("was_seen", [True, False])
+def test_a_handover_back(boot, was_seen):
+    """A server that has handed over takes the lease when the next one hands over, at once.
+
+    Also if the next one came and went between two looks.
+    """
+    watch = LeaseWatch("me", TAKEOVER_S, handed_over=SEEN.epoch, boot_ns=boot)
+    if was_seen:
+        assert not watch.saw(SEEN._replace(epoch=SEEN.epoch + 1))
+    assert watch.saw(SEEN._replace(holder="", epoch=SEEN.epoch + 1))

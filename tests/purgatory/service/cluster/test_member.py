@@ -240,7 +240,7 @@ def test_a_handover_to_a_standby_that_has_died(host, table, boot):
     a = host("a")
     eventually(lambda: a.is_(Role.ACTIVE))
     table.write(handover=True)
-    eventually(lambda: a.is_(Role.STANDBY) and not a.member._yields_s)  # its time has begun
+    eventually(lambda: a.is_(Role.STANDBY) and a.member._row is not None)  # its time has begun
     boot.pass_seconds(60)
     eventually(lambda: a.is_(Role.ACTIVE))
     assert a.member.status().takeovers == 2
