@@ -18,6 +18,9 @@ _NS_PER_S: Final = 1_000_000_000
 #: That share of `takeover_after` a lease ends earlier: two clocks differ in speed, and a frame
 #: takes a moment from the look at the lease to the socket.
 MARGIN: Final = 0.1
+# Two readings in whole milliseconds, of which one is rounded up: their difference may be so much
+# more than that of the clocks.
+_ROUNDING_MS: Final = 2
 
 
 class StoreLease:
@@ -71,8 +74,16 @@ class StoreLease:
         return ClockReading(now_ms, now_ms + self._database_ahead_ms)
 
     def saw(self, seen: SeenLease, sent_ms: int) -> None:
-        """Note what the database's clock shows, by the answer to what was sent at `sent_ms`."""
-        self._database_ahead_ms = _ahead_ms(seen, sent_ms)
+        """Note what the database's clock shows, by the answer to what was sent at `sent_ms`.
+
+        Of an answer that was long on its way, an earlier one may know more: the next holder's clock
+        would go back by as much. But not if the database's clock was set forward since.
+        """
+        least_ms = _ahead_ms(seen, self.now_ms()) - _ROUNDING_MS
+        most_ms = _ahead_ms(seen, sent_ms)
+        if self._database_ahead_ms >= least_ms:
+            most_ms = min(most_ms, self._database_ahead_ms)
+        self._database_ahead_ms = most_ms
 
     def is_valid(self) -> bool:
         """Tell whether frames may leave: the guard of the active server's socket."""

@@ -101,6 +101,35 @@ def test_the_clock_of_the_database_may_be_set(lease, boot):
     assert lease.read_clock() == ClockReading(53_000, 49_601 + 500)
 
 
+def ask(lease, boot, database_ahead_ms, there_s, back_s):
+    """Have the lease see an answer whose two ways took so long."""
+    sent_ms = lease.now_ms()
+    boot.pass_seconds(there_s)
+    now_ms = lease.now_ms()
+    boot.pass_seconds(back_s)
+    lease.saw(TAKEN._replace(clock_ms=now_ms, drift_ms=-database_ahead_ms), sent_ms)
+
+
+@pytest.mark.parametrize(("there_s", "back_s"), [(0.9, 0.0), (0.0, 0.9), (0.5, 0.5)])
+def test_a_slow_answer_takes_nothing_from_what_is_known(lease, boot, there_s, back_s):
+    """Else the clock of the next holder would go back by as much."""
+    ask(lease, boot, 20_000, 0.001, 0.001)
+    now_ms = lease.now_ms()
+    ask(lease, boot, 20_000, there_s, back_s)
+    reading = lease.read_clock()
+    assert reading.clock_ms == now_ms + 1000 * (there_s + back_s)
+    assert 20_000 <= reading.database_ms - reading.clock_ms <= 20_002
+
+
+@pytest.mark.parametrize("by_ms", [-3_600_000, -5000, -3, 4, 5000, 3_600_000])
+def test_a_clock_of_the_database_that_was_set(lease, boot, by_ms):
+    """Another host of the database may be the primary since; either way is noticed at once."""
+    ask(lease, boot, 20_000, 0.001, 0.001)
+    ask(lease, boot, 20_000 + by_ms, 0.001, 0.001)
+    reading = lease.read_clock()
+    assert 20_000 <= reading.database_ms - reading.clock_ms - by_ms <= 20_002
+
+
 def test_the_own_epoch_is_raised_and_never_goes_back(lease):
     """By commits in doubt; the answers of two may come in any order."""
     lease.raised(9)
