@@ -9,6 +9,7 @@ from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.connection import LOST_AFTER_S
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
 from purgatory.service.client.resending import MAX_SENDINGS
+from purgatory.service.client.route.address_route import ROUND_DELAY_S
 from purgatory.service.client.session import PIPELINE_DEPTH
 from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import PARTITION, Config
@@ -58,6 +59,7 @@ LIMITS = [
     ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
     ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),
     ("high-availability.md", f"within `lost_after={LOST_AFTER_S}` seconds"),
+    ("high-availability.md", f"it waits for at most {ROUND_DELAY_S[1]} seconds"),
     ("howto/nightly-report.md", f"up to {repeat_requests.MOST:,} repeats"),
     ("howto/nightly-report.md", f"a client {repeat_requests.MOST_OF_A_CLIENT:,}."),
     ("howto/nightly-report.md", f"shortest interval is {repeat_requests.MIN_EVERY_MS} ms"),
