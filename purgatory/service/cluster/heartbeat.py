@@ -89,7 +89,8 @@ class Heartbeat:
             self.trouble = str(error)
             return RETRY_S
         if self.trouble:
-            log.warning("the lease is renewed again")
+            if not self._lease.lost:
+                log.warning("the lease is renewed again")
             self.trouble = ""
         return LOOK_S
 

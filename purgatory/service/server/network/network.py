@@ -305,7 +305,8 @@ class Network:
 
     def _close(self, command: CloseServer) -> None:
         self.reception.closing = True
-        self._close_deadline = self._monotonic() + command.seconds
+        # A second close gives no more time: it comes when the first was not over in time.
+        self._close_deadline = min(self._close_deadline, self._monotonic() + command.seconds)
         with contextlib.suppress(zmq.ZMQError):
             self.connections.sent = True  # unbind may consume the event as a send does
             self._socket.unbind(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))

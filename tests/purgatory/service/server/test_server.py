@@ -7,6 +7,7 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service import Client, Config, Server, ServerError, StoreFailed, Unavailable
+from purgatory.service.server.commands import CloseServer
 from purgatory.service.store.sqlite import migrations
 from purgatory.service.store.sqlite.migrations import run_statements
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
@@ -222,3 +223,21 @@ def test_a_server_answers_nothing_while_its_guard_forbids_it(serve, connect):
         reply.result(0.2)
     allowed.set()
     assert reply.result(HANG) == 1
+
+
+def test_a_second_close_gives_no_more_time(serve, connect):
+    """A frozen process may find both when it goes on; its guard lets no answer leave any more."""
+    held, goes_on = threading.Event(), threading.Event()
+
+    def guard():
+        held.set()
+        goes_on.wait(HANG)
+        return not goes_on.is_set()
+
+    server = serve({"guard": guard}, memory=True)
+    connect(server)  # says hello
+    assert held.wait(HANG)
+    for seconds in (0, 10 * HANG):
+        server._parts.network.mailbox.send(CloseServer(seconds))
+    goes_on.set()
+    assert server.wait(HANG)
