@@ -22,8 +22,8 @@ YIELD_S: Final = 5.0
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `handed_over`: the epoch in which this server has just handed over, if it has. While no
-    other server has come since, the row is left to others for YIELD_S.
+    `handed_over`: the epoch of the lease that this server has just handed over; None: no lease.
+    While the row has that epoch, this server leaves the row to others for YIELD_S.
     """
 
     def __init__(

@@ -188,10 +188,7 @@ class Member:
             holder = uuid.uuid4().hex[:16]
             self._row = self._open_row(holder, self.address)
             self._watch = LeaseWatch(
-                holder,
-                self._takeover_after,
-                handed_over=self._handed_over,
-                boot_ns=self._boot_ns,
+                holder, self._takeover_after, handed_over=self._handed_over, boot_ns=self._boot_ns
             )
         return self._row
 

@@ -76,14 +76,13 @@ class StoreLease:
     def saw(self, seen: SeenLease, sent_ms: int) -> None:
         """Note what the database's clock shows, by the answer to what was sent at `sent_ms`.
 
-        Of an answer that was long on its way, an earlier one may know more: the next holder's clock
-        would go back by as much. But not if the database's clock was set forward since.
+        A slow answer tells less than an earlier quick one, which then counts: else the next holder
+        would set the clock back. But not if the database's clock was set forward since.
         """
+        known_ms = self._database_ahead_ms
         least_ms = _ahead_ms(seen, self.now_ms()) - _ROUNDING_MS
         most_ms = _ahead_ms(seen, sent_ms)
-        if self._database_ahead_ms >= least_ms:
-            most_ms = min(most_ms, self._database_ahead_ms)
-        self._database_ahead_ms = most_ms
+        self._database_ahead_ms = min(most_ms, known_ms) if known_ms >= least_ms else most_ms
 
     def is_valid(self) -> bool:
         """Tell whether frames may leave: the guard of the active server's socket."""

@@ -193,7 +193,7 @@ class StoredAttempt(NamedTuple):
 
 
 def delete_early_attempts(table: str) -> str:
-    """Return the SQL that deletes all attempts but the last of each job; a store adds the jobs."""
+    """Return the SQL that deletes all but a job's last KEPT_ATTEMPTS; a store adds the jobs."""
     later = f"SELECT count(*) FROM {table} b WHERE b.seq = {table}.seq AND b.place > {table}.place"
     return f"DELETE FROM {table} WHERE ({later}) >= {KEPT_ATTEMPTS}"
 

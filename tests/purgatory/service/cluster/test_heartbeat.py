@@ -112,6 +112,18 @@ def test_while_the_database_is_away(heartbeat, lease, table, boot, caplog):
     assert len(caplog.records) == 2
 
 
+def test_a_lease_that_was_taken_meanwhile(heartbeat, lease, table, caplog):
+    """The log does not say that it is renewed."""
+    table.away = True
+    heartbeat.step()
+    table.away = False
+    table.write(holder="another")
+    heartbeat.step()
+    assert lease.lost
+    assert not heartbeat.trouble
+    assert ["cannot be renewed" in record.message for record in caplog.records] == [True]
+
+
 def test_an_answer_that_was_lost(heartbeat, lease, table, boot):
     """The beat is repeated."""
     table.lose_answer = True
