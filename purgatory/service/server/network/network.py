@@ -69,6 +69,10 @@ PATIENCE_S = 0.05
 WAITING_BYTES = 32 << 20
 # Seconds between two reads while a connection has too many messages under way: other threads work.
 FLOOD_PAUSE_S = 0.001
+# The same while several clients ask for something and the store thread works: on two cores, what
+# one client sends without a pause would else keep the store thread from the GIL, and the answers of
+# all others late (see benchmarks/DIARY.md).
+SHARED_PAUSE_S = 0.0004
 # Most frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
 # Seconds between two attempts to send to connections that do not read, at most.
@@ -178,7 +182,8 @@ class Network:
         mailbox, frames = self.descriptors
         while not self.finished():
             timeout = self.sleep_seconds()
-            self.step(_sleep([mailbox, frames] if self._may_read() else [mailbox], timeout))
+            is_told = self._may_read() and not self._unread  # new frames would end a pause
+            self.step(_sleep([mailbox, frames] if is_told else [mailbox], timeout))
             if not reception.closing:
                 behind = self._unread or reception.waiting.bytes > 0
                 gates = reception.gates
@@ -241,7 +246,7 @@ class Network:
         if self._store.commands or self._may_take_waiting():
             return 0.0
         if self._has_unread() and self._may_read():
-            return FLOOD_PAUSE_S if self.reception.gates.is_any_closed else 0.0
+            return self._pause_seconds()
         timeout = RETRY_S if self.connections.blocked else IDLE_CHECK_S
         if self.connections.workers:
             timeout = min(timeout, WORKER_PING_S)
@@ -251,6 +256,13 @@ class Network:
             timeout = min(timeout, RETRY_S)
         due = self._store.sleep_seconds(self._monotonic(), is_closing=self.reception.closing)
         return self._time_left(min(timeout, due))
+
+    def _pause_seconds(self) -> float:
+        """Return the seconds between two reads."""
+        if self.reception.gates.is_any_closed:
+            return FLOOD_PAUSE_S
+        is_shared = self._store.with_store_thread and self._requests.is_shared
+        return SHARED_PAUSE_S if is_shared else 0.0
 
     def _time_left(self, most: float) -> float:
         """Return the seconds until the deadline of closing, but `most` at most."""

@@ -5,7 +5,7 @@ Used by the store thread alone.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from msgspec import Raw
@@ -75,14 +75,18 @@ def _messages(store: Store, ended: list[Ended]) -> Iterator[OutcomeMessage]:
             yield _outcome(one, None if row is None else row.payload)
 
 
-def first_outcomes(store: Store, records: Sequence[OutcomeRecord]) -> list[OutcomeMessage]:
-    """Return a frame's worth of committed outcomes. Raises StoreError.
+def first_outcomes(
+    store: Store, records: Sequence[OutcomeRecord]
+) -> Generator[None, None, list[OutcomeMessage]]:
+    """Return a frame's worth of committed outcomes; yields between portions. Raises StoreError.
 
     The first ones, if the records are in order of their sequence numbers.
     """
     messages: list[OutcomeMessage] = []
     size = 0
     for start in range(0, len(records), PORTION):
+        if start:
+            yield None
         seqs = [record.seq for record in records[start : start + PORTION]]
         for outcome, row in store.outcomes_by_seqs(seqs):
             messages.append(_stored_outcome(outcome, row))

@@ -9,7 +9,7 @@ reads are dropped. Used by the store thread alone.
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -204,7 +204,7 @@ class PendingReads:
     def _unread(self, command: ClientRequest) -> Iterator[bytes | None]:
         request = command.request
         assert isinstance(request, Unread)
-        outcomes = self._next_outcomes(command.client, request.after)
+        outcomes = yield from self._next_outcomes(command.client, request.after)
         yield encode(UnreadOutcomes(request.seq, outcomes))
 
     def _list(self, command: ClientRequest) -> Iterator[bytes | None]:
@@ -224,21 +224,21 @@ class PendingReads:
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
         """Read a frame of a client's outcomes beyond those that a connection has."""
-        outcomes = self._next_outcomes(command.client, command.after)
+        outcomes = yield from self._next_outcomes(command.client, command.after)
         if outcomes:
             frame = encode(Outcomes(outcomes))
             yield OutcomeFrame(command.route, frame, outcomes[-1].number)
         else:
             yield OutcomeFrame(command.route, None, command.after)
 
-    def _next_outcomes(self, name: str, after: int) -> list[OutcomeMessage]:
+    def _next_outcomes(self, name: str, after: int) -> Generator[None, None, list[OutcomeMessage]]:
         """Return a frame's worth of a client's outcomes beyond `after`; empty: no more."""
         client = self._state.clients.by_name.get(name)
         # None: disconnected meanwhile.
         while client is not None and (seqs := client.seqs_after(after, MAX_OUTCOMES_PER_FRAME)):
             found = client.unacknowledged
             if records := [found[seq] for seq in seqs if seq in found]:
-                return first_outcomes(self._store, records)
+                return (yield from first_outcomes(self._store, records))
             after = seqs[-1]
         return []
 
@@ -258,7 +258,7 @@ class PendingReads:
                 continue
             present = [record for record in records if known.get(record.op_id) is record]
             if present:
-                outcomes = first_outcomes(self._store, present)
+                outcomes = yield from first_outcomes(self._store, present)
                 self.repeated.remove(route, [outcome.number for outcome in outcomes])
                 yield OutcomeFrame(
                     route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True

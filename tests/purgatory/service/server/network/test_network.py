@@ -2,8 +2,10 @@
 
 import os
 import random
+import select
 import socket
 import struct
+import threading
 import time
 from collections import deque
 
@@ -60,10 +62,38 @@ def test_what_is_left_unread_is_read_later(server, peer, monkeypatch, name, valu
     if not name.endswith(("READ", "READ_S")) and name != "IN_FLIGHT_BYTES":
         for client in (one, two):  # from here on several clients ask for something
             client.ask(Submit(1, [operation(f"{client}", timeout_ms=int(1000 * HANG))]))
-    for n in range(200):
-        one.send(Submit(n, [operation(f"o{n}", timeout_ms=int(1000 * HANG))]))
-    assert [one.receive().seq for _ in range(200)] == list(range(200))
+    submit_many(one)
     one.ask(Query(1, ["sync"]))
+
+
+def test_clients_that_share_are_read_with_pauses(server, peer, monkeypatch):
+    """While the store thread works, and until it answers; a client that is alone has no pauses."""
+    slept = []
+    select_ = select.select
+
+    def record(reads, writes, others, seconds):
+        if threading.current_thread().name == "service-network":
+            slept.append((len(reads), seconds))
+        return select_(reads, writes, others, seconds)
+
+    monkeypatch.setattr(select, "select", record)
+    monkeypatch.setattr(network, "FRAMES_PER_READ", 1)
+    monkeypatch.setattr(network, "SHARED_PAUSE_S", HANG)
+    one, two = peer(server), peer(server)
+    one.hello()
+    submit_many(one)
+    assert (1, HANG) not in slept
+    two.hello("another")
+    two.ask(Submit(1, [operation("another", timeout_ms=int(1000 * HANG))]))
+    submit_many(one)
+    assert (1, HANG) in slept
+
+
+def submit_many(peer):
+    """Have 200 operations submitted by a request each."""
+    for n in range(200):
+        peer.send(Submit(n, [operation(f"o{n}", timeout_ms=int(1000 * HANG))]))
+    assert [peer.receive().seq for _ in range(200)] == list(range(200))
 
 
 def test_frames_while_answers_are_sent(server, peer):

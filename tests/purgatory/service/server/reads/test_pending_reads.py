@@ -82,6 +82,22 @@ def test_a_query_keeps_no_other_client_waiting(server):
     assert answers[20:] == ["States"]
 
 
+@pytest.mark.parametrize(
+    "read", [FetchOutcomes(b"r", "c", 0), ClientRequest(b"r", "c", Unread(1, 0), 1, "")]
+)
+def test_a_frame_of_outcomes_keeps_no_other_client_waiting(server, read):
+    """It is read in portions, and the transactions between them go on."""
+    end_many(server, 256)
+    server.store_loop.read_seconds = 0
+    server.store_loop.mailbox.send(read)
+    for n in range(7):
+        server.post(Submit, [operation(f"n{n}")], client="other")
+        replies, told = server.step(once=True)
+        assert ([type(reply).__name__ for reply in replies], told) == (["Submitted"], [])
+    replies, told = server.step(once=True)
+    assert len(told or replies[0].outcomes) == 256
+
+
 def test_requests_of_a_client_wait_for_their_turn(server):
     """A transaction ends when its time has; then other clients come first."""
     server.store_loop.requests.seconds = 0
