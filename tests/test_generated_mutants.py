@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutants.generated.__main__ import ROOT
 from tests.mutants.generated.mutators import faults_of, mutate
-from tests.mutants.generated.sample import STRATA, Candidate, draw, mirror_of
+from tests.mutants.generated.sample import STRATA, Candidate, draw, places_of
 from tests.mutants.generated.trial import Bench
 
 
@@ -79,9 +79,11 @@ def test_each_stratum_has_modules():
 
 
 def test_the_tests_of_a_module():
-    """The file that mirrors it, else those of its folder."""
-    assert mirror_of(ROOT, "mq/queues/yqueue.py") == "tests/mq/queues/test_yqueue.py"
-    assert mirror_of(ROOT, "purgatory/spark/stream/processor.py") == "tests/purgatory/spark/stream"
+    """The file that mirrors it, and those of its folder."""
+    yqueue = {"tests": "tests/mq/queues/test_yqueue.py", "room": "tests/mq/queues"}
+    assert places_of(ROOT, "mq/queues/yqueue.py") == yqueue
+    processor = "purgatory/spark/stream/processor.py"
+    assert places_of(ROOT, processor) == {"room": "tests/purgatory/spark/stream"}
 
 
 def test_a_fault_is_found_by_the_tests_of_its_module(tmp_path):

@@ -37,8 +37,6 @@ def submit(
         if (is_checked and request_check(operation)) or (
             parts.held.holds and count_held(parts, operation, keys)
         ):
-            if operation._op_keys:  # another thread ended the operation before listing
-                parts.lists.remove(operation)
             return True
         if operation._op_outcome is None:
             parts.start_timeout(operation)

@@ -42,7 +42,7 @@ class ResolveSummary(NamedTuple):
     completed: int
     expired: int
     rejected: int
-    failed: int = 0
+    failed: int
 
     @property
     def operations(self) -> int:

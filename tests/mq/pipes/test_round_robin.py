@@ -35,6 +35,19 @@ def test_pull_queues_fairly(socket):
     assert b" ".join(pull.recv() for _ in range(9)) == b"a1 b1 c1 a2 b2 c2 a3 b3 c3"
 
 
+def test_a_reply_goes_to_the_peer_of_the_last_request(socket):
+    """Not to whoever was asked before: the queue knows from which pipe it took a message."""
+    rep = socket(zmq.REP)
+    rep.bind(URL)
+    reqs = [socket(zmq.REQ) for _ in range(3)]
+    for n, req in enumerate(reqs):
+        req.connect(URL)
+        req.send(b"%d" % n)
+    for _ in reqs:
+        rep.send(b"answer to " + rep.recv())
+    assert [req.recv() for req in reqs] == [b"answer to 0", b"answer to 1", b"answer to 2"]
+
+
 def test_push_without_peers_blocks(socket):
     """A PUSH SHALL block when it has no peers: Again when SNDTIMEO, 250 ms, has passed."""
     push = socket(zmq.PUSH, sndtimeo=250)

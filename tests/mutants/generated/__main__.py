@@ -1,7 +1,8 @@
 """`python -m tests.mutants.generated`: tries a random sample of all faults that can be made.
 
-Each is tried against the tests of its module; those that survive, in worlds. Exit code 1: some have
-survived both; whether these are equivalent, untested or dead code is for people to say.
+Each is tried against the tests of its module, those that survive against all tests of its folder,
+then in worlds. Exit code 1: some have survived all; whether these are equivalent, untested or dead
+code is for people to say.
 """
 
 import argparse
@@ -75,11 +76,12 @@ def _print_table(verdicts: list[Verdict]) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     for verdict in verdicts:
         counts[verdict.candidate.stratum, verdict.found_by] += 1
-    OUT.print(f"\n{'':12} {'tried':>6} {'tests':>6} {'worlds':>6} {'survived':>8}")
+    names = ("tests", "room", "worlds", "survived")
+    OUT.print(f"\n{'':12} {'tried':>8}" + "".join(f" {name:>8}" for name in names))
     for stratum in STRATA:
-        by = [counts[stratum, name] for name in ("tests", "worlds", "")]
+        by = [counts[stratum, name] for name in ("tests", "room", "worlds", "")]
         if sum(by):
-            OUT.print(f"{stratum:12} {sum(by):6} {by[0]:6} {by[1]:6} {by[2]:8}")
+            OUT.print(f"{stratum:12} {sum(by):8}" + "".join(f" {count:8}" for count in by))
 
 
 if __name__ == "__main__":

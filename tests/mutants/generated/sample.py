@@ -55,8 +55,9 @@ def candidates(root: Path, stratum: str) -> list[Candidate]:
     ]
 
 
-def mirror_of(root: Path, file: str) -> str:
-    """Return the test file that mirrors a module; its folder if the module has none."""
+def places_of(root: Path, file: str) -> dict[str, str]:
+    """Return where a module is tested: its mirror, if it has one, and the folder of that."""
     path = Path("tests") / file
     mirror = path.with_name(f"test_{path.name}")
-    return (mirror if (root / mirror).exists() else mirror.parent).as_posix()
+    own = {"tests": mirror.as_posix()} if (root / mirror).exists() else {}
+    return own | {"room": mirror.parent.as_posix()}

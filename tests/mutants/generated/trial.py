@@ -1,4 +1,4 @@
-"""Trial: does anything notice a fault: the tests of the module, or else worlds?"""
+"""Trial: does anything notice a fault: the tests of the module, of its room, or else worlds?"""
 
 import os
 import shutil
@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants.generated.mutators import mutate
-from tests.mutants.generated.sample import Candidate, mirror_of
+from tests.mutants.generated.sample import Candidate, places_of
 
-_COPIED = ("_purgatory_cpython", "timingwheel", "mq", "purgatory", "tests", "scripts", "benchmarks")
+_COPIED = (
+    *("_purgatory_cpython", "timingwheel", "mq", "purgatory"),
+    *("tests", "scripts", "benchmarks", "docs", "examples"),
+)
 _FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "Makefile", "setup.py")
 # Seconds after which a fault is noticed: it hangs.
-_TEST_S, _WORLDS_S = 240, 600
+_TEST_S, _WORLDS_S = 900, 600
 _WORLDS = """
 import sys
 from tests.simulation.{}simulation import simulate, {} as Settings
@@ -25,7 +28,7 @@ for seed in range({}):
 
 
 class Verdict(NamedTuple):
-    """What came of a fault: `found_by` is "tests", "worlds", or empty if it has survived."""
+    """What came of a fault: `found_by` is "tests", "room", "worlds", or empty: it has survived."""
 
     candidate: Candidate
     change: str
@@ -40,7 +43,7 @@ class Bench:
         self._root = root
         self._directory = directory
         self._worlds = worlds
-        self._sound: dict[str, bool] = {}  # by test file: whether it passes without a fault
+        self._sound: dict[str, bool] = {}  # by file or folder: whether it passes without a fault
         ignored = shutil.ignore_patterns("__pycache__", "*.so", "node_modules")
         for folder in _COPIED:
             shutil.copytree(root / folder, directory / folder, ignore=ignored)
@@ -52,13 +55,15 @@ class Bench:
         file = self._directory / candidate.file
         source = file.read_text(encoding="utf-8")
         mutated, change = mutate(source, candidate.fault)
-        tests = mirror_of(self._root, candidate.file)
-        if not self._is_sound(tests):
-            return Verdict(candidate, change, "", f"{tests} fails without a fault, too")
         try:
+            for name, tests in places_of(self._root, candidate.file).items():
+                if not self._is_sound(tests):
+                    return Verdict(candidate, change, "", f"{tests} fails without a fault, too")
+                file.write_text(mutated, encoding="utf-8")
+                if why := self._test(tests):
+                    return Verdict(candidate, change, name, why)
+                file.write_text(source, encoding="utf-8")
             file.write_text(mutated, encoding="utf-8")
-            if why := self._test(tests):
-                return Verdict(candidate, change, "tests", why)
             if why := self._simulate():
                 return Verdict(candidate, change, "worlds", why)
         finally:

@@ -48,6 +48,22 @@ class TestCheckWatchCheck:
         assert harness.purgatory.try_complete_else_watch(op, ["k"]) is True
         assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
 
+    def test_an_end_between_check_and_watch_leaves_nothing(self, harness):
+        """An operation that ends after the first check is taken off the lists again."""
+
+        def end_in_first():
+            if op.tries == 0:
+                op.tries += 1
+                op.force_complete()
+                return False
+            return None
+
+        op = Hooked(try_complete=end_in_first)
+        assert harness.purgatory.try_complete_else_watch(op, ["k", "l"]) is False
+        assert op.calls == ["complete"]
+        assert (harness.purgatory.watched, len(harness.timer)) == (0, 0)
+        harness.purgatory._check()
+
     def test_a_completion_between_second_check_and_timer_leaves_nothing(self, harness):
         """An operation completed after the second check is not left in the wheel."""
 

@@ -34,13 +34,16 @@ def test_when_a_connection_is_lost(seconds):
     lost = 5.0 if seconds is None else seconds
     context = zmq.Context()
     with context.socket(zmq.DEALER) as socket:
+        options.configure(socket, pings=True)
+        pings = socket.getsockopt(zmq.HEARTBEAT_IVL), socket.getsockopt(zmq.HEARTBEAT_TIMEOUT)
         options.configure(socket)
         found = {
             name: socket.getsockopt(getattr(zmq, name))
             for name in ("TCP_MAXRT", "HEARTBEAT_IVL", "TCP_KEEPALIVE", "TCP_KEEPALIVE_IDLE")
         }
     context.term()
-    assert found["TCP_MAXRT"] == 1000 * lost
+    assert sum(pings) == found["TCP_MAXRT"] == 1000 * lost
+    assert pings[0] == found["TCP_MAXRT"] // 3
     assert found["HEARTBEAT_IVL"] == 0
     assert found["TCP_KEEPALIVE"] == 1
     assert found["TCP_KEEPALIVE_IDLE"] == max(1, int(lost / 5))

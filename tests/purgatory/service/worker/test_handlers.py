@@ -22,6 +22,14 @@ def test_delays():
         assert longest / 2 <= min(delays) < max(delays) <= longest
 
 
+def test_how_many_handlers():
+    """1 to 1000 at a time."""
+    assert [check_concurrency(count) for count in (1, 1000)] == [1, 1000]
+    for count in (0, 1001):
+        with pytest.raises(ValueError, match=f"concurrency is {count}; expected"):
+            check_concurrency(count)
+
+
 def test_an_int_of_any_class():
     """A subclass of int counts by its value, however it compares."""
     assert type(check_concurrency(LyingInt(8))) is int
