@@ -236,7 +236,9 @@ class ClientIOThread:
             if isinstance(command, FlushCommand):
                 self._flushes.append(command)
             elif isinstance(command, CloseCommand):
-                self._close_deadline = self._deadline_of(command)
+                # A second close gives no more time.
+                before, deadline = self._close_deadline, self._deadline_of(command)
+                self._close_deadline = deadline if before is None else min(before, deadline)
             elif isinstance(command, OutcomeHandled):
                 self._session.received.finish(command)
             elif not isinstance(command, WakeCommand):

@@ -225,6 +225,16 @@ def test_close_while_a_caller_waits(fake):
     assert errors == ["Unavailable"]
 
 
+def test_a_second_close_gives_no_more_time(fake):
+    """The client ends when the first allows."""
+    client = Client(fake.address, timeout=HANG)
+    client.defer("k", timeout=HANG)
+    fake.receive()
+    in_thread(lambda: client.close(0.3))
+    client.close(100 * HANG)
+    assert not client._io_thread.thread.is_alive()
+
+
 def test_a_caller_whose_time_is_over(fake):
     """It raises, and the next call works."""
     with Client(fake.address, timeout=HANG) as client:
