@@ -5,6 +5,7 @@ import concurrent.futures
 import pytest
 
 from purgatory import OperationCancelled, OperationExpired
+from purgatory.core.operations import deferred
 from tests.testing.purgatory_harness import PurgatoryHarness
 from timingwheel import TimerFull
 
@@ -175,6 +176,21 @@ class TestCancel:
         assert expired.cancel() is False
         assert completed.result(0) == 1
         assert isinstance(expired.exception(0), OperationExpired)
+
+    @pytest.mark.parametrize("end", ["OperationExpired", "OperationCancelled"])
+    def test_no_memory_for_the_error(self, harness, monkeypatch, end):
+        """The future ends all the same, with the MemoryError: threads wait for it."""
+
+        def fail(text):
+            raise MemoryError(text)
+
+        monkeypatch.setattr(deferred, end, fail)
+        future = harness.purgatory.defer("a", timeout=1)
+        if end == "OperationExpired":
+            harness.advance(1)
+        else:
+            harness.purgatory.cancel_for_key("a")
+        assert isinstance(future.exception(0), MemoryError)
 
     def test_what_the_purgatory_cancels_fails(self, harness):
         """cancel_for_key and close fail the future with OperationCancelled, a CancelledError."""

@@ -37,12 +37,15 @@ def bench():
 def test_what_is_counted(bench, caplog):
     """Done and failed ones; lost ones, with a warning, unless they were given back."""
     for number, (how, answer) in enumerate(
-        [(How.DONE, True), (How.FAILED, True), (How.DONE, False), (How.RETURNED, False)]
+        [
+            *((How.DONE, True), (How.FAILED, True), (How.RETURNED, True)),
+            *((How.DONE, False), (How.FAILED, False), (How.RETURNED, False)),
+        ]
     ):
         bench.send(bench.job(number), how).set_result(answer)
     counts = bench.counts
-    assert (counts.done, counts.failed, counts.lost) == (1, 1, 1)
-    assert caplog.text.count("had lost its lease") == 1
+    assert (counts.done, counts.failed, counts.lost) == (1, 1, 2)
+    assert caplog.text.count("had lost its lease") == 2
     assert len(bench.held) == bench.ends.left == 0
 
 

@@ -7,10 +7,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from purgatory.spark.batch.job import resolve_files
 from purgatory.spark.batch.resolve import resolve
-from purgatory.spark.tables.schema import EVENTS, OPERATIONS, OUTCOMES
+from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOMES
 from purgatory.trace import (
     COMPLETED,
     EXPIRED,
+    Extension,
     KeyEvent,
     Operation,
     Outcome,
@@ -111,6 +112,36 @@ def test_each_case(spark):
         for name, (_, _, outcome, at, key) in CASES.items()
     }
     assert wanted == got
+
+
+EXTENDED_CASES = {
+    # name: extensions of a deadline at 150 (time, timeout), time of the event, outcome, at, deadline
+    "in time": ([(120, 80)], 180, COMPLETED, 180, 200),
+    "too late": ([(151, 80)], 180, EXPIRED, 150, 150),
+    "at the deadline": ([(150, 50)], 180, COMPLETED, 180, 200),
+    "before the submission": ([(99, 500)], 180, EXPIRED, 150, 150),
+    "shorter": ([(110, 10)], 130, EXPIRED, 120, 120),
+    "two": ([(140, 60), (190, 60)], 240, COMPLETED, 240, 250),
+    "the longest of one instant": ([(120, 90), (120, 60)], 205, COMPLETED, 205, 210),
+    "after the end": ([(120, 80), (190, 60)], 180, COMPLETED, 180, 200),
+}
+
+
+def test_each_case_of_extensions(spark):
+    """What counts is the deadline that is in force when an operation ends."""
+    trace = (
+        [op(name, "a") for name in EXTENDED_CASES],
+        [KeyEvent(f"{name}.a", case[1]) for name, case in EXTENDED_CASES.items()],
+    )
+    extensions = [
+        Extension(name, *values) for name, case in EXTENDED_CASES.items() for values in case[0]
+    ]
+    table = spark.createDataFrame(extensions, EXTENSIONS)
+    got = {
+        row.op_id: (row.outcome, row.at_ms, row.deadline_ms)
+        for row in outcomes(resolve(*frames(spark, trace), table))
+    }
+    assert got == {name: case[2:] for name, case in EXTENDED_CASES.items()}
 
 
 def test_many_keys_and_needs_on_a_hot_key(spark):

@@ -113,9 +113,13 @@ def test_a_connection_that_does_not_read(connections, connection, socket, posted
     assert connections.blocked
     socket.error = None
     connections.retry_blocked()
+    connections.push(OutcomePush("c", 10, 10, b"later outcomes"))
     assert socket.sent == [b"reply"]
     assert posted == [FetchOutcomes(b"r", "c", 6)]
     assert not connections.blocked
+    connections.send_fetched(OutcomeFrame(b"r", None, 10))
+    connections.push(OutcomePush("c", 11, 11, b"new outcomes"))
+    assert socket.sent == [b"reply", b"new outcomes"]
 
 
 def test_outcomes_that_are_too_many_to_push(connections, connection, posted):
