@@ -1,5 +1,6 @@
 """Signaler: with an eventfd that blocks, with one that does not, and with a pipe."""
 
+import gc
 import os
 import select
 import threading
@@ -82,6 +83,16 @@ def test_close_gives_the_descriptors_back(signaler):
     signaler.close()
     signaler.close()
     assert signaler.fileno() == -1
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(fd)
+
+
+def test_a_signaler_that_is_dropped_gives_the_descriptors_back():
+    """Nobody has to close it."""
+    signaler = Signaler()
+    fd = signaler.fileno()
+    del signaler
+    gc.collect()
     with pytest.raises(OSError, match="descriptor"):
         os.fstat(fd)
 

@@ -11,6 +11,7 @@ from purgatory.spark.tables.schema import EVENTS, EXTENSIONS, OPERATIONS, OUTCOM
 from purgatory.trace import (
     COMPLETED,
     EXPIRED,
+    FAILED,
     Extension,
     KeyEvent,
     Operation,
@@ -42,7 +43,7 @@ def op(name, keys, *, need=1, submitted_ms=100, timeout_ms=50):
 
 
 CASES = {
-    # name: operation, events (key, time), outcome, at, by key
+    # name: operation, events (key, time, hold, failed), outcome, at, by key
     "at submission": (op("at submission", "a"), [("a", 100)], COMPLETED, 100, "a"),
     "at the deadline": (op("at the deadline", "a"), [("a", 150)], COMPLETED, 150, "a"),
     "just before": (op("just before", "a"), [("a", 99)], EXPIRED, 150, None),
@@ -64,6 +65,10 @@ CASES = {
     ),
     "twice the same": (op("twice the same", "a"), [("a", 110), ("a", 110)], COMPLETED, 110, "a"),
     "both of two": (op("both of two", "ab", need=2), [("a", 110), ("b", 140)], COMPLETED, 140, "b"),
+    "held until then": (op("held until then", "a"), [("a", 90, 10)], COMPLETED, 100, "a"),
+    "not held so long": (op("not held so long", "a"), [("a", 90, 9)], EXPIRED, 150, None),
+    "failed": (op("failed", "a"), [("a", 120, 0, True)], FAILED, 120, None),
+    "failed before": (op("failed before", "a"), [("a", 99, 0, True)], EXPIRED, 150, None),
     "one key twice is one": (
         op("one key twice is one", "ab", need=2),
         [("a", 110), ("a", 120)],
@@ -101,7 +106,7 @@ def test_each_case(spark):
     """Each case has its expected outcome; one job resolves all of them."""
     trace = (
         [case[0] for case in CASES.values()],
-        [KeyEvent(f"{name}.{key}", at) for name, case in CASES.items() for key, at in case[1]],
+        [KeyEvent(f"{name}.{key}", *at) for name, case in CASES.items() for key, *at in case[1]],
     )
     got = {
         row.op_id: (row.outcome, row.at_ms, row.by_key)
@@ -115,7 +120,7 @@ def test_each_case(spark):
 
 
 EXTENDED_CASES = {
-    # name: extensions of a deadline at 150 (time, timeout), time of the event, outcome, at, deadline
+    # name: extensions (time, timeout), time of the event, outcome, at, deadline; at first 150
     "in time": ([(120, 80)], 180, COMPLETED, 180, 200),
     "too late": ([(151, 80)], 180, EXPIRED, 150, 150),
     "at the deadline": ([(150, 50)], 180, COMPLETED, 180, 200),
