@@ -356,6 +356,13 @@ def test_a_forked_child_is_refused(mailbox):
     assert mailbox.recv(0) is None
 
 
+@pytest.mark.parametrize("timeout", [0, 0.001])
+def test_who_has_waited_waits_no_more(mailbox, timeout):
+    """Senders need not wake a reader that has returned."""
+    assert mailbox.recv(timeout) is None
+    assert not mailbox.waiting
+
+
 def test_repr(mailbox):
     """A mailbox shows what waits in it."""
     mailbox.send(1)

@@ -24,7 +24,7 @@ from purgatory.service.server.commands import (
     StopStoreLoop,
 )
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
-from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT, PendingReads
+from purgatory.service.server.reads.pending_reads import READ_BYTES, READS_PER_CLIENT, PendingReads
 from purgatory.service.server.records.retention import DELETION_PAUSE_MS
 from purgatory.service.server.transactions.transaction import BATCH_BYTES
 from tests.testing.purgatory_harness import HANG
@@ -132,6 +132,17 @@ def test_too_many_reads_of_a_client_are_refused(server):
     assert {answer.code for answer in refused} == {"too-many-reads"}
     assert len(refused) == 3
     assert len(answers) == READS_PER_CLIENT + 4
+
+
+def test_large_reads_of_a_client_are_refused(server):
+    """Together they may have so many bytes; reads that are answered count no more."""
+    server.store_loop.read_seconds = 0
+    for _ in range(3):
+        for _ in range(3):
+            server.post(Query, ["a"], size=READ_BYTES // 2)
+        server.post(Query, ["a"], size=READ_BYTES // 2, client="other")
+        names = [type(answer).__name__ for answer in server.step()[0]]
+        assert sorted(names) == ["Failure", "States", "States", "States"]
 
 
 def test_reads_are_dropped_when_the_server_closes(server):

@@ -11,6 +11,7 @@ from purgatory.service.store.postgres.lease_row import PostgresLeaseRow
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.postgres_store import PostgresStore
 from purgatory.service.store.postgres.schema import TABLE_NAMES
+from purgatory.service.store.postgres.sessions.postgres_errors import StatementRefused
 from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store, take_over
 
@@ -59,6 +60,17 @@ def test_several_servers_at_once(postgres):
         thread.join()
     assert failures == []
     assert tables(postgres) == set(TABLE_NAMES)
+
+
+def test_others_that_are_always_quicker(postgres, monkeypatch):
+    """After some attempts a start gives up: nothing has made the tables."""
+
+    def refuse(*_):
+        raise StatementRefused("another session makes it", "42P06", 0)
+
+    monkeypatch.setattr(schema, "_creation", refuse)
+    with pytest.raises(StoreError, match="schema purgatory: other servers are making it"):
+        set_up(postgres.url)
 
 
 def test_the_role_needs_create_on_the_database(postgres):

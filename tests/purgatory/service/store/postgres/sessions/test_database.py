@@ -40,6 +40,19 @@ def interrupts_itself(how, attempt=1):
     )
 
 
+def test_a_session_that_is_dropped(postgres, database):
+    """The database has it no more; the next read makes another."""
+    sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'purgatory:reader'"
+    database.rows(statement("SELECT 1"))
+    before = postgres.execute(sessions)
+    database.drop()
+    database.drop()
+    eventually(lambda: postgres.execute(sessions) == [])
+    database.rows(statement("SELECT 1"))
+    assert len(before) == 1
+    assert postgres.execute(sessions) not in (before, [])
+
+
 @pytest.mark.parametrize("how", [CANCEL, TERMINATE])
 class TestInterruptedReads:
     def test_one_statement(self, postgres, database, how):
