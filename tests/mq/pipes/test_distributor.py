@@ -35,3 +35,4 @@ def test_subscriber_leaving_inside_a_message(socket):
         pub.get(zmq.EVENTS)
     pub.send(b"b")
     assert stays.recv_multipart() == [b"a", b"b"]
+    assert len(pub._core._distributor.pipes) == 1

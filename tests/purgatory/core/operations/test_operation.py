@@ -22,6 +22,15 @@ def harness():
     return PurgatoryHarness()
 
 
+def test_an_operation_is_submitted_once(harness):
+    """A second time is refused, and the first goes on."""
+    op = Recorder()
+    harness.purgatory.try_complete_else_watch(op, ["a"])
+    with pytest.raises(ValueError, match="submitted already; expected a new operation"):
+        harness.purgatory.try_complete_else_watch(op, ["b"])
+    assert (harness.purgatory.watched, len(harness.timer)) == (1, 1)
+
+
 class TestTimeout:
     @pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, -0.001])
     def test_a_timeout_out_of_range_is_a_value_error(self, timeout):
