@@ -26,7 +26,8 @@ examples:
   purgatory store status --store postgresql://db1,db2/purgatory
   PURGATORY_STORE=postgresql://db/purgatory purgatory store status --json
 
-exit codes: 0 a server is active, 1 none is or it gives no sign of life, 2 an error"""
+exit codes: 0 a server is active, 1 none is or it gives no sign of life, 2 an error, also if no
+server has made the tables yet"""
 
 _BAD_NEWS: Final = 1
 
