@@ -114,7 +114,9 @@ def test_building_blocks_are_public():
 
 @given(
     st.integers(1, 4),
-    st.lists(st.sampled_from(["write", "part", "unwrite", "flush", "check", "read", "probe"])),
+    st.lists(
+        st.sampled_from(["write", "part", "unwrite", "flush", "check", "read", "probe", "drop"])
+    ),
 )
 def test_behaves_as_lists(chunk_size, operations):  # noqa: C901 - a model is a list of cases
     """Against a model of three lists: readable, complete, incomplete."""
@@ -135,15 +137,18 @@ def test_behaves_as_lists(chunk_size, operations):  # noqa: C901 - a model is a 
             assert pipe.flush() == (not (asleep and complete))
             asleep = asleep and not complete
             readable, complete = readable + complete, []
-        elif operation in ("check", "probe", "read"):
+        elif operation in ("check", "probe", "drop", "read"):
             if not readable:
                 asleep = True
                 with pytest.raises(Empty):
                     pipe.read()
             elif operation == "check":
                 assert pipe.check_read()
-            elif operation == "probe":
+            elif operation in ("probe", "drop"):
                 assert pipe.probe_or_none() == readable[0]
+                if operation == "drop":
+                    pipe.drop()
+                    del readable[0]
             else:
                 assert pipe.read() == readable.pop(0)
         assert pipe.asleep == asleep

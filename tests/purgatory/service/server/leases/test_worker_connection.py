@@ -20,6 +20,16 @@ def test_room_for_a_kind(step_server):
     assert [one.op_id for one in again] == ["a3", "a4"]
 
 
+def test_a_job_for_each_that_ends(step_server):
+    """Of a kind that is full it gets one job when one has ended, not more."""
+    step_server.submit(*[job(f"a{n}", kind="a") for n in range(6)])
+    step_server.pass_time(1001)
+    found = step_server.work("a", room=6, kind_rooms={"a": 2})
+    for n in range(2):
+        step_server.finish(found[n])
+        assert [one.op_id for one in step_server.leased] == [f"a{n + 2}"]
+
+
 def test_no_room_for_all_that_waits(step_server):
     """The server sleeps: nothing could be given out."""
     step_server.submit(*[job(f"a{n}", kind="a") for n in range(3)])

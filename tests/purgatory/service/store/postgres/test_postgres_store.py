@@ -13,41 +13,8 @@ from purgatory.service.store.postgres.sessions.session import DatabaseSession
 from purgatory.service.store.rows import JobState, OperationBatch
 from tests.testing.changes import changes_of
 from tests.testing.held_lease import open_store
+from tests.testing.store_reads import READS, REMEMBERED
 
-#: Each read of a store, with its arguments.
-READS = {
-    "attempts": ([1],),
-    "by_numbers": ([1],),
-    "dead_jobs": ([1],),
-    "deleted_queued": (),
-    "held_events": (),
-    "job_rows": ([1],),
-    "jobs": (),
-    "last_event_ms": (0,),
-    "last_numbers": (),
-    "limits": (),
-    "metadata": (),
-    "named_leases": (),
-    "oldest_submission_ms": (),
-    "operations": (),
-    "outcomes": (),
-    "outcomes_by_seqs": ([1],),
-    "outcomes_without_results": (),
-    "progress": (),
-    "queued_events": (0,),
-    "queued_extensions": (0,),
-    "queued_jobs": (0,),
-    "repeats": (),
-    "replies": (),
-    "results": ([1],),
-    "sizes": ("held",),
-    "some_operations": (0, 5),
-    "some_operations_before": (1 << 62, 5),
-    "spreads": (),
-    "submissions": (),
-}
-#: Likewise of what it remembers.
-REMEMBERED = {"read": ([1],), "due": (1000, 5), "counts": (), "shards": (), "entries": (0,)}
 WRITES = {"commit", "set_metadata", "check_room", "shift_times"}
 #: What asks no database, or ends the store.
 OTHERS = {"trouble", "stored_bytes", "stop", "close"}
@@ -95,6 +62,17 @@ def value_of(rows, name, arguments):
     """Return what a read finds."""
     found = getattr(rows, name)(*arguments)
     return list(found) if isinstance(found, Iterator) else found
+
+
+def test_numbers_of_deleted_rows_are_not_given_again(postgres, store):
+    """The database keeps the last numbers, also those of several operations together."""
+    items = [[f"op-{n}", ["k"], 999, 1, "", Raw(b"\xc0")] for n in (2, 3, 4)]
+    store.commit(changes_of(operations=[OperationBatch(2, "c", 1, items)]))
+    store.commit(changes_of(delete_operations=[2, 3, 4]))
+    store.close()
+    again = open_store(postgres.url)
+    assert again.last_numbers()[:2] == (4, 1)
+    again.close()
 
 
 def test_all_reads_are_tested():

@@ -5,18 +5,18 @@ import random
 import shutil
 import sqlite3
 from functools import partial
-from inspect import signature
 
 import pytest
 from msgspec import Raw
 
 from purgatory import StoreError
-from purgatory.service.store.contract import DATABASE_ID, RememberedRows, Store
+from purgatory.service.store.contract import DATABASE_ID
 from purgatory.service.store.rows import MAX_BATCH, JournalPosition, OperationBatch, StoredOperation
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.testing.changes import changes_of
 from tests.testing.failing_disk import DiskFaults
+from tests.testing.store_reads import READS, REMEMBERED
 
 
 def operation(number):
@@ -53,25 +53,17 @@ def again(tmp_path):
     return SqliteStore(tmp_path / "a.db")
 
 
-_ARGUMENTS = {"after": 0, "number": 9, "batches": 1, "table": "held", "now_ms": 9, "limit": 9}
-_NO_READS = {"commit", "set_metadata", "check_room", "shift_times", "stop", "close", "write"}
-# Where a table is empty SQLite is not asked.
+#: Where a table is empty SQLite is not asked.
 _NOT_ASKED = {"dead_jobs", "results", "job_rows", "attempts"}
-READS = [
-    (name, [_ARGUMENTS.get(parameter, [1]) for parameter in list(signature(call).parameters)[1:]])
-    for contract in (Store, RememberedRows)
-    for name, call in vars(contract).items()
-    if name in contract.__abstractmethods__ - _NO_READS - _NOT_ASKED - {"trouble", "stored_bytes"}
-]
 
 
-@pytest.mark.parametrize(("name", "arguments"), READS, ids=[name for name, _ in READS])
-def test_a_read_that_fails(store, name, arguments):
+@pytest.mark.parametrize("name", sorted((READS.keys() | REMEMBERED.keys()) - _NOT_ASKED))
+def test_a_read_that_fails(store, name):
     """Each says which database it is, and what is wrong."""
     read = getattr(store, name, None) or getattr(store.remembered, name)
     store._connection.close()
     with pytest.raises(StoreError, match=r"a\.db: .* closed database"):
-        list(read(*arguments))
+        list(read(*(READS | REMEMBERED)[name]))
 
 
 def test_committed_rows_are_read_again_by_another_connection(store, tmp_path):
