@@ -154,3 +154,34 @@ def test_the_lines_of_the_mechanisms():
         if stated.isdecimal() and counted and not 0.9 < int(stated) / counted < 1.1:
             wrong[row[0].strip()] = (stated, counted)
     assert wrong == {}
+
+
+def model_rows():
+    """Return of `From the model to the code` the methods and the code that is quoted of them."""
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .+? \| (`(?:YPipe|Mailbox)\.[^|]+) \| (`[^|]+) \|$", page, re.MULTILINE)
+    return [tuple(re.findall(r"`([^`]+)`", cell) for cell in row) for row in rows]
+
+
+@pytest.mark.parametrize(("methods", "codes"), model_rows())
+def test_the_model_is_that_of_the_code(methods, codes):
+    """What a row quotes of a method stands in one of its methods."""
+    owner = methods[0].split(".")[0]
+    source = (ROOT / f"mq/queues/{owner.lower()}.py").read_text(encoding="utf-8")
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    names = {method.split(".")[-1] for method in methods}
+    texts = [ast.unparse(one) for one in functions if one.name in names]
+    texts = "\n".join(texts) if texts else source  # of the queue itself
+    for code in codes:
+        assert code in texts, code
+
+
+def test_the_list_of_locks():
+    """The file that a row names makes a lock."""
+    page = (ROOT / "docs/locks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| the (?:read/write )?lock.*$", page, re.MULTILINE)
+    files = [name for row in rows for name in re.findall(r"`([\w/]+\.py)`", row)]
+    assert len(files) > 2
+    for name in files:
+        source = (ROOT / name).read_text(encoding="utf-8")
+        assert re.search(r"new_\w*(?:lock|condition)|def acquire|Lock\(", source), name

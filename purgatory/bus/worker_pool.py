@@ -2,7 +2,7 @@
 
 An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. The thread that
 drains the timer writes a bucket to the pipe of the least loaded worker, a large bucket to several
-of them, and flushes once at the end. A busy worker is left alone; a sleeping one gets one
+of them, and flushes once after each batch. A busy worker is left alone; a sleeping one gets one
 `Activate`.
 
 A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
