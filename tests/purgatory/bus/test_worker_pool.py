@@ -109,7 +109,7 @@ def test_a_killed_worker_goes_on(count):
         clock.advance(0.001)
         timer.advance_clock()
         kill(timer._executor._workers[0])
-        pause.wait(0.003)  # a second exception must not hit the handling of the first
+        pause.wait(0.01)  # a second exception must not hit the handling of the first
     timer.close()
     assert all(task.done() for task in tasks)
     assert len(runs) + len(told) >= len(tasks)
