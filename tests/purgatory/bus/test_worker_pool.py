@@ -104,12 +104,21 @@ def test_a_killed_worker_goes_on(count):
         "w", clock=clock, executor=WorkerPool("w", count), on_error=lambda e, t: told.append(e)
     )
     tasks, pause = [], threading.Event()
-    for number in range(100):
-        tasks += [timer.schedule(0.001, runs.update, [(number, letter)]) for letter in "abc"]
+
+    def run(number, letters):
+        tasks.extend(timer.schedule(0.001, runs.update, [(number, one)]) for one in letters)
         clock.advance(0.001)
         timer.advance_clock()
+
+    for number in range(100):
+        run(number, "abc")
         kill(timer._executor._workers[0])
-        pause.wait(0.01)  # a second exception must not hit the handling of the first
+        # A second exception must not hit the handling of the first. A worker that has run
+        # further tasks is done with it. Of two, the other one may run them: hence the pause.
+        for letters in ("def", "ghi"):
+            run(number, letters)
+            eventually(lambda: all(task.done() for task in tasks[-6:]))
+        pause.wait(0.01)
     timer.close()
     assert all(task.done() for task in tasks)
     assert len(runs) + len(told) >= len(tasks)
