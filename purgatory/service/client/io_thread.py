@@ -236,9 +236,7 @@ class ClientIOThread:
             if isinstance(command, FlushCommand):
                 self._flushes.append(command)
             elif isinstance(command, CloseCommand):
-                # A second close gives no more time.
-                before, deadline = self._close_deadline, self._deadline_of(command)
-                self._close_deadline = deadline if before is None else min(before, deadline)
+                self._close_deadline = self._deadline_of(command)
             elif isinstance(command, OutcomeHandled):
                 self._session.received.finish(command)
             elif not isinstance(command, WakeCommand):
@@ -247,11 +245,13 @@ class ClientIOThread:
                     self._connection.silent_since = self._monotonic()
 
     def _deadline_of(self, command: CloseCommand) -> float:
+        """Return when a close ends the thread; a second close gives no more time."""
+        before = math.inf if self._close_deadline is None else self._close_deadline
         now = self._monotonic()
         silent_since = self._connection.silent_since
         if silent_since is None:
             silent_since = now
-        return min(now + command.seconds, silent_since + command.patience)
+        return min(before, now + command.seconds, silent_since + command.patience)
 
     def _finish_for_callers(self) -> None:
         """Finish the work of callers that used the connection themselves."""

@@ -1,9 +1,11 @@
 """Trial: does anything notice a fault: the tests of the module, of its room, or else worlds?"""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,20 +57,16 @@ class Bench:
         file = self._directory / candidate.file
         source = file.read_text(encoding="utf-8")
         mutated, change = mutate(source, candidate.fault)
-        try:
-            for name, tests in places_of(self._root, candidate.file).items():
-                if not self._is_sound(tests):
-                    return Verdict(candidate, change, "", f"{tests} fails without a fault, too")
-                file.write_text(mutated, encoding="utf-8")
-                if why := self._test(tests):
-                    return Verdict(candidate, change, name, why)
-                file.write_text(source, encoding="utf-8")
-            file.write_text(mutated, encoding="utf-8")
-            if why := self._simulate():
-                return Verdict(candidate, change, "worlds", why)
-        finally:
-            file.write_text(source, encoding="utf-8")
-        return Verdict(candidate, change, "", "")
+        for name, tests in places_of(self._root, candidate.file).items():
+            if not self._is_sound(tests):
+                return Verdict(candidate, change, "", f"{tests} fails without a fault, too")
+            with _replaced(file, mutated):
+                why = self._test(tests)
+            if why:
+                return Verdict(candidate, change, name, why)
+        with _replaced(file, mutated):
+            why = self._simulate()
+        return Verdict(candidate, change, "worlds" if why else "", why)
 
     def _is_sound(self, tests: str) -> bool:
         if tests not in self._sound:
@@ -111,3 +109,14 @@ class Bench:
             return "it hangs"
         words = (done.stdout + done.stderr).strip().splitlines()
         return (words[-1] if words else "it ended") if done.returncode else ""
+
+
+@contextlib.contextmanager
+def _replaced(file: Path, text: str) -> Iterator[None]:
+    """Let a file have another text meanwhile."""
+    source = file.read_text(encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.write_text(source, encoding="utf-8")

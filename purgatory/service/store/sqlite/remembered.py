@@ -10,7 +10,6 @@ Reads raise StoreError; errors of other methods are SQLite's.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from purgatory.service.store.changes import RememberedChanges
@@ -54,7 +53,7 @@ class RememberedTable(RememberedRows):
     def read(self, places: Sequence[int]) -> list[RememberedRow]:
         """Return the rows of some places that exist, the latest first. Raises StoreError."""
         found: list[RememberedRow] = []
-        with self._reading():
+        with store_errors(self._where):
             for chunk in chunks(places):
                 sql = f"SELECT * FROM remembered WHERE place IN {placeholders(chunk)}"
                 found += map(RememberedRow._make, self._connection.execute(sql, chunk))
@@ -64,7 +63,7 @@ class RememberedTable(RememberedRows):
     def due(self, now_ms: int, limit: int) -> list[tuple[int, int]]:
         """Return hash and place of at most `limit` rows whose time is over. Raises StoreError."""
         sql = "SELECT hash, place FROM remembered WHERE until_ms <= ? LIMIT ?"
-        with self._reading():
+        with store_errors(self._where):
             return self._connection.execute(sql, (now_ms - self._shift_ms, limit)).fetchall()
 
     def shift_times(self, by_ms: int) -> None:
@@ -75,24 +74,21 @@ class RememberedTable(RememberedRows):
 
     def counts(self) -> tuple[int, int]:
         """Return how many rows there are, and the last place ever given. Raises StoreError."""
-        with self._reading():
+        with store_errors(self._where):
             return _meta(self._connection, COUNT), _meta(self._connection, LAST_PLACE)
 
     def shards(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield number, last place and entries of each stored shard. Raises StoreError."""
-        with self._reading():
+        with store_errors(self._where):
             yield from self._connection.execute("SELECT * FROM remembered_shards")
 
     def entries(self, after: int) -> Iterator[tuple[int, int]]:
         """Yield hash and place of the rows of later places, in order. Raises StoreError."""
         sql = "SELECT hash, place FROM remembered WHERE place > ? ORDER BY place"
-        with self._reading():
+        with store_errors(self._where):
             cursor = self._connection.execute(sql, (after,))
             while rows := cursor.fetchmany(_CHUNK):
                 yield from rows
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return store_errors(self._where, "read")
 
 
 def _meta(connection: sqlite3.Connection, key: str) -> int:

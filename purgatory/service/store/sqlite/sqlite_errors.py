@@ -22,7 +22,7 @@ _ERRORS: Final = (sqlite3.Error, LookupError, TypeError, ValueError, msgspec.Msg
 
 
 @contextlib.contextmanager
-def store_errors(where: str, what: str) -> Iterator[None]:
+def store_errors(where: str, what: str = "read") -> Iterator[None]:
     """Raise StoreError for a failure of the block: it does `what` with the database `where`."""
     try:
         yield

@@ -17,7 +17,6 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -349,13 +348,10 @@ class SqliteStore(Store):
             self._repeats.shift_times(by_ms, "WHERE every_ms > 0 AND next_ms > 0")
             self._write_metadata(metadata)
 
-    def _reading(self) -> AbstractContextManager[None]:
-        return store_errors(self._where, "read")
-
     def last_numbers(self) -> JournalPosition:
         """Return the last numbers ever given, also of deleted rows."""
         sql = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'outcomes'"
-        with self._reading():
+        with store_errors(self._where):
             outcome = self._connection.execute(sql).fetchone()[0] or 0
             return JournalPosition(self._last_operation(), outcome, *self._journal_queue.last())
 
@@ -365,17 +361,17 @@ class SqliteStore(Store):
 
     def oldest_submission_ms(self) -> int | None:
         """Return a time before which no stored operation was submitted; None if none exists."""
-        with self._reading():
+        with store_errors(self._where):
             return self._batches.oldest_submission_ms()
 
     def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
         """Yield all operations with numbers above `after`, in order, with their first deadlines."""
-        with self._reading():
+        with store_errors(self._where):
             yield from self._batches.all(after)
 
     def operations(self) -> Iterator[StoredOperation]:
         """Yield all operations, ended ones too, in order."""
-        with self._reading():
+        with store_errors(self._where):
             for chunk in in_portions(self.submissions(), _CHUNK):
                 yield from self._with_deadlines(chunk)
 
@@ -401,7 +397,7 @@ class SqliteStore(Store):
 
     def progress(self) -> Iterator[tuple[int, str, bytes]]:
         """Yield number, key and value of the keys completed of pending operations."""
-        with self._reading():
+        with store_errors(self._where):
             for row in self._iterate(f"SELECT number, key, value FROM {_PROGRESS}"):
                 yield from checked([row])
 
@@ -412,7 +408,7 @@ class SqliteStore(Store):
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
         """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
         sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
-        with self._reading():
+        with store_errors(self._where):
             outcomes = [StoredOutcome._make(row) for row in self._connection.execute(sql, seqs)]
             numbers = {number for one in outcomes if (number := spread_of(one.result))}
             if numbers:
@@ -431,82 +427,82 @@ class SqliteStore(Store):
 
         Deleted rows may be among them. None: the last page.
         """
-        with self._reading():
+        with store_errors(self._where):
             return self._with_deadlines(self._batches.some(after, batches))
 
     def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
         """Return operations of so many batches with numbers below `number`, the newest first."""
-        with self._reading():
+        with store_errors(self._where):
             return self._with_deadlines(self._batches.some_before(number, batches))
 
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
         """Return number -> operation, for existing `numbers`."""
-        with self._reading():
+        with store_errors(self._where):
             found = self._batches.by_numbers(numbers)
             return {row.number: row for row in self._with_deadlines(list(found.values()))}
 
     def held_events(self) -> list[tuple[str, StoredEvent]]:
         """Return the keys for which an event is held, and the events."""
-        with self._reading():
+        with store_errors(self._where):
             return [(key, StoredEvent(*values)) for key, *values in checked(self._held.select())]
 
     def spreads(self) -> list[StoredSpread]:
         """Return the events that have ended many operations, or are about to, in order."""
-        with self._reading():
+        with store_errors(self._where):
             rows = checked(self._spreads.select("ORDER BY number"))
             return [StoredSpread(*row) for row in rows]
 
     def jobs(self) -> list[StoredJob]:
         """Return all due jobs with more data than their due time."""
-        with self._reading():
+        with store_errors(self._where):
             return [StoredJob(*row) for row in self._jobs.select(columns=StoredJob._fields)]
 
     def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
         """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
         columns = ("seq", "at_ms", "error")
-        with self._reading():
+        with store_errors(self._where):
             rows = self._jobs.select_keys(seqs, columns)
             return {seq: (at_ms, error) for seq, at_ms, error in rows}
 
     def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
         """Return the results of done jobs, by `seq`, where there are any."""
-        with self._reading():
+        with store_errors(self._where):
             return dict(checked(self._results.select_keys(seqs)))
 
     def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
         """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
         columns = (*StoredJob._fields, "error")
-        with self._reading():
+        with store_errors(self._where):
             return {seq: tuple(row) for seq, *row in self._jobs.select_keys(seqs, columns)}
 
     def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
         """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
-        with self._reading():
+        with store_errors(self._where):
             return attempts_by_seq(self._attempts.select_keys(seqs))
 
     def repeats(self) -> list[StoredRepeat]:
         """Return all repeats, in order of clients and names."""
-        with self._reading():
+        with store_errors(self._where):
             return [StoredRepeat(*row) for row in self._repeats.select("ORDER BY client, name")]
 
     def limits(self) -> list[StoredLimit]:
         """Return the limits of kinds."""
-        with self._reading():
+        with store_errors(self._where):
             return [StoredLimit(*row) for row in self._limits.select()]
 
     def named_leases(self) -> list[tuple[str, str, int, int]]:
         """Return name, holder and token of each named lease, and until when it lasts."""
-        with self._reading():
+        with store_errors(self._where):
             return self._named_leases.select()
 
     def replies(self) -> list[tuple[str, int, int, bytes]]:
         """Return session, number, time and frame of all replies, those of a session in order."""
-        with self._reading():
+        with store_errors(self._where):
             return checked(self._replies.select("ORDER BY at_ms, seq"))
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
         """Return the journal's rows of events with numbers above `after`, in order."""
-        with self._reading():
+        with store_errors(self._where):
             return self._journal_queue.rows(EVENTS, after)
 
     def last_event_ms(self, after: int) -> int | None:
@@ -514,22 +510,22 @@ class SqliteStore(Store):
 
         Only those with numbers above `after` count.
         """
-        with self._reading():
+        with store_errors(self._where):
             return self._journal_queue.last_event_ms(after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
         """Return the journal's rows of extensions with numbers above `after`, in order."""
-        with self._reading():
+        with store_errors(self._where):
             return self._journal_queue.rows(EXTENSIONS, after)
 
     def queued_jobs(self, after: int) -> list[QueuedJob]:
         """Return the ends of jobs for the journal with numbers above `after`, in order."""
-        with self._reading():
+        with store_errors(self._where):
             return self._journal_queue.jobs(after)
 
     def deleted_queued(self) -> QueueNumbers:
         """Return up to which numbers the journal's events, extensions and jobs were deleted."""
-        with self._reading():
+        with store_errors(self._where):
             return self._journal_queue.deleted()
 
     def trouble(self) -> str:
@@ -563,7 +559,7 @@ class SqliteStore(Store):
             pass
 
     def _iterate(self, sql: str, *values: int) -> Iterator[Any]:
-        with self._reading():
+        with store_errors(self._where):
             cursor = self._connection.execute(sql, values)
             while rows := cursor.fetchmany(_CHUNK):
                 yield from rows
