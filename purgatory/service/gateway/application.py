@@ -86,7 +86,7 @@ def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> 
 
     return Starlette(
         routes=[Route("/{path:path}", _Api(callers, health))],
-        middleware=[Middleware(HostCheck, hosts=hosts), Middleware(OriginCheck)],
+        middleware=[Middleware(HostCheck, hosts=hosts, setting="--hosts"), Middleware(OriginCheck)],
         lifespan=connections,
     )
 

@@ -15,7 +15,8 @@ from purgatory.service.gateway.messages import Problem
 
 _DESCRIPTION: Final = """\
 Delayed operations: each completes when a watch key is completed, or expires at its timeout, once.
-All that is answered is on disk. Errors are a `Problem`; requests may be sent again."""
+A change is on disk before its answer, but for leases and acknowledgements of outcomes. Errors are a
+`Problem`; requests may be sent again."""
 # The errors that endpoints may answer.
 _PROBLEMS: Final = {
     400: "the request has an invalid value",

@@ -23,7 +23,7 @@ from purgatory.service.process_metrics import register_process_metrics
 PATIENCE_S: Final = 2.0
 # The client name of the gateway itself.
 _NAME: Final = "gateway"
-_METHODS: Final = ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS")
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class Health(Collector):

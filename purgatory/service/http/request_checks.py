@@ -21,10 +21,14 @@ _MISDIRECTED: Final = 421
 
 
 class HostCheck:
-    """Passes requests for `hosts`, "localhost" and addresses on to `app`; any port will do."""
+    """Passes requests for `hosts`, "localhost" and addresses on to `app`; any port will do.
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+    `setting` is the name by which an operator adds hosts.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], setting: str = "http_hosts") -> None:
         self._app = app
+        self._setting = setting
         self._hosts = {"", "localhost", *map(_normalised, hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -33,7 +37,7 @@ class HostCheck:
         if self._is_known(_without_port(host)):
             await self._app(scope, receive, send)
             return
-        text = f"this server is not {host!r}; name it in http_hosts if it is\n"
+        text = f"this server is not {host!r}; name it in {self._setting} if it is\n"
         await PlainTextResponse(text, status_code=_MISDIRECTED)(scope, receive, send)
 
     def _is_known(self, host: str) -> bool:

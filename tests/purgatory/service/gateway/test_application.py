@@ -40,7 +40,8 @@ def test_hosts_and_origins(start):
     """A page of another site can neither ask directly nor by a name that it made point here."""
     gateway = start(hosts=["purgatory.example"])
     with gateway.program() as program:
-        assert program.get("/v1/outcomes", headers={"Host": "evil.example"}).status_code == 421
+        answer = program.get("/v1/outcomes", headers={"Host": "evil.example"})
+        assert (answer.status_code, "name it in --hosts" in answer.text) == (421, True)
         assert program.get("/v1/outcomes", headers={"Host": "purgatory.example"}).is_success
         assert program.get("/v1/outcomes", headers={"Origin": "http://evil.example"}).json()[
             "code"

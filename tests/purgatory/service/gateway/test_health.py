@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from purgatory.service.gateway import application
 from purgatory.service.gateway import health as module
 from purgatory.service.gateway.callers import Connector
 from tests.testing.eventually import eventually
@@ -46,6 +47,12 @@ def test_metrics(gateway, shop):
         "purgatory_gateway_open_requests 2.0",
     ):
         assert line in lines
+
+
+def test_each_method_of_a_route_counts_by_its_name():
+    """The word `other` is for methods that no route has."""
+    routes = [*application._METHODS.values(), {each.method for each in application.ENDPOINTS}]
+    assert {"OPTIONS"}.union(*routes) == set(module._METHODS)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
