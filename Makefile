@@ -114,7 +114,7 @@ wheels:                        ## a wheel for each supported Python, in dist/
 demo:                          ## a year of real flights through the purgatory, and a report
 	@MAKE='$(MAKE)' COMPILED=$(COMPILED) DATA=$(DATA) SPEED=$(SPEED) scripts/demo
 
-check: lint types imports core docs test ## everything that CI runs
+check: lint types imports core docs test ## a part of what CI runs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
