@@ -20,12 +20,14 @@ from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
 from purgatory.service.server import clock, fair_queue
+from purgatory.service.server.jobs import kind_figures
 from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
 from purgatory.service.server.network import accept_gate, lent_store, network, waiting_messages
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
 from purgatory.service.store.rows import MAX_BATCH
+from purgatory.service.store.sqlite.remembered import MAX_CHECKED
 from purgatory.service.worker.held_jobs import LOOK_AHEAD_S
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
 from tests.test_docs import ROOT
@@ -55,6 +57,8 @@ LIMITS = [
     ("service.md", f"a payload or value has at most {Config().max_payload_bytes:,} bytes"),
     ("service.md", f"an operation {Config().max_keys} keys"),
     ("service.md", f"a timeout {Config().max_timeout / 86400:.0f} days"),
+    ("service.md", f"but for more than {MAX_CHECKED:,} remembered ids"),
+    ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
     ("gateway.md", f"keeps an idle connection for {KEEP_ALIVE_S:.0f} s"),
     ("high-availability.md", f"`--takeover-after` ({Config().takeover_after:.0f} s)"),

@@ -7,6 +7,12 @@ from msgspec import NODEFAULT, Raw
 from msgspec.structs import fields
 
 from purgatory.service import errors, job_messages, protocol
+from purgatory.service.client.connection import (
+    _GIVE_UP_PART,
+    _PROBE_ALONE_PART,
+    _PROBE_PART,
+    _SCOUT_PART,
+)
 from purgatory.service.client.resending import MAX_SENDINGS
 from purgatory.service.config import Config
 from purgatory.service.protocol import (
@@ -20,12 +26,15 @@ from purgatory.service.protocol import (
     Keep,
     ReadDead,
     ReadOperations,
+    Submit,
     Unread,
     Work,
 )
 from purgatory.service.server.jobs.job_statuses import MOST as MOST_LISTED
 from purgatory.service.server.jobs.job_watches import PER_CONNECTION
 from purgatory.service.server.jobs.mass_cancels import PORTION
+from purgatory.service.server.leases.job_leases import BUSY, NO_WORKER
+from purgatory.service.server.limits.kind_limits import PAUSED, RATE, RUNNING
 from purgatory.service.server.limits.limit_requests import MOST as MOST_LIMITS
 from purgatory.service.server.memory import REPLIES_SHARE
 from purgatory.service.server.named_leases.lease_requests import MIN_KEEP_MS
@@ -50,6 +59,7 @@ from purgatory.service.server.records.remembered_replies import (
 from purgatory.service.server.state import READABLE_MS
 from purgatory.service.verbs import VERBS
 from tests.test_docs import ROOT
+from tests.testing.step_server import StepServer
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 ITEMS = {  # of requests, by the first name in the item
@@ -172,6 +182,26 @@ def test_what_earlier_versions_lack():
         assert f"`{names[request]}`" in first
 
 
+def test_what_is_answered_from_memory():
+    """The page names the requests whose changes are on no disk when they are answered."""
+    server = StepServer(None)
+    handler = server.handler
+    on_disk = {Submit, *handler._changes, *handler._repeatable}
+    server.store.close()
+    changing = {each for each, verb in VERBS.items() if verb.right != "read"}
+    sentence = re.search(r"\*\*An answer means that the change is on disk\*\*.*", PAGE)[0]
+    names = {each.__name__.lower() for each in changing - on_disk}
+    assert set(re.findall(r"\*(\w+)\*(?!\*)", sentence)) == names == {"acknowledge", "work", "keep"}
+
+
+def test_why_a_ready_job_waits():
+    """The page has each reason of the code."""
+    sentence = re.search(r"`why` of a ready job is ([^.]*)\.", PAGE)[1]
+    reasons = {PAUSED, RUNNING, RATE, NO_WORKER, BUSY}
+    assert set(re.findall(r"`([^`]*)`", " ".join(sentence.split()))) == reasons
+    assert "empty while a worker holds the job ahead" in " ".join(sentence.split())
+
+
 def most_unfinished():
     """Return how many bytes a peer may send without a complete message, with the defaults."""
     limits = {"most": MOST_UNREAD, "message_bytes": Config().max_message_bytes}
@@ -186,6 +216,8 @@ def test_the_periods_in_words():
     assert SESSION_MS == 10 * 60_000
     assert 2 * REPLIES_SHARE == 16  # half of the share is for all, the other for each client's part
     assert (TAKE_UP_MS, ABSENCE_MS, MAX_SENDINGS) == (10_000, 30_000, 5)
+    assert (_PROBE_PART, _SCOUT_PART) == (0.33, 0.67)  # a third, two thirds
+    assert (_PROBE_ALONE_PART, _GIVE_UP_PART) == (1, 4)  # after `lost_after`, and four times that
 
 
 @pytest.mark.parametrize(

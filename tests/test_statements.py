@@ -17,6 +17,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
+import mq
+from mq.constants import SocketType
 from purgatory import OperationCancelled, Purgatory
 from purgatory.aio import AsyncPurgatory
 from purgatory.core.purgatory import DEFAULT_MAX_HELD
@@ -26,9 +28,11 @@ from purgatory.service.auth.access import RIGHTS
 from purgatory.service.client.jobs.job_handle import JobHandle
 from purgatory.service.errors import RequestTimeout, ServiceError
 from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service.gateway.document import _PROBLEMS
 from purgatory.service.gateway.endpoint import MAX_BODY_BYTES
 from purgatory.service.gateway.problems import problem_of
 from purgatory.service.gateway.server import MAX_WAIT_S
+from purgatory.service.http.request_checks import _FORBIDDEN, _MISDIRECTED
 from purgatory.service.job_messages import JOB_STATES, PRIORITIES
 from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.server.leases.ready_jobs import AGED_MS
@@ -212,7 +216,8 @@ def test_the_gateways_routes():
 
 def test_the_gateways_own_codes():
     """The page names each code and status that the gateway has beside the protocol's."""
-    rooms = sorted((ROOT / "purgatory" / "service" / "gateway").glob("*.py"))
+    service = ROOT / "purgatory" / "service"
+    rooms = [*sorted((service / "gateway").glob("*.py")), service / "http" / "request_checks.py"]
     calls = [node for path in rooms for node in ast.walk(ast.parse(path.read_text()))]
     made = [
         [each.value for each in call.args[:2]]
@@ -222,14 +227,21 @@ def test_the_gateways_own_codes():
         if all(isinstance(each, ast.Constant) for each in call.args[:2])
     ]
     assert len(made) > 8
-    codes = {code for _, code in made}
+    codes = {code for _, code in made} | {
+        value.value
+        for node in calls
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "code"
+    }
     codes |= {problem_of(each).code for each in (RequestTimeout(""), ServiceError(""))}
     of_protocol = (ROOT / "docs" / "protocol.md").read_text().split("## Codes of refusals")[1]
     text = (ROOT / "docs" / "gateway.md").read_text()
     own = re.search(r"\nor (.*) of the gateway's own", text)[1]
     assert set(re.findall(r"`([\w-]+)`", own)) == {c for c in codes if f"`{c}`" not in of_protocol}
     table = text[text.index("| status | reason |") :].split("\n\n")[0]
-    assert {status for status, _ in made} <= set(map(int, re.findall(r"\b\d{3}\b", table)))
+    answered = {status for status, _ in made} | {*_PROBLEMS, _FORBIDDEN, _MISDIRECTED}
+    assert answered <= set(map(int, re.findall(r"\b\d{3}\b", table)))
 
 
 def test_the_tables_that_rejected_rows_are_of():
@@ -266,6 +278,54 @@ def test_the_gateways_arguments():
     unknown = {route: (said[route] & known) - names for route, names in has.items()}
     assert {route: names for route, names in unknown.items() if names} == {}
     assert sum(len(said[route] & names) for route, names in has.items()) > 40
+
+
+def test_no_page_promises_too_much():
+    """Leases of jobs and acknowledgements are answered from memory: not all answers are on disk."""
+    all_of_it = r"\b(everything|all) (that )?[^.]*\b(answered|acknowledged)[^.]*(on disk|survives)"
+    promised = [
+        name_of(page)
+        for page in PAGES
+        if re.search(all_of_it, " ".join(page.read_text().split()), re.IGNORECASE)
+    ]
+    assert promised == []
+
+
+def test_the_filters_of_a_cancellation():
+    """howto/cancel-jobs.md names all."""
+    parameters = [*inspect.signature(Client.cancel_jobs).parameters][1:]
+    text = (ROOT / "docs" / "howto" / "cancel-jobs.md").read_text()
+    line = re.search(r"^- \*\*Which jobs:\*\*.*$", text, re.MULTILINE)[0]
+    assert sorted(re.findall(r"`(\w+)=`", line)) == sorted(parameters)
+
+
+def test_the_socket_types_of_the_changelog():
+    """All but STREAM and the drafts of libzmq."""
+    assert "all socket types but STREAM and the drafts" in (ROOT / "CHANGELOG.md").read_text()
+    refused = set()
+    with mq.Context() as context:
+        for each in SocketType:
+            try:
+                context.socket(each).close()
+            except mq.ZMQError:
+                refused.add(each)
+    assert refused == {each for each in SocketType if each >= SocketType.STREAM}
+
+
+def test_what_ci_runs():
+    """CONTRIBUTING.md names each target of make, and says for how long worlds are simulated."""
+    script, makefile = (ROOT / ".ci" / "run").read_text(), (ROOT / "Makefile").read_text()
+    words = " ".join(re.findall(r"^step \w+ (.*)$", script, re.MULTILINE)).split()
+    run = set(words) & set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    parts = set(re.search(r"^check: ([a-z ]+)##", makefile, re.MULTILINE)[1].split())
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    said = re.search(r"\nCI runs `\.ci/run`:.*?\.\n", text, re.DOTALL)[0]
+    assert run - parts == set(re.findall(r"`make ([a-z-]+)`", said)) - {"check"} | {"test-compiled"}
+    assert parts <= run
+    shown = re.search(r"^make check +# (.*)$", text, re.MULTILINE)[1]
+    assert set(re.findall(r"\w+", shown.replace("tests", "test"))) - {"and"} == parts
+    assert "MINUTES=1" in words  # a minute of each of the four kinds
+    assert makefile.count("-m tests.simulation ") == 4
 
 
 def test_no_page_speaks_of_a_release_that_was_none():

@@ -22,7 +22,7 @@ _MIB: Final = 1 << 20
 
 _BACKUP: Final = """\
 Copy database and journal of a server to a new directory, while it runs or not. All that it has
-answered before is in the copy, which is on disk when the command ends. Keys are not in it."""
+written before is in the copy, which is on disk when the command ends. Keys are not in it."""
 
 _RESTORE: Final = """\
 Make a new data directory of a backup, for a server in place of the former. Operations

@@ -78,3 +78,21 @@ def test_not_to_everybody(how, tmp_path):
         options = {"memory": False, "data_dir": tmp_path}
     with service(**options) as (_, operations):
         assert operations() is None
+
+
+def test_what_everybody_sees():
+    """Of jobs their kinds; of operations neither ids nor clients, at any path."""
+    options = {"memory": True, "bind": "tcp://127.0.0.1:0", "http_bind": "127.0.0.1:0"}
+    with (
+        ServiceDaemon(Config(**options, http_hosts="purgatory.example")) as daemon,
+        Client(daemon.server.address, name="shop-client") as client,
+    ):
+        client.defer("key-1", timeout=60, op_id="operation-1", kind="order-kind")
+        client.schedule(60, job_id="job-1", kind="mail-kind")
+        client.flush()
+        for path in ("state.json", "history.json", "metrics", "healthz", "readyz"):
+            with urllib.request.urlopen(f"{daemon.url}{path}", timeout=HANG) as answer:
+                text = answer.read().decode()
+            assert ("mail-kind" in text) == (path in {"state.json", "metrics"})
+            hidden = ("key-1", "operation-1", "job-1", "shop-client", "order-kind")
+            assert [word for word in hidden if word in text] == []

@@ -47,6 +47,17 @@ def test_outcomes_are_sent_again_until_acknowledged(server):
     assert [o.number for o in server.fetch_outcomes()] == [2]
 
 
+def test_an_acknowledgement_is_in_memory(server):
+    """After a crash an acknowledged outcome is sent again, as pages say."""
+    server.submit(operation("a"))
+    server.complete("a's key", 1)
+    server.acknowledge(1)
+    assert server.fetch_outcomes() == []
+    server.crash()
+    server.hello()
+    assert [o.number for o in server.fetch_outcomes()] == [1]
+
+
 def test_overdue_operations_expire_in_order_of_deadline(server):
     """At once after a restart; those that are not due wait for their deadline."""
     for op_id, timeout_ms in (("c", 300), ("a", 100), ("later", 10_000), ("b", 200)):

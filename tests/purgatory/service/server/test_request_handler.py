@@ -1,10 +1,31 @@
 """What clients' requests do, and what they are answered with."""
 
+from functools import partial
+
 import pytest
 
 from purgatory.service.encoding import unpack
-from purgatory.service.protocol import Cancel, Submit
-from tests.testing.step_server import operation, result
+from purgatory.service.job_messages import (
+    CancelJobs,
+    JobFilter,
+    ListJobs,
+    Reschedule,
+    RescheduleJobs,
+    RetryJobs,
+)
+from purgatory.service.protocol import (
+    Acknowledge,
+    Cancel,
+    EndDead,
+    Extend,
+    How,
+    Query,
+    ReadDead,
+    Submit,
+    TimeoutExtension,
+    Unread,
+)
+from tests.testing.step_server import job, operation, result
 
 
 @pytest.fixture
@@ -146,3 +167,32 @@ def test_a_client_that_is_not_connected_gets_its_outcomes_later(server):
     assert server.complete_and_push("a's key")[1] == []
     server.hello()
     assert len(server.fetch_outcomes()) == 1
+
+
+def test_what_an_administrator_reaches(server):
+    """Operations and jobs of all clients."""
+    server.submit(operation("op", "k"), job("later"))
+    ask = partial(server.ask, client="administrator")
+    assert ask(Query, ["op"]).states[0].state == "pending"
+    assert ask(Extend, [TimeoutExtension("op", 5000)]).done == [True]
+    assert ask(Cancel, ["op"]).done == [True]
+    assert [one.job_id for one in ask(ListJobs, JobFilter()).jobs] == ["later"]
+    assert ask(RescheduleJobs, [Reschedule("later", 10_000)]).done == [True]
+    assert ask(CancelJobs, ["later"]).done == [True]
+
+
+def test_what_is_of_the_own_name_alone(server):
+    """Work, outcomes and dead jobs by number, for an administrator as well."""
+    server.submit(operation("op", "k"), job("due", timeout_ms=0))
+    server.pass_time(2)
+    server.complete("k")
+    ask = partial(server.ask, client="administrator")
+    assert server.work(client="administrator", route=b"other") == []
+    [leased] = server.work(attempts=1)
+    assert server.finish(leased, client="administrator") == [False]
+    assert server.finish(leased, how=How.FAILED) == [True]
+    assert ask(ReadDead).jobs == []
+    assert ask(EndDead, [leased.number]).done == [False]
+    assert ask(Unread).outcomes == []
+    assert ask(Acknowledge, [1, 2], True).count == 0
+    assert ask(RetryJobs, ["due"]).done == [True]

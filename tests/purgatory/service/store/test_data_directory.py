@@ -1,5 +1,6 @@
 """A data directory is its owner's alone, and has one server at a time."""
 
+import contextlib
 import os
 import stat
 
@@ -34,6 +35,18 @@ class TestDirectory:
         with pytest.raises(StoreError, match="its mode is 1777"):
             make_private_directory(shared, ("lock",))
         assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+
+    @pytest.mark.parametrize("mode", [0o700, 0o755])
+    def test_a_directory_of_another_user(self, tmp_path, monkeypatch, mode):
+        """Only a closed one may be used, as by root."""
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        directory = tmp_path / "data"
+        directory.mkdir()
+        directory.chmod(mode)
+        refused = pytest.raises(StoreError, match="its mode is 0755")
+        with contextlib.nullcontext() if mode == 0o700 else refused:
+            make_private_directory(directory, ("lock",))
+        assert stat.S_IMODE(directory.stat().st_mode) == mode
 
 
 class TestLock:

@@ -7,7 +7,8 @@ import pytest
 from purgatory.service.job_messages import Limited, LimitSet, ReadLimits, SetLimit
 from purgatory.service.protocol import Failure
 from purgatory.service.server.limits import limit_requests
-from tests.testing.step_server import StepServer, step_server
+from purgatory.service.server.limits.kind_limits import PAUSED, RUNNING
+from tests.testing.step_server import StepServer, job, step_server
 
 __all__ = ["step_server"]
 
@@ -33,6 +34,26 @@ def test_fields_that_are_not_given(step_server):
     step_server.ask(SetLimit, "z", True)
     step_server.ask(SetLimit, "", None, 1)
     assert [kind for kind, *_ in listed(step_server)] == ["", "z"]
+
+
+def test_jobs_that_a_worker_has_taken_ahead(step_server):
+    """They count as running, wait for nothing, and may begin although their kind is paused."""
+    step_server.submit(*[job(f"j{n}", timeout_ms=0) for n in range(3)])
+    step_server.ask(SetLimit, "", None, 2)
+    step_server.pass_time(1)
+    ahead = step_server.work(begins=True)
+    states = [step_server.job(f"j{n}") for n in range(3)]
+    assert [(one.state, one.why) for one in states] == [
+        ("ready", ""),
+        ("ready", ""),
+        ("ready", RUNNING),
+    ]
+    step_server.ask(SetLimit, "", True)
+    step_server.begin(*ahead)
+    assert step_server.job_states("j0", "j1", "j2") == ["running", "running", "ready"]
+    step_server.finish(*ahead)
+    assert step_server.leased == []
+    assert step_server.job("j2").why == PAUSED
 
 
 @pytest.mark.parametrize("rate", [math.nan, math.inf, 1e-7, 1e7, -1.0])

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec import Raw
 from msgspec.msgpack import decode
+from msgspec.structs import replace
 
 from purgatory.cron.expression import CronExpression
 from purgatory.service.encoding import encode
@@ -61,6 +62,20 @@ def test_a_paused_repeat_has_no_next_time():
     one = record(1000, every_ms=300)
     assert one.state().next_ms == 1000
     assert one._replace(paused=True).state().next_ms is None
+
+
+def test_of_what_the_jitter_depends():
+    """Of client, name and time, as docs/howto/nightly-report.md says."""
+    settings = Repeat("r", every_ms=1000, jitter_ms=10**6)
+    makers = [
+        RepeatRecord("c", settings, None, 0),
+        RepeatRecord("another", settings, None, 0),
+        RepeatRecord("c", replace(settings, name="s"), None, 0),
+        RepeatRecord("c", settings, None, 1),
+    ]
+    assert len({one.due_ms - one.next_ms for one in makers}) == 4
+    later = RepeatRecord("c", replace(settings, kind="k", every_ms=5), None, 0)
+    assert later.due_ms == makers[0].due_ms
 
 
 def test_the_jitter_is_within_its_bound_and_stays():
