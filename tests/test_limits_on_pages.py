@@ -6,11 +6,13 @@ from purgatory.journal.journals import ParquetJournal
 from purgatory.journal.writer import _WAKE_THRESHOLD
 from purgatory.service.client.async_client import MAX_RUNNING
 from purgatory.service.client.calls import CALLS_PER_MESSAGE
-from purgatory.service.client.connection import LOST_AFTER_S
+from purgatory.service.client.connection import _GIVE_UP_PART, LOST_AFTER_S
+from purgatory.service.client.leases.lease_keeper import _KEPT_PER_TIME
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
 from purgatory.service.client.resending import MAX_SENDINGS
 from purgatory.service.client.route.address_route import ROUND_DELAY_S
 from purgatory.service.client.session import PIPELINE_DEPTH
+from purgatory.service.cluster.lease_watch import YIELD_S
 from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import PARTITION, Config
 from purgatory.service.gateway.count_feed import MOST_KINDS, PERIOD_S
@@ -22,13 +24,16 @@ from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
 from purgatory.service.server import clock, fair_queue
 from purgatory.service.server.jobs import kind_figures
 from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
+from purgatory.service.server.leases.job_leases import MAX_LOSSES
+from purgatory.service.server.leases.job_requests import MAX_ROOM
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
 from purgatory.service.server.network import accept_gate, lent_store, network, waiting_messages
+from purgatory.service.server.network.network import WORKER_PING_S
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
 from purgatory.service.store.rows import MAX_BATCH
 from purgatory.service.store.sqlite.remembered import MAX_CHECKED
-from purgatory.service.worker.held_jobs import LOOK_AHEAD_S
+from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, MAX_AHEAD
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
 from tests.test_docs import ROOT
 from timingwheel.lanes import MAX_LANES
@@ -57,6 +62,8 @@ LIMITS = [
     ("service.md", f"a payload or value has at most {Config().max_payload_bytes:,} bytes"),
     ("service.md", f"an operation {Config().max_keys} keys"),
     ("service.md", f"a timeout {Config().max_timeout / 86400:.0f} days"),
+    ("service.md", f"at most {MAX_AHEAD} for each"),
+    ("protocol.md", f"`room` above {MAX_ROOM:,}"),
     ("service.md", f"but for more than {MAX_CHECKED:,} remembered ids"),
     ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),
     ("gateway.md", f"its server answers within {PATIENCE_S:.0f} s"),
@@ -101,6 +108,11 @@ def test_the_limits_in_words():
     assert REQUEST_S == 5  # service.md: five seconds for each request
     assert STUCK_S == 60  # service.md: not ended for a minute
     assert LOOK_AHEAD_S == 0.1  # service.md: a tenth of a second of jobs
+    assert MAX_LOSSES == 5  # protocol.md: lost five times before a begin
+    assert _KEPT_PER_TIME == 3  # howto/one-at-a-time.md: renews three times
+    assert YIELD_S == 5  # high-availability.md: the lease again after five seconds
+    assert _GIVE_UP_PART == 4  # high-availability.md: four times `lost_after`
+    assert WORKER_PING_S == 1  # protocol.md: every second
     assert Config().journal_seconds == 60  # service.md: once a minute
     assert ParquetJournal.__init__.__kwdefaults__["seconds"] == 10  # service.md: every ten seconds
     assert _COARSE_ROWS * _COARSE_S == 3600  # service.md, design.md: an hour

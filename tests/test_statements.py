@@ -30,7 +30,7 @@ from purgatory.service.errors import RequestTimeout, ServiceError
 from purgatory.service.gateway.application import ENDPOINTS
 from purgatory.service.gateway.document import _PROBLEMS
 from purgatory.service.gateway.endpoint import MAX_BODY_BYTES
-from purgatory.service.gateway.problems import problem_of
+from purgatory.service.gateway.problems import _STATUS, problem_of
 from purgatory.service.gateway.server import MAX_WAIT_S
 from purgatory.service.http.request_checks import _FORBIDDEN, _MISDIRECTED
 from purgatory.service.job_messages import JOB_STATES, PRIORITIES
@@ -39,6 +39,12 @@ from purgatory.service.server.leases.ready_jobs import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
 from purgatory.service.worker.handlers import Job
 from scripts.draw_architecture import LEAVES_AND_ROOF
+from tests.mutants.__main__ import WORLDS as FOUND_IN
+from tests.mutants.exact_mutants import WORLDS as FOUND_IN_BY_MODEL
+from tests.simulation import faults
+from tests.simulation.jobs.worker_group import JOBS_SETTLE_S
+from tests.simulation.programs import workload
+from tests.simulation.rot import ROT_SEEDS
 from tests.test_docs import FENCE, PAGES, ROOT, blocks, environment, name_of
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, MAX_WORKERS, SLOW_TASK_S
@@ -103,6 +109,12 @@ def settings():
     return {each.name: each.default for each in fields(Config)}
 
 
+def sum_of(numbers):
+    """Return numbers as a page names them: 1, 2 or 3."""
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 # (page, what it says): the values come from the code.
 STATEMENTS = [
     ("glossary.md", f"by default {DEFAULT_TICK_MS} ms (`tick_ms`)"),
@@ -130,6 +142,15 @@ STATEMENTS = [
     ("protocol.md", f"at most {MAX_LEVELS} levels"),
     ("service.md", f"max_pending = {settings()['max_pending']:_}"),
     ("service.md", f'retention = "{settings()["retention"] / 86400:.0f}d"'),
+    ("simulation.md", f"with the remainder {sum_of(workload.STRANGER_SEEDS)}, divided by 16"),
+    ("simulation.md", f"Seeds with the remainder {sum_of(ROT_SEEDS)} end with one to 64 flipped"),
+    ("simulation.md", f"the remainder {sum_of(faults._UPGRADE_SEEDS)}, divided by 16, have upgr"),
+    ("simulation.md", f"Seeds with the remainder {sum_of(faults._LATER_SEEDS)} draw upgrades"),
+    ("simulation.md", f"seeds with {sum_of(workload.ASYNC_SEEDS)} have clients of asyncio"),
+    ("simulation.md", f"in seeds with {sum_of(workload.LAST_MOMENT_SEEDS)} programs submit"),
+    ("simulation.md", f"all jobs end within {JOBS_SETTLE_S:.0f} seconds"),
+    ("simulation.md", f"found within {FOUND_IN} worlds"),
+    ("simulation.md", f"each within {FOUND_IN_BY_MODEL} worlds"),
 ]
 
 
@@ -242,6 +263,9 @@ def test_the_gateways_own_codes():
     table = text[text.index("| status | reason |") :].split("\n\n")[0]
     answered = {status for status, _ in made} | {*_PROBLEMS, _FORBIDDEN, _MISDIRECTED}
     assert answered <= set(map(int, re.findall(r"\b\d{3}\b", table)))
+    row = re.search(r"^\| 429 \| too many (.*) \|$", table, re.MULTILINE)[1]
+    many = [each for each, status in _STATUS.items() if status == 429]
+    assert len(re.split(", | or ", row)) == len(many) + 1  # and `too-many-workers`
 
 
 def test_the_tables_that_rejected_rows_are_of():
@@ -289,6 +313,20 @@ def test_no_page_promises_too_much():
         if re.search(all_of_it, " ".join(page.read_text().split()), re.IGNORECASE)
     ]
     assert promised == []
+
+
+def test_the_table_of_alerts():
+    """service.md has each alert, for how long it waits, and the numbers of its expression."""
+    yaml = pytest.importorskip("yaml")
+    groups = yaml.safe_load((ROOT / "docs/deploy/prometheus/alerts.yml").read_text())["groups"]
+    page = (ROOT / "docs" / "service.md").read_text()
+    rows = dict(re.findall(r"^\| `(Purgatory\w+)` \| (.*) \|$", page, re.MULTILINE))
+    rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    assert list(rows) == list(rules)
+    for name, rule in rules.items():
+        amount, unit = re.fullmatch(r"(\d+)(\w)|", rule.get("for", "")).groups()
+        shown = {"1m": "a minute", "s": f"{amount} s", "m": f"{amount} minutes"}
+        assert unit is None or shown.get(rule["for"], shown[unit]) in rows[name], name
 
 
 def test_the_filters_of_a_cancellation():

@@ -54,6 +54,13 @@ def test_operations_and_troubles(gateway, shop, client, server):
     assert found["troubles"] == ["1 job of kind “mial” waits, and no worker takes this kind"]
     filtered = shop.get("/v1/counts?kind=mial").json()
     assert (filtered["operations"], filtered["troubles"]) == ({}, [])
+    client.schedule(3600, kind="mail", tags=["t"])
+    client.schedule(0, kind="mial", tags=["t"])
+    kinds = {query: shop.get(f"/v1/counts?{query}").json()["kinds"] for query in ("tag=t", "")}
+    assert kinds["tag=t"][0]["kind"] == "mail"  # the busiest, here by name
+    assert kinds[""][0]["kind"] == "mial"  # in trouble
+    client.cancel_jobs(tag="t")
+    found = shop.get("/v1/counts").json()
     with gateway.program("boss", ["administer"]) as boss:
         assert boss.get("/v1/counts").json() == found
         assert boss.get("/v1/counts?client=other").json()["operations"] == {}
