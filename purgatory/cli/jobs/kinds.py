@@ -17,7 +17,7 @@ from purgatory.service.errors import ConfigError
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindLimit
 
-_HEAD: Final = ("kind", "paused", "running at most", "begun in a second")
+_HEAD: Final = ("kind", "paused", "leased at most", "leased in a second")
 _LIMIT: Final = """\
 Limit the jobs of a kind, over all workers of the server and also after a restart; 0 takes a limit
 away. Without KIND, list the limits and the paused kinds."""
@@ -35,10 +35,10 @@ def add_kinds(commands: SubParsers) -> None:
     for name, summary, text in (
         (
             "pause",
-            "begin no jobs of some kinds",
-            "Begin no more jobs of a kind; running ones go on.",
+            "give workers no jobs of some kinds",
+            "Give workers no more jobs of a kind; jobs that they have may begin.",
         ),
-        ("resume", "begin jobs of paused kinds again", "Begin jobs of paused kinds again."),
+        ("resume", "give workers jobs of paused kinds", "Give workers jobs of paused kinds again."),
     ):
         parser = add_command(commands, name, _pause, summary, text)
         parser.add_argument("kinds", metavar="KIND", nargs="+", help="of jobs")
@@ -47,9 +47,9 @@ def add_kinds(commands: SubParsers) -> None:
     summary = "limit the jobs of a kind, or list the limits"
     parser = add_command(commands, "limit", _limit, summary, _LIMIT, _LIMIT_EXAMPLES)
     parser.add_argument("kind", metavar="KIND", nargs="?", help="of jobs")
-    parser.add_argument("--running", type=int, metavar="N", help="at most N handlers at a time")
+    parser.add_argument("--running", type=int, metavar="N", help="at most N leased at a time")
     parser.add_argument(
-        "--per-second", type=float, metavar="RATE", help="at most RATE begin in a second"
+        "--per-second", type=float, metavar="RATE", help="at most RATE leased in a second"
     )
     add_json_option(parser)
     add_connection_options(parser)

@@ -44,7 +44,7 @@ directories (Parquet or JSON lines, moved there whole), or as Kafka topics; each
 once, as Parquet in the directory of --out, also when the command is killed and started again. A
 Kafka topic can get them, too (--outcomes-topic), after such a kill some of them twice.
 
-Event time is over up to the latest time that both sources have shown, less the watermark; what is
+Event time is over up to the latest time that all sources have shown, less the watermark; what is
 over has its outcome. Rows that come later than that go to _late/ below --out, rows that break a
 rule to _rejected/, each with its reason. One command runs on a checkpoint at a time; a
 checkpoint belongs to its sources and its output."""

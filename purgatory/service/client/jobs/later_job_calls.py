@@ -209,11 +209,11 @@ class LaterJobCalls(CallSender):
         return self._call(RetryJobs, ([job_id_of(job)], True))
 
     def pause_later(self, kind: str) -> ReplyFuture[None]:
-        """Begin no more jobs of a kind, on any worker of the server; running jobs continue."""
+        """Give no worker of the server more jobs of a kind; jobs that workers have may begin."""
         return self._call(SetLimit, (checked_text(kind, "kind"), True))
 
     def resume_later(self, kind: str) -> ReplyFuture[None]:
-        """Begin jobs of a paused kind again."""
+        """Give workers jobs of a paused kind again."""
         return self._call(SetLimit, (checked_text(kind, "kind"), False))
 
     def limit_later(
@@ -221,8 +221,9 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[None]:
         """Limit jobs of a kind, over all workers of the server, also after a restart.
 
-        `running`: how many jobs run at a time. `per_second`: how many jobs begin in a second. None
-        leaves a limit as before; 0 removes the limit. Raises TypeError if both are None.
+        `running`: how many jobs are leased at a time, running or taken ahead. `per_second`: how
+        many are leased in a second. None leaves a limit as before; 0 removes the limit. Raises
+        TypeError if both are None.
         """
         if running is None and per_second is None:
             raise TypeError("no limit is given; expected running or per_second; 0: no limit")
