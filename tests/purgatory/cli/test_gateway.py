@@ -1,5 +1,7 @@
 """`purgatory gateway`: what it makes of its options; the gateway itself has tests of its own."""
 
+import asyncio
+
 import pytest
 
 from purgatory.service.gateway import server as module
@@ -30,6 +32,17 @@ def test_options(run, made, tmp_path):
     assert (code, out, err) == (0, "serving http://127.0.0.1:1\n", "")
     assert made["bind"] == "127.0.0.1:0"
     assert tuple(made["hosts"]) == ("a", "b")
+
+
+def test_a_name_without_effect(run, made, tmp_path):
+    """A token names the client, whatever `--name` is, as the help says."""
+    assert run("gateway", "--data-dir", tmp_path, "--name", "mine")[0] == 0
+
+    async def name_of_a_client():
+        async with made["connector"].client("shop") as client:
+            return client.name
+
+    assert asyncio.run(name_of_a_client()) == "shop"
 
 
 def test_a_missing_certificate(run, made, tmp_path):
