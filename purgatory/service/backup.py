@@ -1,8 +1,8 @@
 """Backups: the database and the journal of a data directory, in a directory of their own.
 
 Another process than the server's makes a backup while the server runs: SQLite copies the database
-as of one moment. So all that was answered before the backup began is in it. Keys are secrets, and
-are not copied. Any thread.
+as of one moment, with all that was written before. Keys are secrets, and are not copied. Any
+thread.
 """
 
 from __future__ import annotations
