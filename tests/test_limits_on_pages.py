@@ -31,7 +31,7 @@ from purgatory.service.server.network import accept_gate, lent_store, network, w
 from purgatory.service.server.network.network import WORKER_PING_S
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
-from purgatory.service.store.rows import MAX_BATCH
+from purgatory.service.store.rows import KEPT_ATTEMPTS, MAX_BATCH
 from purgatory.service.store.sqlite.remembered import MAX_CHECKED
 from purgatory.service.worker.held_jobs import LOOK_AHEAD_S, MAX_AHEAD
 from purgatory.service.worker.worker import STOP_TIMEOUT_S
@@ -63,6 +63,9 @@ LIMITS = [
     ("service.md", f"an operation {Config().max_keys} keys"),
     ("service.md", f"a timeout {Config().max_timeout / 86400:.0f} days"),
     ("service.md", f"at most {MAX_AHEAD} for each"),
+    ("service.md", f"has the last {KEPT_ATTEMPTS} attempts"),
+    ("console.md", f"its last {KEPT_ATTEMPTS} attempts"),
+    ("protocol.md", f"up to {KEPT_ATTEMPTS} attempts"),
     ("protocol.md", f"`room` above {MAX_ROOM:,}"),
     ("service.md", f"but for more than {MAX_CHECKED:,} remembered ids"),
     ("protocol.md", f"The {kind_figures.MOST_KINDS} kinds with most jobs have counts of their own"),

@@ -105,6 +105,18 @@ def test_the_threads_of_the_design():
     assert {each for each in listed if each.startswith("service-")} <= threads_of_the_service()
 
 
+def test_the_labels_of_the_console():
+    """Each view, field and button of the table of tasks is one of the console's code."""
+    page = (ROOT / "docs" / "console.md").read_text()
+    rows = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ")]
+    labels = {label for row in rows for label in re.findall(r"\*([^*]+)\*", row)}
+    console = ROOT / "purgatory" / "service" / "gateway" / "console" / "page"
+    code = "".join(path.read_text() for path in sorted(console.glob("*.*")))
+    shown = re.sub(r"\$\{[^}]*\} ?", "", code)
+    assert len(labels) > 12
+    assert {label for label in labels if label not in shown} == set()
+
+
 def test_the_pages_are_installed():
     """Each page but the reference, which is made of the code, and each file for deployment."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
