@@ -27,16 +27,16 @@ ADDRESS: Final = "tcp://127.0.0.1:7411"
 BAD_NEWS: Final = 1
 
 
-def add_connection_options(
-    parser: argparse.ArgumentParser,
-    name_help: str = "client that the operations belong to (default: that of --key, or you)",
-) -> None:
-    """Add the options for the address and the keys of a server. `name_help`: of `--name`."""
+def add_connection_options(parser: argparse.ArgumentParser, *, named: bool = True) -> None:
+    """Add the options for the address and the keys of a server; `named`: and for the client."""
     group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
     group.add_argument(
         "--address", help=f"of the server, or of several, with commas (default: {ADDRESS})"
     )
-    group.add_argument("--name", help=name_help)
+    if named:
+        group.add_argument(
+            "--name", help="client that the operations belong to (default: that of --key, or you)"
+        )
     group.add_argument("--key", metavar="FILE", help="key pair of this client: NAME.key_secret")
     group.add_argument("--server-key", metavar="KEY", help="the server's public key, or its file")
     group.add_argument(
@@ -67,7 +67,7 @@ def connection(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Return the address and the options of a client. Raises ConfigError, KeysError."""
 
     def setting(name: str, default: str = "") -> str:
-        given = getattr(arguments, name)
+        given = getattr(arguments, name, None)
         return str(given or os.environ.get(f"PURGATORY_{name.upper()}") or default)
 
     own, server = setting("key"), setting("server_key")

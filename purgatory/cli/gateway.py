@@ -54,7 +54,7 @@ def add_parser(subparsers: SubParsers) -> None:
         **DURATION,
     )
     add_directory_options(parser)
-    add_connection_options(parser, "has no effect: tokens name the clients")
+    add_connection_options(parser, named=False)  # tokens name the clients
 
 
 def _run(arguments: argparse.Namespace) -> int:

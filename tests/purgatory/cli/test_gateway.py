@@ -34,15 +34,17 @@ def test_options(run, made, tmp_path):
     assert tuple(made["hosts"]) == ("a", "b")
 
 
-def test_a_name_without_effect(run, made, tmp_path):
-    """A token names the client, whatever `--name` is, as the help says."""
-    assert run("gateway", "--data-dir", tmp_path, "--name", "mine")[0] == 0
+def test_tokens_name_the_clients(run, made, tmp_path, monkeypatch):
+    """Whatever PURGATORY_NAME is; the command has no `--name`."""
+    monkeypatch.setenv("PURGATORY_NAME", "mine")
+    assert run("gateway", "--data-dir", tmp_path)[0] == 0
 
     async def name_of_a_client():
         async with made["connector"].client("shop") as client:
             return client.name
 
     assert asyncio.run(name_of_a_client()) == "shop"
+    assert run("gateway", "--name", "mine")[0] == 2
 
 
 def test_a_missing_certificate(run, made, tmp_path):
