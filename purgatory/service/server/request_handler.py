@@ -379,17 +379,21 @@ class RequestHandler:
             watchers = lists.watchers_of(key)
             if self._state.is_for_many(len(watchers), b""):
                 left -= spread_bytes(len(watchers), size)
-        if left < 0:
-            raise self._too_much(f"the operations that wait for {shown(key)}", 0)
+                if left < 0:
+                    raise self._too_much(f"the operations that wait for {shown(key)}", 0)
         return left
 
     def _check_memory(self, request: Complete) -> None:
-        """Raise TooMuchMemory if there is no room for what completions leave behind."""
+        """Raise TooMuchMemory if there is no room for what completions leave behind.
+
+        A completion that leaves nothing is never refused: it gives memory back.
+        """
         left = self._state.memory_left
         for completion in request.completions:
             left = self._check_spread(completion.key, len(completion.value), left)
-            left -= self._bytes_left_behind(completion, left)
-            if left < 0:
+            taken = self._bytes_left_behind(completion, left)
+            left -= taken
+            if taken and left < 0:
                 raise self._too_much("what is held or counts for operations of several keys", 0)
 
     def _bytes_left_behind(self, completion: Completion, left: int) -> int:

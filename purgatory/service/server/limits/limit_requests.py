@@ -44,7 +44,9 @@ class LimitRequests:
         return LimitSet(request.seq)
 
     def _check_room(self, count: int, kind: str) -> None:
-        if count >= MOST and not self._state.leases.limits.has(kind):
+        if self._state.leases.limits.has(kind):
+            return  # a change takes no more, and to resume a kind gives memory back
+        if count >= MOST:
             raise TooManyItems(f"{count} kinds have a limit; expected at most {MOST}")
         if limit_bytes(kind) > self._state.memory_left:
             raise TooMuchMemory(

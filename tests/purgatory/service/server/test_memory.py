@@ -7,6 +7,7 @@ import pytest
 from purgatory.service import ServerError
 from purgatory.service.encoding import encode
 from purgatory.service.errors import TooManySessions
+from purgatory.service.job_messages import LimitSet, SetLimit
 from purgatory.service.protocol import Cancel, Complete, Completion, Fail, KeyFailure, Raw
 from purgatory.service.server.memory import PROCESS_BYTES, operation_bytes, text_bytes
 from purgatory.service.server.records import retention
@@ -107,6 +108,30 @@ def test_submits_are_refused_when_there_is_no_room(full):
     assert server.complete("k").counts[0] > 0
     server.acknowledge(1, 2, 3)
     assert server.submit(operation("later", "k")).refused == []
+
+
+def test_what_takes_nothing_is_never_refused(full):
+    """Also by a server that takes more than it may: else it could never give memory back."""
+    server = full(30_000)
+    server.submit(
+        *(operation(f"o{n}", f"k{n}") for n in range(9)), operation("two", "a", "b", need=2)
+    )
+    server.ask(SetLimit, "mail", True)
+    server.state.max_memory = server.state.memory_bytes - 500
+    assert server.state.memory_left < 0
+    assert server.complete("k0", "value").counts == [1]
+    assert server.fail("k1").counts == [1]
+    assert server.complete("nobody", "value").counts == [0]
+    assert server.ask(Complete, [Completion(f"k{n}", Raw(encode(n))) for n in (2, 3)]).counts == [
+        1,
+        1,
+    ]
+    assert server.cancel("o4").done == [True]
+    assert isinstance(server.ask(SetLimit, "mail", False, 5), LimitSet)
+    assert isinstance(server.ask(SetLimit, "mail", None, 0), LimitSet)
+    server.state.max_memory = server.state.memory_bytes - 500
+    assert server.complete("a", "v" * 900).code == "too-much-memory"
+    assert server.submit(operation("more")).refused[0].code == "too-much-memory"
 
 
 def test_a_large_operation_is_refused_where_a_small_one_is_not(full):
