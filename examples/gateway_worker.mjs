@@ -24,8 +24,8 @@ async function run(job) {
   // However long the handler runs, no other worker gets the job.
   const keeping = setInterval(() => post("leases/keep", { leases }).catch(console.error), (LEASE_S * 1000) / 3);
   try {
-    await handlers[job.kind](job);
-    await post("leases/acknowledge", { leases });
+    const result = await handlers[job.kind](job);
+    await post("leases/acknowledge", { leases, results: [result ?? null] });
     return true;
   } catch (error) {
     await post("leases/return", { leases, error: { type: error.name, message: error.message }, delay: "50ms" });

@@ -10,7 +10,7 @@ from typing import Any, Final, Union
 import msgspec
 from msgspec import Raw
 
-from purgatory.service.errors import Malformed
+from purgatory.service.errors import Malformed, TooLarge
 from purgatory.service.job_messages import (
     Begin,
     CancelLeases,
@@ -82,6 +82,14 @@ def pack(value: Any) -> bytes:
     if is_too_deep(packed):
         raise TypeError(f"value cannot be sent: it has more than {MAX_LEVELS} levels")
     return packed
+
+
+def pack_result(value: Any, most: int | None) -> Raw:
+    """Return a job's result packed. Raises TooLarge beyond `most` bytes, and as `pack`."""
+    packed = pack(value)
+    if most is not None and len(packed) > most:
+        raise TooLarge(f"a result of {len(packed)} bytes; expected at most {most}")
+    return Raw(packed)
 
 
 def unpack(raw: Raw | bytes) -> Any:

@@ -15,11 +15,12 @@ from starlette.requests import Request
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.trace_context import unwrap
-from purgatory.service.encoding import unpack_or_raw
+from purgatory.service.encoding import pack_result, unpack_or_raw
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.job_taker import Ask
 from purgatory.service.gateway.messages import (
+    DoneJobs,
     KeptLeases,
     LeasedJobReport,
     LeasedJobs,
@@ -77,9 +78,16 @@ async def keep(caller: Caller, data: LeaseList) -> KeptLeases:
 
 
 @endpoint("POST", "/v1/leases/acknowledge", Finish, "Acknowledge jobs")
-async def finish(caller: Caller, data: LeaseList) -> LeaseResults:
-    """Say that jobs are done: whatever was held is never leased again, and that is on disk."""
-    return await _end(caller, [_end_of(name, How.DONE) for name in data.leases])
+async def finish(caller: Caller, data: DoneJobs) -> LeaseResults:
+    """Say that jobs are done, with their results. Once answered, a held job never runs again."""
+    ends = [_end_of(name, How.DONE) for name in data.leases]
+    if data.results:
+        if len(data.results) != len(ends):
+            raise ValueError(f"{len(data.results)} results; expected one for each lease, or none")
+        most = caller.client.calls.job_calls.max_result_bytes
+        for end, result in zip(ends, data.results, strict=True):
+            end.result = pack_result(result, most)
+    return await _end(caller, ends)
 
 
 @endpoint("POST", "/v1/leases/return", Finish, "Give jobs back")

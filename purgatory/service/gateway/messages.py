@@ -434,9 +434,16 @@ class LeasedJobs(Struct):
 
 
 class LeaseList(Struct, forbid_unknown_fields=True):
-    """Leases to keep, or to end."""
+    """Leases to keep."""
 
     leases: _Leases
+
+
+class DoneJobs(Struct, forbid_unknown_fields=True):
+    """Leases of jobs that are done. `results`: what each job has returned, in the same order."""
+
+    leases: _Leases
+    results: Annotated[list[Any], Meta(max_length=512)] = []
 
 
 class ReturnRequest(Struct, forbid_unknown_fields=True):

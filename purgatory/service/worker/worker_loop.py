@@ -13,14 +13,12 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, Final, Protocol
 
-from msgspec import Raw
-
 from purgatory.service.client.calls import Keeping
 from purgatory.service.client.futures import HandledReply
 from purgatory.service.client.later_calls import JobCalls
 from purgatory.service.client.worker_link import Asks, WorkerLink
-from purgatory.service.encoding import pack
-from purgatory.service.errors import TimeLimit, TooLarge, Unavailable, WorkerStuck, described
+from purgatory.service.encoding import pack_result
+from purgatory.service.errors import TimeLimit, Unavailable, WorkerStuck, described
 from purgatory.service.job_messages import CancelLeases
 from purgatory.service.platform import Platform
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
@@ -350,13 +348,9 @@ class WorkerLoop:
         if held.result is None:
             return None
         try:
-            result = pack(held.result)
+            end.result = pack_result(held.result, self._calls.max_result_bytes)
         except Exception as error:  # noqa: BLE001  # also of a value's own code
             return error
-        most = self._calls.max_result_bytes
-        if most is not None and len(result) > most:
-            return TooLarge(f"a result of {len(result)} bytes; expected at most {most}")
-        end.result = Raw(result)
         return None
 
     def _give_up(self, held: HeldJob) -> None:

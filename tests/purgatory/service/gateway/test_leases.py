@@ -1,8 +1,11 @@
 """Jobs over HTTP, for workers that are not Python: taken, kept, done, given back."""
 
+import json
+
 import pytest
 
 from tests.testing.gateway_jobs import schedule, take
+from tests.testing.recording_waiter import HANG
 
 
 def held(shop, verb, *jobs, **others):
@@ -26,6 +29,37 @@ def test_take_and_acknowledge(shop, server, connect):
     assert held(shop, "acknowledge", job) == held(shop, "keep", job) == [False]
     assert connect(server, name="shop").stats()["unacknowledged"] == 0
     assert take(shop, wait=0) == []
+
+
+def test_results(shop, server, connect):
+    """The client that waits for a job gets its result; without one, None."""
+    client = connect(server, name="shop")
+    schedule(shop, "a", "b", "c")
+    jobs = take(shop, limit=3)
+    assert held(shop, "acknowledge", *jobs[:2], results=[{"sent": [1, 2.5]}, None]) == [True, True]
+    assert held(shop, "acknowledge", jobs[2]) == [True]
+    results = [client.result(job["job_id"], timeout=HANG) for job in jobs]
+    assert results == [{"sent": [1, 2.5]}, None, None]
+
+
+@pytest.mark.parametrize(
+    ("results", "status", "reason"),
+    [
+        ([1], 400, "1 results; expected one for each lease, or none"),
+        ([1, 2, 3], 400, "3 results; expected"),
+        ([1, "x" * 100_000], 413, "a result of 100005 bytes; expected at most 65536"),
+        ([1, json.loads("[" * 600 + "]" * 600)], 400, "levels"),
+    ],
+)
+def test_bad_results(shop, results, status, reason):
+    """Nothing is done: the jobs stay leased."""
+    schedule(shop, "a", "b")
+    jobs = take(shop, limit=2)
+    body = {"leases": [job["lease"] for job in jobs], "results": results}
+    answer = shop.post("/v1/leases/acknowledge", json=body)
+    assert answer.status_code == status
+    assert reason in answer.json()["message"]
+    assert held(shop, "keep", *jobs) == [True, True]
 
 
 def test_a_failed_attempt(shop, server, connect):
