@@ -251,9 +251,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         cursor: int = 0,
         limit: int = 100,
     ) -> ReplyFuture[Operations]:
-        """Read a page of `list`, which may be empty, and the `cursor` of the next.
+        """Read a page of `list`, which may be empty, and its `after`.
 
-        The cursor of the next page; None: no more.
+        `cursor`: the `after` of the page before; 0: the first page. `after` is None on the last.
         """
         page = checked_number(cursor, "cursor"), checked_number(limit, "limit", 1)
         wanted = {"kind": kind, "key": key, "client": client, "state": state}

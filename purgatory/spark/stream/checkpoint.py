@@ -1,10 +1,10 @@
 """The checkpoint of a stream: Spark's own, and a page of ours around it.
 
-    stream.json       what the checkpoint belongs to: sources, output, shards, format runs/NUMBER
-    a file for each run; the last run may write progress/NUMBER   where the stream stood after a
-    micro-batch, once its output was published control/          rows that advance event time
-    without input; see `control` spark/            Spark's checkpoint: state, and which rows belong
-    to which micro-batch
+    stream.json       what the checkpoint belongs to: sources, output, shards, format
+    runs/NUMBER       a file for each run; the last run may write
+    progress/NUMBER   where the stream stood after a micro-batch, once its output was published
+    control/          rows that advance event time without input; see `event_time`
+    spark/            Spark's checkpoint: state, and which rows belong to which micro-batch
 
 Spark repeats a micro-batch that it had not noted as done, with the same rows and the same state, so
 its output is the same, too, and is written again under the same names (`output`). A run that was

@@ -126,9 +126,9 @@ class LaterJobCalls(CallSender):
         cursor: Cursor | None = None,
         limit: int = 100,
     ) -> ReplyFuture[JobPage]:
-        """Read a page of `jobs`, which may be empty, and the `cursor` of the next.
+        """Read a page of `jobs`, which may be empty, and its `after`.
 
-        The cursor of the next page; None: no more.
+        `cursor`: the `after` of the page before; None: the first page. `after` is None on the last.
         """
         wanted = check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
         after = None if cursor is None else _checked_cursor(cursor)

@@ -83,11 +83,11 @@ class LaterRepeatCalls(CallSender):
     def change_repeat_later(
         self, name: str, change: str, *, client: str | None = None
     ) -> ReplyFuture[RepeatChanged]:
-        """Pause, resume, delete or run a repeat; answers whether that was done.
+        """Pause, resume, delete or run a repeat; the answer's `done` says whether that happened.
 
-        `change`: one of these words. whose repeat; None: this client's. Refused: no repeat of the
-        name; or a run was asked for, and the last run has not ended. `state` of the answer is the
-        repeat's new state, None without a repeat.
+        `change`: "pause", "resume", "delete" or "run". `client`: whose repeat; None: this client's.
+        `done` is False without a repeat of the name, and for a run while the last one goes on, if
+        `overlap` is "skip". `state` of the answer is the repeat's new state, None without a repeat.
         """
         change = _checked_choice("change", change, CHANGES)
         owner = None if client is None else checked_text(client, "client")
