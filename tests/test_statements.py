@@ -130,7 +130,7 @@ STATEMENTS = [
     ("glossary.md", f"From {PRIORITIES[0]} to {PRIORITIES[-1]}: of the ready jobs"),
     ("coming-from.md", f"from {PRIORITIES[0]} to {PRIORITIES[-1]}, higher first"),
     *[("glossary.md", f"`{state}`") for state in JOB_STATES],
-    ("gateway.md", f"at\nmost for the last {RETAINED_OUTCOMES:,} of all clients"),
+    ("gateway.md", f"only the last {RETAINED_OUTCOMES:,} of all clients"),
     ("protocol.md", f"{RETAINED_OUTCOMES:,}, for ten minutes"),
     ("gateway.md", f"submits up to {settings()['max_items']};"),
     ("gateway.md", f"texts of up to {settings()['max_text_bytes']:,} bytes"),

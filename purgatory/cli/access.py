@@ -93,7 +93,7 @@ def add_tokens(subparsers: SubParsers) -> None:
         help=f"of submit, complete, read, work and administer (default: {_TOKEN_RIGHTS})",
         default=_TOKEN_RIGHTS,
     )
-    summary = "make a token, or all of a client, useless"
+    summary = "revoke a token, or all tokens of a client"
     revoke = add_command(commands, "revoke", _revoke_token, summary)
     revoke.add_argument(
         "name", metavar="NAME|ID", help="of a client, for all of its tokens, or of a token"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from purgatory.service.cluster.store_report import StoreReport
 
 _DESCRIPTION: Final = """\
-Show which server is active, since how many takeovers, when the last commit was, which servers stand
+Show which server is active, how often servers took over, when the last commit was, which servers stand
 by, and whether the database has a synchronous standby of its own."""
 
 _EXAMPLES: Final = """\
