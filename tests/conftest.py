@@ -46,6 +46,12 @@ def pytest_pycollect_makemodule(module_path, parent):
     return None
 
 
+def pytest_collection_finish():
+    """Take the tests themselves from what the collector looks at: a quarter of the suite's time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable():
     """Escape halves of surrogate pairs in reports, or no process could send them to the first."""

@@ -403,17 +403,25 @@ class TestFork:
         assert future.result(0) == 1
 
 
-def test_an_idle_purgatory_uses_no_cpu():
-    """Two seconds of waiting for a timeout cost less than 20 ms of CPU time."""
+def test_an_idle_purgatory_sleeps():
+    """Its threads sleep some ten times in two seconds, and do not look again and again.
+
+    A thread that never slept would take all of the two seconds of CPU time.
+    """
     code = """
+import resource
 import time
 from purgatory import Purgatory
+def sleeps():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 with Purgatory() as p:
-    before = time.process_time()
+    before, cpu = sleeps(), time.process_time()
     p.defer("k", timeout=2).exception()
-    print(time.process_time() - before)
+    print(sleeps() - before, time.process_time() - cpu)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
-    assert float(done.stdout) < 0.02
+    sleeps, seconds = done.stdout.split()
+    assert int(sleeps) < 40
+    assert float(seconds) < 1
