@@ -33,7 +33,7 @@ class Reminders:
 
 
 def main() -> None:
-    """Place three orders; one is paid in time, one is changed."""
+    """Place three orders; the second is paid in time, the first changed."""
     with Timer("jobs") as timer:
         reminders = Reminders(timer)
         for order in (1, 2, 3):

@@ -40,7 +40,7 @@ def receive(replies: Channel, purgatory: Purgatory) -> None:
 
 
 def main() -> None:
-    """Make a call that is answered and one that is not."""
+    """Make a call with an answer, and a call without."""
     requests, replies = Channel(), Channel()
     with Purgatory("calls") as purgatory:
         threading.Thread(target=serve, args=(requests, replies)).start()

@@ -20,7 +20,7 @@ class Leases:
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it was its turn, in the same moment
+                if not turn.cancelled():  # the turn had come in the same moment
                     self._pass_on(name)
                 raise
         self._lent.add(name)
@@ -41,7 +41,7 @@ async def work(leases: Leases, worker: str) -> None:
 
 
 async def main() -> None:
-    """Three workers share a printer; one keeps it too long, and loses it."""
+    """Three workers share a printer; one holds its lease too long and loses the printer."""
     async with AsyncPurgatory("leases") as purgatory:
         leases = Leases(purgatory)
         slow = await leases.acquire("printer", seconds=30)

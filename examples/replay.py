@@ -24,7 +24,7 @@ def parcels(count: int, randomness: random.Random) -> Iterator[tuple[Operation, 
 
 
 def main() -> None:
-    """Replay a thousand parcels and print what became of them."""
+    """Replay a thousand parcels and print how many were in time."""
     operations, events = zip(*parcels(1000, random.Random(17)), strict=True)
     outcomes: list[Outcome] = []
     with Replay(on_outcome=outcomes.append) as replay:

@@ -41,7 +41,7 @@ class Network:
 
 
 async def main() -> None:
-    """Send over a network that loses two messages, and over one that loses all."""
+    """Send over a network that loses two messages, then over a dead network."""
     async with AsyncPurgatory("messages") as purgatory:
         print(await send_reliably(purgatory, 1, Network(purgatory, 2).send))
         try:

@@ -28,7 +28,7 @@ def put(folder: Path, name: str, rows: list[dict[str, object]]) -> None:
 
 
 def run(place: Path) -> None:
-    """Take what is there, give every operation its outcome, and stop."""
+    """Process all present rows, end every operation, and stop."""
     with open_session() as spark:
         stream = Stream(
             spark,
@@ -42,7 +42,7 @@ def run(place: Path) -> None:
 
 
 def main() -> None:
-    """Run the stream, give it more, and run it again."""
+    """Run the stream, add rows, and run the stream again."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         put(place / "operations", "1.jsonl", list(OPERATIONS))

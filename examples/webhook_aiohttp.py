@@ -27,7 +27,7 @@ async def wait_for_payment(request: web.Request) -> web.Response:
 
 
 async def payment_hook(request: web.Request) -> web.Response:
-    """Wake the requests that wait for the payment, and those that come within a minute."""
+    """Wake requests that wait for the payment now, or within the next minute."""
     key, amount = f"paid:{request.match_info['order']}", (await request.json())["amount"]
     return web.json_response({"woken": request.app[PURGATORY].complete(key, amount, hold=60)})
 
@@ -42,7 +42,7 @@ def new_app() -> web.Application:
 
 
 async def main() -> None:
-    """Serve, and send requests: one that is paid, by a hook before or after it, and one not."""
+    """Serve, and send requests: paid before, paid after, and never paid."""
     runner = web.AppRunner(new_app())
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

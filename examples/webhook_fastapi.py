@@ -34,12 +34,12 @@ async def wait_for_payment(order: str, timeout: float = 30.0) -> dict[str, float
 
 @app.post("/hooks/{order}")
 async def payment_hook(order: str, amount: float = Body(embed=True)) -> dict[str, int]:
-    """Wake the requests that wait for the payment, and those that come within a minute."""
+    """Wake requests that wait for the payment now, or within the next minute."""
     return {"woken": purgatory.complete(f"paid:{order}", amount, hold=60)}
 
 
 async def main() -> None:
-    """Serve, and send requests: one that is paid, by a hook before or after it, and one not."""
+    """Serve, and send requests: paid before, paid after, and never paid."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, ws="none", log_level="error"))
     serving = asyncio.create_task(server.serve())
     while not server.started:
