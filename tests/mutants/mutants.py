@@ -45,8 +45,8 @@ MUTANTS = [
     Mutant(
         "a migration loses extensions",
         STORE + "sqlite/migrations.py",
-        "    run_statements(connection, _JOBS)\n",
-        '    run_statements(connection, _JOBS)\n    connection.execute("DELETE FROM deadlines")\n',
+        "    4: _JOBS,\n",
+        '    4: _JOBS + "DELETE FROM deadlines;\\n",\n',
     ),
     Mutant(
         "a migration is on disk before its version",

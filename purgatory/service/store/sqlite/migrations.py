@@ -1,7 +1,8 @@
 """Migrations: bring a database of an earlier schema to the present one, a version at a time.
 
-Each step is a transaction, so one that fails leaves the version before. The SQL is that of its
-time: it does not change when the schema does. Used by the thread that opens the store.
+Each step is a transaction, so one that fails leaves the version before. A new database gets the
+tables of all versions at once. The SQL is that of its time: it does not change when the schema
+does. Used by the thread that opens the store.
 """
 
 import sqlite3
@@ -23,6 +24,26 @@ def quiet(_: str) -> None:
 # Rows between two notes.
 _NOTED: Final = 1000
 
+#: What remains of the tables of version 1.
+_FIRST_TABLES: Final = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE progress ( -- of operations that need several keys
+    number INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    value BLOB NOT NULL, -- MessagePack
+    PRIMARY KEY (number, key)
+) WITHOUT ROWID;
+CREATE TABLE outcomes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    number INTEGER NOT NULL, -- of the operation
+    outcome TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    lateness_ms INTEGER NOT NULL,
+    by_key TEXT,
+    result BLOB -- MessagePack
+);
+"""
+
 _BATCHES: Final = """
 CREATE TABLE batches (
     first INTEGER PRIMARY KEY, -- number of the first operation ever in it
@@ -31,11 +52,14 @@ CREATE TABLE batches (
     client TEXT NOT NULL,
     submitted_ms INTEGER NOT NULL, -- Unix
     numbers BLOB, -- MessagePack: array of their numbers; NULL: first to last
-    operations BLOB NOT NULL -- MessagePack: an array of _PackedOperation
+    operations BLOB NOT NULL -- MessagePack: an array of PackedOperation
 );
 CREATE TABLE forgotten ( -- deleted, of batches that have others
     number INTEGER PRIMARY KEY
 );
+"""
+
+_MOVE_OPERATIONS: Final = """
 INSERT INTO meta SELECT 'last', seq FROM sqlite_sequence WHERE name = 'operations';
 INSERT INTO batches SELECT number, number, 1, client, submitted_ms, NULL,
     packed(op_id, keys, deadline_ms - submitted_ms, need, kind, payload) FROM operations;
@@ -156,7 +180,7 @@ CREATE TABLE queued_jobs ( -- that have ended, those of a transaction, until the
 _ATTEMPTS: Final = """
 CREATE TABLE attempts ( -- of jobs that have failed, the last ones
     seq INTEGER NOT NULL, -- of the outcome
-    place INTEGER NOT NULL, -- a later attempt of the same place replaces an earlier one
+    place INTEGER NOT NULL, -- of a later attempt it is larger
     number INTEGER NOT NULL, -- of the attempt
     began_ms INTEGER NOT NULL, -- Unix
     ended_ms INTEGER NOT NULL,
@@ -186,7 +210,7 @@ def _pack_operations(connection: sqlite3.Connection, note: Note) -> None:
         return _packed(op_id, keys, timeout_ms, need, kind, payload)
 
     connection.create_function("packed", 6, packed, deterministic=True)
-    run_statements(connection, _BATCHES)
+    run_statements(connection, _BATCHES + _MOVE_OPERATIONS)
 
 
 def _packed(
@@ -196,35 +220,29 @@ def _packed(
     return msgspec.msgpack.encode([values])
 
 
-def _add_extensions_and_held_events(connection: sqlite3.Connection, _: Note) -> None:
-    run_statements(connection, _EXTENSIONS_AND_HELD_EVENTS)
+def _adding(tables: str) -> Callable[[sqlite3.Connection, Note], None]:
+    """Return a step that makes tables."""
+    return lambda connection, _: run_statements(connection, tables)
 
 
-def _add_jobs(connection: sqlite3.Connection, _: Note) -> None:
-    run_statements(connection, _JOBS)
-
-
-def _add_spreads(connection: sqlite3.Connection, _: Note) -> None:
-    run_statements(connection, _SPREADS)
-
-
-def _add_job_lives(connection: sqlite3.Connection, _: Note) -> None:
-    run_statements(connection, _JOB_LIVES)
-
-
-def _add_attempts(connection: sqlite3.Connection, _: Note) -> None:
-    run_statements(connection, _ATTEMPTS)
-
-
+#: The tables that each version has added, in order.
+_ADDED_TABLES: Final = {
+    2: _BATCHES,
+    3: _EXTENSIONS_AND_HELD_EVENTS,
+    4: _JOBS,
+    5: _SPREADS,
+    6: _JOB_LIVES,
+    7: _ATTEMPTS,
+}
 #: Version -> the step that leads to it from the version before.
 STEPS: Final[dict[int, Callable[[sqlite3.Connection, Note], None]]] = {
-    2: _pack_operations,
-    3: _add_extensions_and_held_events,
-    4: _add_jobs,
-    5: _add_spreads,
-    6: _add_job_lives,
-    7: _add_attempts,
-}
+    version: _adding(tables) for version, tables in _ADDED_TABLES.items()
+} | {2: _pack_operations}
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new database, as the steps would, in the caller's transaction."""
+    run_statements(connection, _FIRST_TABLES + "".join(_ADDED_TABLES.values()))
 
 
 def migrate(connection: sqlite3.Connection, version: int, note: Note = quiet) -> int:
