@@ -112,8 +112,8 @@ MUTANTS = [
     ),
     Mutant(
         "an extension is forgotten at the start",
-        STORE + "sqlite/sqlite_store.py",
-        "dict(self._deadlines.select_keys(numbers))",
+        STORE + "table_store.py",
+        'dict(self._read_keys("deadlines", numbers))',
         "dict.fromkeys(())",
     ),
     Mutant(
