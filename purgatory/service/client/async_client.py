@@ -20,7 +20,7 @@ from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
+from purgatory.service.client.jobs.job_handle import AsyncJobHandle
 from purgatory.service.client.jobs.job_pages import async_jobs_of
 from purgatory.service.client.jobs.job_result import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
