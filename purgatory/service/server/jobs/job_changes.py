@@ -19,8 +19,6 @@ from purgatory.service.store.rows import JobState
 class JobChanges:
     """The changes of jobs in a transaction at `now_ms` that writes `changes`."""
 
-    __slots__ = ("_changes", "_just_due", "_now_ms", "_state", "made_lease_ends")
-
     def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
         self._state = state
         self._changes = changes

@@ -37,21 +37,6 @@ NEWEST_START: Final = ((1 << 62), (1 << 62))
 class JobIndex(JobObserver):
     """Jobs that wait, run, or have ended and are remembered."""
 
-    __slots__ = (
-        "_by_kind",
-        "_by_number",
-        "_by_state",
-        "_by_tag",
-        "_orders",
-        "_ready_ms",
-        "by_key",
-        "bytes",
-        "counts",
-        "length",
-        "timings",
-        "watches",
-    )
-
     def __init__(self) -> None:
         # Scheduled and ready jobs have one order: becoming due is no move. Running or done jobs are
         # never many.

@@ -12,8 +12,6 @@ class JobGroup:
     `limits` are those of the kinds, for all groups.
     """
 
-    __slots__ = ("_limits", "dead", "ready", "workers")
-
     def __init__(self, limits: KindLimits) -> None:
         self._limits = limits
         self.ready: dict[str, ReadyJobs] = {}  # no empty ones

@@ -62,30 +62,6 @@ class Transaction(OutcomeReceiver):
     these happen at once, and `roll_back` undoes them. Used numbers are not reused.
     """
 
-    __slots__ = (
-        "_batch",
-        "_batch_bytes",
-        "_limits",
-        "_repeats",
-        "_state",
-        "changes",
-        "clock_ms",
-        "clock_ns",
-        "deleted",
-        "events",
-        "extended",
-        "given_ids",
-        "jobs",
-        "late_replies",
-        "outcomes",
-        "remembered",
-        "repeated_outcomes",
-        "replaced",
-        "submitted",
-        "unconditional_replies",
-        "writes",
-    )
-
     def __init__(self, state: ServerState, clock_ns: int) -> None:
         self._state = state
         self.clock_ns: i64 = max(clock_ns, state.clock.now_ns())
