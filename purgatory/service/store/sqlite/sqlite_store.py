@@ -30,8 +30,7 @@ from purgatory.service.store.rows import (
     checked,
     delete_early_attempts,
 )
-from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles
-from purgatory.service.store.sqlite.file_watch import FileWatch
+from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles, FileWatch
 from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
 from purgatory.service.store.sqlite.remembered import RememberedTable, quick_checks
