@@ -1,6 +1,10 @@
 """The calls about named leases: what they send, and who hears that a turn has come."""
 
-from purgatory.service.client.leases.lease_calls import LeaseCalls
+import pytest
+
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.leases.lease_calls import KeptLease, LeaseCalls, LeaseKeeper
+from purgatory.service.errors import RequestAbandoned, Unavailable
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseReady, TakeLease
 from purgatory.service.platform import REAL_PLATFORM
 
@@ -34,3 +38,101 @@ def test_a_turn_that_has_come():
     calls.forget("n", "h")
     calls.on_ready(LeaseReady("n", "h"))
     assert heard == ["h"]
+
+
+class Bench:
+    """A keeper whose thread is the test, with a lease of 30 seconds from 100 on."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(LeaseKeeper, "_start", lambda _self: None)
+        self.now = 100.0
+        self.asked = []
+        self.lost = []
+        self.error = None
+        self.keeper = LeaseKeeper(self.keep, lambda: self.now, "keeper")
+        self.lease = KeptLease("n", "h", 30_000, self.now, lambda: self.lost.append("h"))
+        self.keeper.add(self.lease)
+
+    def keep(self, name, holder, keep_ms):
+        if self.error is not None:
+            raise self.error
+        assert (name, holder, keep_ms) == ("n", "h", 30_000)
+        self.asked.append(ReplyFuture())
+        return self.asked[-1]
+
+    def step_at(self, now):
+        self.now = now
+        self.keeper.step()
+        return len(self.asked)
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    return Bench(monkeypatch)
+
+
+def test_it_is_asked_for_three_times_in_its_time(bench):
+    """Once more only when the server has answered; the time counts from the request."""
+    assert bench.step_at(109.9) == 0
+    assert bench.step_at(110) == 1
+    assert bench.step_at(115) == 1
+    bench.now = 119.0
+    bench.asked[0].set_result(True)
+    assert bench.lease.ends_at == pytest.approx(110 + 29.97)
+    assert bench.step_at(119.9) == 1
+    assert bench.step_at(120) == 2
+    assert bench.lost == []
+
+
+def test_another_has_it(bench):
+    """The answer says so: it is lost at once, and not asked for any more."""
+    bench.step_at(110)
+    bench.asked[0].set_result(False)
+    assert bench.lost == ["h"]
+    assert bench.step_at(200) == 1
+    assert not bench.keeper.remove(bench.lease)
+
+
+def test_no_answer(bench):
+    """It is lost before the server gives it away: a thousandth before its time."""
+    bench.step_at(110)
+    bench.step_at(129.9)
+    assert bench.lost == []
+    bench.step_at(129.97)
+    assert bench.lost == ["h"]
+    bench.asked[0].set_result(True)
+    assert bench.step_at(200) == 1
+
+
+@pytest.mark.parametrize("error", [RequestAbandoned("lost"), OSError()])
+def test_an_answer_that_says_nothing(bench, error):
+    """It is asked for again, a second later; the time still counts from what was granted."""
+    bench.step_at(110)
+    bench.asked[0].set_exception(error)
+    assert bench.step_at(110.9) == 1
+    assert bench.step_at(111) == 2
+    bench.asked[1].set_result(True)
+    assert bench.lease.asked_at == 111
+    assert bench.lost == []
+
+
+def test_a_closed_client(bench):
+    """It can ask for nothing: the lease ends by time."""
+    bench.error = Unavailable("closed")
+    bench.step_at(110)
+    assert bench.lost == []
+    bench.step_at(130)
+    assert bench.lost == ["h"]
+
+
+def test_close(bench):
+    """All are lost at once."""
+    bench.keeper.close()
+    assert bench.lost == ["h"]
+
+
+def test_removed(bench):
+    """It is neither asked for nor lost."""
+    assert bench.keeper.remove(bench.lease)
+    assert bench.step_at(500) == 0
+    assert bench.lost == []
