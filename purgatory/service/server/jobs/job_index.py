@@ -8,11 +8,10 @@ from heapq import merge, nlargest
 from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
-from purgatory.service.server.jobs.due_order import UNDIVIDED, place_of
+from purgatory.service.server.jobs.due_order import FEW, UNDIVIDED, NumberedOrder, place_of
 from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
-from purgatory.service.server.jobs.numbered_order import FEW, NumberedOrder
 from purgatory.service.server.leases.due_job import DueJob, JobObserver
 from purgatory.service.server.memory import job_bytes
 from purgatory.service.server.records.job_record import (

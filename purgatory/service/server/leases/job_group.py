@@ -1,9 +1,107 @@
-"""JobGroup: the jobs and the workers of one client name. Used by the store thread alone."""
+"""JobGroup: the jobs and the workers of one client name. For the store thread.
+
+Of ready jobs the highest priority is first, and within a priority the order is that of arrival. A
+job that has been ready for AGED_MS is taken as if its priority were the highest, so that none
+starves.
+"""
+
+import contextlib
+from collections import deque
+from typing import Final
 
 from purgatory.service.server.leases.due_job import DueJob
-from purgatory.service.server.leases.ready_jobs import ReadyJobs
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.limits.kind_limits import KindLimits
+
+#: After so long a job is taken as if its priority were the highest.
+AGED_MS: Final = 600_000
+#: The highest priority.
+HIGHEST: Final = 10
+# Entries of jobs that have left otherwise: so many may stay, and as many as jobs wait.
+_STALE_ENTRIES: Final = 64
+
+
+class ReadyJobs:
+    """A queue by priority; O(1) for jobs of one priority, else O(priorities)."""
+
+    __slots__ = ("_levels", "_stale", "count")
+
+    def __init__(self) -> None:
+        self._levels: dict[int, deque[DueJob]] = {}  # by priority, the highest first
+        self._stale = 0  # entries of jobs that do not wait any more
+        self.count: int = 0
+
+    def put(self, job: DueJob, *, first: bool = False) -> None:
+        """Add a job; `first`: before jobs of its priority."""
+        level = self._levels.get(job.priority)
+        if level is None:
+            self._levels[job.priority] = level = deque()
+            if len(self._levels) > 1:
+                self._levels = dict(sorted(self._levels.items(), reverse=True))
+        if first:
+            level.appendleft(job)
+        else:
+            level.append(job)
+        job.is_waiting = True
+        self.count += 1
+
+    def remove(self, job: DueJob) -> None:
+        """Remove a job that waits."""
+        job.is_waiting = False
+        self.count -= 1
+        self._stale += 1
+        if self._stale > self.count + _STALE_ENTRIES:
+            self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        self._stale = 0
+        for priority, level in list(self._levels.items()):
+            seen = dict.fromkeys([job for job in level if job.is_waiting])
+            if seen:
+                self._levels[priority] = deque(seen)
+            else:
+                del self._levels[priority]
+
+    def pop(self, now_ms: int) -> DueJob | None:
+        """Remove the next job; None if none waits."""
+        while self._levels:
+            priority = self._next_level(now_ms)
+            level = self._levels[priority]
+            job = level.popleft()
+            if not level:
+                del self._levels[priority]
+            if job.is_waiting:
+                job.is_waiting = False
+                self.count -= 1
+                return job
+            self._stale -= 1
+        return None
+
+    def oldest_ms(self) -> int | None:
+        """Return since when the oldest job at the head of a level is ready; None without.
+
+        Withdrawn jobs at the head may hide others. Any thread.
+        """
+        found: int | None = None
+        for level in list(self._levels.values()):
+            with contextlib.suppress(IndexError):  # the store thread has taken it
+                job = level[0]
+                if job.is_waiting and (found is None or job.ready_ms < found):
+                    found = job.ready_ms
+        return found
+
+    def _next_level(self, now_ms: int) -> int:
+        """Return the priority whose first job is next; there is one."""
+        first = next(iter(self._levels))
+        if len(self._levels) == 1:
+            return first
+        found, since_ms = first, now_ms + 1
+        for priority, level in self._levels.items():
+            ready_ms = level[0].ready_ms
+            is_urgent = priority == HIGHEST or ready_ms <= now_ms - AGED_MS
+            if is_urgent and ready_ms < since_ms:
+                found, since_ms = priority, ready_ms
+        return found
 
 
 class JobGroup:

@@ -32,9 +32,8 @@ from purgatory.service.server.leases.due_job import (
     JobObserver,
 )
 from purgatory.service.server.leases.job_group import JobGroup
-from purgatory.service.server.leases.job_times import JobTimes
+from purgatory.service.server.leases.job_times import JobTimes, LeaseTimes
 from purgatory.service.server.leases.lease_notices import LeaseNotices
-from purgatory.service.server.leases.lease_times import LeaseTimes
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.limits.kind_limits import KindLimits
 

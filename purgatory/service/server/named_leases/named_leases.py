@@ -15,18 +15,76 @@ Used by the store thread alone.
 """
 
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from purgatory.service.errors import TooManyLeases
 from purgatory.service.job_messages import LeaseReady
-from purgatory.service.server.named_leases.named_lease import (
-    ABSENCE_MS,
-    LeaseHolder,
-    NamedLease,
-    Waiter,
-    waiter_bytes,
-)
+from purgatory.service.server.memory import text_bytes
 from purgatory.service.store.changes import Changes
+
+#: A waiter whose connection has ended keeps its place for so long.
+ABSENCE_MS: Final = 30_000
+_LEASE_BYTES: Final = 900
+_WAITER_BYTES: Final = 700
+
+
+class Waiter(NamedTuple):
+    """A program that waits on the connection `route` until `until_ms`; no route: it is absent."""
+
+    route: bytes
+    until_ms: int
+
+
+class LeaseHolder(NamedTuple):
+    """The program holding a lease, until `until_ms`, and its token."""
+
+    holder: str
+    token: int
+    until_ms: int
+
+
+class NamedLease:
+    """A name; `held` is None while none has it. `waiters`: by holder, in order."""
+
+    __slots__ = ("bytes", "held", "name", "next_ms", "waiters")
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        self.held: LeaseHolder | None = None
+        self.waiters: dict[str, Waiter] = {}
+        #: When it is looked at again; 0: not at all.
+        self.next_ms: int = 0
+        self.bytes: int = lease_bytes(name)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no program holds or awaits the name."""
+        return self.held is None and not self.waiters
+
+    def first_present(self) -> str | None:
+        """Return the holder of the first waiter that has a connection."""
+        for holder, waiter in self.waiters.items():
+            if waiter.route:
+                return holder
+        return None
+
+    def earliest_ms(self) -> int:
+        """Return when the lease or a wait ends first; 0: nothing does."""
+        times = [waiter.until_ms for waiter in self.waiters.values()]
+        if self.held is not None:
+            times.append(self.held.until_ms)
+        return min(times, default=0)
+
+
+def lease_bytes(name: str) -> int:
+    """Return the bytes of memory of a leased name."""
+    return _LEASE_BYTES + text_bytes(name)
+
+
+def waiter_bytes(holder: str) -> int:
+    """Return the bytes of memory of a waiter."""
+    return _WAITER_BYTES + text_bytes(holder)
+
 
 #: How many names may be leased or waited for, and how many programs may wait, at most.
 MAX_LEASES: Final = 10_000

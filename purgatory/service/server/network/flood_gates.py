@@ -16,8 +16,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from purgatory.service.server.network.router_socket import descriptor_of, received_bytes
-from purgatory.service.server.network.unread_connections import UnreadConnections
+from purgatory.service.server.network.router_socket import (
+    UnreadConnections,
+    descriptor_of,
+    received_bytes,
+)
 
 if TYPE_CHECKING:
     import zmq

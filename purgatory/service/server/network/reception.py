@@ -21,8 +21,11 @@ from purgatory.service.protocol import OLDEST_VERSION, VERSION, Bye, Failure, He
 from purgatory.service.server.commands import ClientConnected, ClientRequest, StoreLoopCommand
 from purgatory.service.server.network.connections import GONE_ROUTES, Connection, Connections
 from purgatory.service.server.network.flood_gates import FloodGates
-from purgatory.service.server.network.router_socket import descriptor_of, end_connection
-from purgatory.service.server.network.unread_connections import UnreadConnections
+from purgatory.service.server.network.router_socket import (
+    UnreadConnections,
+    descriptor_of,
+    end_connection,
+)
 from purgatory.service.server.network.waiting_messages import WaitingMessages
 from purgatory.service.server.validation import RequestValidator
 

@@ -7,13 +7,14 @@ connection get the same number: that one would be paused, or ended, and recover 
 The kernel can drop packets of a TCP connection or listener, which stays open. A filter of one
 instruction does it (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of Linux).
 The peer sees a network that loses packets: it retransmits, so nothing is lost. Does nothing except
-for TCP on Linux. For the network thread.
+for TCP on Linux. For the network thread, but for `UnreadConnections`.
 """
 
 import array
 import contextlib
 import socket
 import struct
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import zmq
@@ -141,3 +142,32 @@ def _set(descriptor: int, option: int, value: bytes) -> None:
             borrowed.setsockopt(socket.SOL_SOCKET, option, value)
     finally:
         borrowed.detach()  # libzmq closes it
+
+
+class UnreadConnections:
+    """The reasons by descriptor; a reason is the object that leaves the connection unread.
+
+    A connection is read again when its last reason has gone. Any thread; the lock is never held
+    while another one is taken.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reasons: dict[int, set[object]] = {}
+
+    def leave(self, descriptor: int, reason: object) -> None:
+        """Leave a connection unread. Raises OSError if it has ended, or there are no filters."""
+        with self._lock:
+            # Also beside another reason, which may be an earlier connection's.
+            drop_arrivals(descriptor)
+            self._reasons.setdefault(descriptor, set()).add(reason)
+
+    def read(self, descriptor: int, reason: object) -> None:
+        """Read a connection again, unless another reason is left. Idempotent."""
+        with self._lock:
+            reasons = self._reasons.get(descriptor, set())
+            reasons.discard(reason)
+            if not reasons:
+                self._reasons.pop(descriptor, None)
+                with contextlib.suppress(OSError):  # the connection has ended
+                    take_arrivals(descriptor)

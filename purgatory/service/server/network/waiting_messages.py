@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.service.server.fair_queue import FairQueue
 from purgatory.service.server.network.connections import Connection
-from purgatory.service.server.network.router_socket import descriptor_of
-from purgatory.service.server.network.unread_connections import UnreadConnections
+from purgatory.service.server.network.router_socket import UnreadConnections, descriptor_of
 
 if TYPE_CHECKING:
     import zmq

@@ -21,13 +21,13 @@ from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.lease_ends import LeaseEnds
-from purgatory.service.server.limits.limit_changes import LimitChanges
+from purgatory.service.server.limits.kind_limits import LimitChanges
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED as CANCELLED_JOB
 from purgatory.service.server.records.job_record import SCHEDULED, JobRecord
 from purgatory.service.server.records.operation import Ended, PendingOperation, new_job
-from purgatory.service.server.repeats.repeat_changes import RepeatChanges
+from purgatory.service.server.repeats.repeat_registry import RepeatChanges
 from purgatory.service.server.server_health import RecentFailure, failure_text
 from purgatory.service.server.state import OutcomeReceiver, ServerState
 from purgatory.service.server.transactions.key_events import KeyEvents

@@ -3,6 +3,10 @@
 import pytest
 
 from purgatory.service.protocol import How
+from purgatory.service.server.leases.due_job import DueJob
+from purgatory.service.server.leases.job_times import LATE_MS, LeaseTimes
+from purgatory.service.server.leases.worker_connection import WorkerConnection
+from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from tests.testing.step_server import job, step_server
 
 __all__ = ["step_server"]
@@ -79,3 +83,39 @@ def test_a_commit_that_fails(step_server):
     step_server.faults.clear()
     step_server.let_pass(2000)
     assert states(step_server) == [(4, 0)]
+
+
+def leased_job(number, until_ms, by_number):
+    record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
+    job = by_number[number] = DueJob(record, "mail")
+    job.token, job.until_ms, job.holder = 10 * number, until_ms, WorkerConnection(b"w", "ada")
+    return job
+
+
+def test_each_lease_once():
+    """At its end, in order; not one that was kept, or has another token by now."""
+    by_number = {}
+    times = LeaseTimes(by_number)
+    one, two, kept, gone = (leased_job(n, 1000 + n, by_number) for n in range(4))
+    for each in (two, one, kept, gone):
+        times.watch(each)
+    kept.until_ms = 2000
+    gone.holder = None
+    assert times.next_ms() == 1000
+    assert times.ended(999, 0) == []
+    assert times.ended(1003, 2) == [one, two]
+    assert times.ended(1010, 0) == []
+    assert times.next_ms() == 2000
+
+
+def test_an_absence():
+    """All leases last longer by it."""
+    by_number = {}
+    times = LeaseTimes(by_number)
+    job = leased_job(1, 1000, by_number)
+    times.watch(job)
+    times.looked_ms = 900
+    absent_ms = 5000
+    assert times.ended(900 + absent_ms, 0) == []
+    assert times.next_ms() == 1000 + absent_ms
+    assert times.ended(1000 + absent_ms + LATE_MS, 0) == [job]

@@ -7,8 +7,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from purgatory.service.errors import TooManyLeases
 from purgatory.service.server.named_leases import named_leases
-from purgatory.service.server.named_leases.named_lease import ABSENCE_MS
-from purgatory.service.server.named_leases.named_leases import TAKE_UP_MS, NamedLeases
+from purgatory.service.server.named_leases.named_leases import (
+    ABSENCE_MS,
+    TAKE_UP_MS,
+    LeaseHolder,
+    NamedLease,
+    NamedLeases,
+    Waiter,
+)
 from purgatory.service.store.changes import Changes
 
 KEEP_MS = 1000
@@ -328,3 +334,23 @@ class LeaseModel(RuleBasedStateMachine):
 
 TestLeaseModel = LeaseModel.TestCase
 TestLeaseModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_who_is_next():
+    """The first of those that have a connection."""
+    lease = NamedLease("n")
+    assert lease.is_empty
+    assert lease.first_present() is None
+    lease.waiters = {"a": Waiter(b"", 5), "b": Waiter(b"r", 3), "c": Waiter(b"r", 9)}
+    assert lease.first_present() == "b"
+    assert not lease.is_empty
+
+
+def test_what_ends_first():
+    """The lease, or a wait."""
+    lease = NamedLease("n")
+    assert lease.earliest_ms() == 0
+    lease.held = LeaseHolder("x", 1, 7)
+    assert lease.earliest_ms() == 7
+    lease.waiters["b"] = Waiter(b"r", 3)
+    assert lease.earliest_ms() == 3

@@ -21,8 +21,7 @@ from purgatory.service.server.network.flood_gates import (
     MOST_UNREAD,
     FloodGates,
 )
-from purgatory.service.server.network.router_socket import received_bytes
-from purgatory.service.server.network.unread_connections import UnreadConnections
+from purgatory.service.server.network.router_socket import UnreadConnections, received_bytes
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.eventually import eventually
 from tests.testing.floods import flood, flood_and_reset

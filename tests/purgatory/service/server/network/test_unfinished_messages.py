@@ -14,11 +14,11 @@ from purgatory.service.machine_memory import MIN_BYTES
 from purgatory.service.machine_memory import resident_bytes as own_resident_bytes
 from purgatory.service.protocol import VERSION, Bye, Hello, Submit, Submitted
 from purgatory.service.server.network.flood_gates import FloodGates
+from purgatory.service.server.network.router_socket import UnreadConnections
 from purgatory.service.server.network.unfinished_messages import (
     UnfinishedMessages,
     _received_bytes,
 )
-from purgatory.service.server.network.unread_connections import UnreadConnections
 from tests.purgatory.service.test_memory import resident_bytes
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG

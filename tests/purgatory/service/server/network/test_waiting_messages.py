@@ -7,7 +7,7 @@ import zmq
 
 from purgatory.service.server.fair_queue import CREDIT
 from purgatory.service.server.network.connections import Connection
-from purgatory.service.server.network.unread_connections import UnreadConnections
+from purgatory.service.server.network.router_socket import UnreadConnections
 from purgatory.service.server.network.waiting_messages import (
     AHEAD_BYTES,
     MESSAGE_BYTES,
