@@ -51,7 +51,7 @@ from purgatory.registry import PurgatoryStats
 
 if TYPE_CHECKING:
     from purgatory import metrics
-    from purgatory.cron.preview import next_times
+    from purgatory.cron.expression import next_times
     from purgatory.service import AsyncClient, Client, Worker
 
 __all__ = [
@@ -88,7 +88,7 @@ _SERVICE: Final = {
     "AsyncClient": "purgatory.service",
     "Client": "purgatory.service",
     "Worker": "purgatory.service",
-    "next_times": "purgatory.cron.preview",
+    "next_times": "purgatory.cron.expression",
 }
 
 

@@ -29,8 +29,12 @@ from purgatory.service.server.jobs.mass_cancels import PORTION
 from purgatory.service.server.limits.limit_requests import MOST as MOST_LIMITS
 from purgatory.service.server.memory import REPLIES_SHARE
 from purgatory.service.server.named_leases.lease_requests import MIN_KEEP_MS
-from purgatory.service.server.named_leases.named_lease import ABSENCE_MS
-from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS, TAKE_UP_MS
+from purgatory.service.server.named_leases.named_leases import (
+    ABSENCE_MS,
+    MAX_LEASES,
+    MAX_WAITERS,
+    TAKE_UP_MS,
+)
 from purgatory.service.server.network.connections import (
     ALL_BACKLOGS_BYTES,
     BACKLOG_BYTES,
@@ -38,8 +42,8 @@ from purgatory.service.server.network.connections import (
 )
 from purgatory.service.server.network.flood_gates import MOST_UNREAD, FloodGates
 from purgatory.service.server.network.reception import MAX_REFUSALS
+from purgatory.service.server.network.router_socket import UnreadConnections
 from purgatory.service.server.network.unfinished_messages import UnfinishedMessages
-from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.network.waiting_messages import MAX_WAITING
 from purgatory.service.server.reads.pending_reads import READS_PER_CLIENT
 from purgatory.service.server.records.remembered_replies import (

@@ -31,7 +31,7 @@ from purgatory.service.gateway.problems import problem_of
 from purgatory.service.gateway.server import MAX_WAIT_S
 from purgatory.service.job_messages import JOB_STATES, PRIORITIES
 from purgatory.service.nesting import MAX_LEVELS
-from purgatory.service.server.leases.ready_jobs import AGED_MS
+from purgatory.service.server.leases.job_group import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
 from purgatory.service.worker.handlers import Job
 from scripts.draw_architecture import LEAVES_AND_ROOF

@@ -8,16 +8,84 @@ for zones that do is here:
 - A pattern that runs in each hour goes by real time: whenever the clock shows a matching time.
 
 Debian's cron, which cronsim follows, draws the line otherwise: there `0 */2 * * *` goes by real
-time, and may be skipped. Pure; any thread.
+time, and may be skipped. Zones are of the system or of the package `tzdata`. Pure; any thread.
 """
 
-from datetime import UTC, datetime
+import zoneinfo
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from purgatory.cron.zones import SECOND, first_instant, next_change, offset_at, wall_time, zone
+SECOND: Final = timedelta(seconds=1)
+# No zone has changed its offset twice in so short a time; the shortest was a week.
+_STEP: Final = timedelta(days=3)
+
+
+def zone(name: str) -> ZoneInfo:
+    """Return a zone by name; raises ValueError if none exists."""
+    if not isinstance(name, str):
+        raise TypeError(f"tz is {name!r}; expected the name of a time zone, as Europe/Berlin")
+    try:
+        return ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(
+            f"tz is {name!r}; expected the name of a time zone, as UTC or Europe/Berlin"
+        ) from error
+
+
+def wall_time(instant: datetime, tz: ZoneInfo) -> datetime:
+    """Return what a zone's clock shows at an instant, without a zone."""
+    return instant.astimezone(tz).replace(tzinfo=None)
+
+
+def offset_at(instant: datetime, tz: ZoneInfo) -> timedelta:
+    """Return how far a zone's clock is ahead of UTC at an instant."""
+    offset = instant.astimezone(tz).utcoffset()
+    assert offset is not None
+    return offset
+
+
+def first_instant(wall: datetime, tz: ZoneInfo) -> datetime:
+    """Return the instant, in UTC, when a zone's clock first shows a time.
+
+    If the clock skips the time, return the first instant after the gap.
+    """
+    earlier = wall.replace(tzinfo=tz, fold=0).astimezone(UTC)
+    if wall_time(earlier, tz) == wall:
+        return earlier
+    # In a gap, fold 1 has the offset that begins at its end, so the instant is before that.
+    before = wall.replace(tzinfo=tz, fold=1).astimezone(UTC)
+    return _first_change(before, earlier, tz)
+
+
+def next_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime | None:
+    """Return the first instant above `start` and up to `end` with another offset than `start`.
+
+    None if none exists. To the second.
+    """
+    before = offset_at(start, tz)
+    while start < end:
+        step = min(end, start + _STEP)
+        if offset_at(step, tz) != before:
+            return _first_change(start, step, tz)
+        start = step
+    return None
+
+
+def _first_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime:
+    """Return the only instant above `start`, up to `end`, at which the offset changes."""
+    before = offset_at(start, tz)
+    low, high = 0, -((start - end) // SECOND)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if offset_at(start + middle * SECOND, tz) == before:
+            low = middle
+        else:
+            high = middle
+    return start + high * SECOND
+
 
 EXPECTED: Final = (
     "expected minute, hour, day, month and weekday, as in '30 2 * * *', or @daily and the like"
@@ -102,3 +170,37 @@ class CronExpression:
     def _next_wall_time(self, wall: datetime) -> datetime | None:
         """Return the next time on a clock with a constant offset."""
         return next(CronSim(self._fields, wall), None)
+
+
+def next_times(
+    cron: str, tz: str = "UTC", count: int = 10, after: datetime | None = None
+) -> list[datetime]:
+    """Return the next times of a cron expression, aware datetimes of its zone.
+
+    `cron` has minute, hour, day, month and weekday, as in `30 2 * * MON-FRI`, or is `@hourly`,
+    `@daily`, `@weekly`, `@monthly` or `@yearly`; `tz` is the name of a time zone, as
+    `Europe/Berlin`. There are `count` times, fewer if the calendar ends before. The times are later
+    than `after`, an aware datetime, by default now.
+
+    Raises ValueError for a bad expression, one that never runs, an unknown zone, a negative count,
+    or an `after` that is not aware, and TypeError for a value of another type.
+    """
+    expression = CronExpression(cron, tz)
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"count is {count!r}; expected a whole number")
+    if count < 0:
+        raise ValueError(f"count is {count}; expected 0 or more")
+    times: list[datetime] = []
+    last = datetime.now(UTC) if after is None else _checked(after)
+    while len(times) < count and (found := expression.next_after(last)) is not None:
+        times.append(found.astimezone(expression.tz))
+        last = found
+    return times
+
+
+def _checked(after: datetime) -> datetime:
+    if not isinstance(after, datetime):
+        raise TypeError(f"after is {after!r}; expected an aware datetime")
+    if after.utcoffset() is None:
+        raise ValueError(f"after is {after!r}; expected an aware datetime: with a tzinfo")
+    return after

@@ -66,13 +66,13 @@ CLUSTER_MUTANTS = [
     ),
     Mutant(
         "a standby takes over from a holder that lives",
-        CLUSTER + "lease_watch.py",
+        CLUSTER + "takeover.py",
         "        if self.last is None or not self.last.is_same(seen):\n",
         "        if self.last is None:\n",
     ),
     Mutant(
         "a standby waits for less time than a lease lasts",
-        CLUSTER + "lease_watch.py",
+        CLUSTER + "takeover.py",
         "self._patience_ns = int(takeover_after * _NS_PER_S)",
         "self._patience_ns = int(takeover_after * _NS_PER_S) // 3",
     ),

@@ -10,7 +10,7 @@ _RUNS = SERVER + "repeats/repeat_runs.py"
 REPEAT_MUTANTS = [
     Mutant(
         "a repeat that runs at the second of two equal times",
-        "purgatory/cron/zones.py",
+        "purgatory/cron/expression.py",
         "    earlier = wall.replace(tzinfo=tz, fold=0).astimezone(UTC)\n",
         "    earlier = wall.replace(tzinfo=tz, fold=1).astimezone(UTC)\n",
     ),

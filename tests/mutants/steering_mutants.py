@@ -86,7 +86,7 @@ STEERING_MUTANTS = [
     ),
     Mutant(
         "a low priority that comes first",
-        LEASES + "ready_jobs.py",
+        LEASES + "job_group.py",
         "sorted(self._levels.items(), reverse=True)",
         "sorted(self._levels.items())",
     ),
@@ -158,7 +158,7 @@ STEERING_MUTANTS = [
     ),
     Mutant(
         "a named lease that goes to the program which came last",
-        _NAMED + "named_lease.py",
+        _NAMED + "named_leases.py",
         "        for holder, waiter in self.waiters.items():\n",
         "        for holder, waiter in reversed(self.waiters.items()):\n",
     ),

@@ -19,9 +19,8 @@ from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.errors import StoreError, StoreFenced
 from purgatory.service.cluster.cluster_status import ClusterStatus, Role
 from purgatory.service.cluster.heartbeat import COUNT_S, LOOK_S, Heartbeat, live_standbys
-from purgatory.service.cluster.lease_watch import LeaseWatch
 from purgatory.service.cluster.store_lease import StoreLease
-from purgatory.service.cluster.takeover import take_over
+from purgatory.service.cluster.takeover import LeaseWatch, take_over
 from purgatory.service.platform import boot_ns
 from purgatory.service.store.lease import LeaseRow, SeenLease
 

@@ -20,9 +20,8 @@ from purgatory.service.errors import ServerError, Standby
 from purgatory.service.protocol import Failure
 from purgatory.service.server.network.accept_gate import AcceptGate
 from purgatory.service.server.network.flood_gates import CLOSED_S, FloodGates
-from purgatory.service.server.network.router_socket import bind, set_options
+from purgatory.service.server.network.router_socket import UnreadConnections, bind, set_options
 from purgatory.service.server.network.unfinished_messages import looks_at_peers
-from purgatory.service.server.network.unread_connections import UnreadConnections
 from purgatory.service.server.watchdog import Watchdog
 
 if TYPE_CHECKING:

@@ -1,15 +1,24 @@
 """Cron expressions in time zones, against a model that looks at each minute of a zone's clock."""
 
 import contextlib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 
 import pytest
 from cronsim import CronSim
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purgatory.cron.expression import CronExpression
-from purgatory.cron.zones import wall_time, zone
+import purgatory
+from purgatory.cron.expression import (
+    CronExpression,
+    first_instant,
+    next_change,
+    next_times,
+    offset_at,
+    wall_time,
+    zone,
+)
 
 MINUTE = timedelta(minutes=1)
 #: A zone, and a day at which its clock jumps.
@@ -232,3 +241,139 @@ def test_repr():
         repr(CronExpression("5 4 * * *", "Asia/Tokyo"))
         == "CronExpression('5 4 * * *', 'Asia/Tokyo')"
     )
+
+
+def utc(*values):
+    """Make an instant."""
+    return datetime(*values, tzinfo=UTC)
+
+
+def shows(*values):
+    """Make a time that a clock shows, without a zone."""
+    return utc(*values).replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Mars/Base", "Europe", "../UTC", "/etc/passwd", "a\0b", "x" * 5000]
+)
+def test_an_unknown_zone_is_named(name):
+    """The error has the value and what was expected; directories and paths are no zones."""
+    with pytest.raises(ValueError, match="expected the name of a time zone") as caught:
+        zone(name)
+    assert repr(name) in str(caught.value)
+
+
+def test_a_zone_has_a_name():
+    """Anything but a text is a TypeError."""
+    with pytest.raises(TypeError, match="tz is 3"):
+        zone(3)
+
+
+def test_a_time_that_comes_twice_is_the_first():
+    """Half past two in the fold of Berlin: in summer time."""
+    assert first_instant(shows(2026, 10, 25, 2, 30), zone("Europe/Berlin")) == utc(
+        2026, 10, 25, 0, 30
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "wall", "shown"),
+    [
+        ("Europe/Berlin", shows(2026, 3, 29, 2, 30), shows(2026, 3, 29, 3)),
+        ("Europe/Berlin", shows(2026, 3, 29, 2), shows(2026, 3, 29, 3)),
+        ("Europe/Berlin", shows(2026, 3, 29, 2, 59, 59), shows(2026, 3, 29, 3)),
+        ("Australia/Lord_Howe", shows(2026, 10, 4, 2, 15), shows(2026, 10, 4, 2, 30)),
+        ("Pacific/Apia", shows(2011, 12, 30, 17, 5), shows(2011, 12, 31)),
+        ("Europe/Dublin", shows(2026, 3, 29, 1, 1), shows(2026, 3, 29, 2)),
+        ("America/Sao_Paulo", shows(2018, 11, 4, 0, 0), shows(2018, 11, 4, 1)),
+    ],
+)
+def test_a_time_that_does_not_exist_is_the_end_of_the_gap(name, wall, shown):
+    """Also where half an hour or a whole day is skipped, and where summer is standard time."""
+    instant = first_instant(wall, zone(name))
+    assert wall_time(instant, zone(name)) == shown
+    just_before = wall_time(instant - timedelta(seconds=1), zone(name))
+    assert just_before < wall < shown
+
+
+def test_the_next_change_is_found_to_the_second():
+    """Of several the first; none where there is none, the end included."""
+    berlin = zone("Europe/Berlin")
+    spring = utc(2026, 3, 29, 1)
+    assert next_change(utc(2026, 1, 1), utc(2027, 1, 1), berlin) == spring
+    assert next_change(utc(2026, 1, 1), spring, berlin) == spring
+    assert next_change(utc(2026, 1, 1), spring - timedelta(seconds=1), berlin) is None
+    assert next_change(spring, utc(2026, 10, 25), berlin) is None
+    assert next_change(spring, spring, berlin) is None
+    assert offset_at(spring, berlin) == timedelta(hours=2)
+
+
+BEFORE_A_GAP = datetime(2026, 3, 28, tzinfo=UTC)
+
+
+def test_times_are_of_the_zone():
+    """Aware, with the zone's offset, and the end of a gap for a time that does not exist."""
+    found = purgatory.next_times("30 2 * * *", "Europe/Berlin", count=3, after=BEFORE_A_GAP)
+    assert [time.isoformat() for time in found] == [
+        "2026-03-28T02:30:00+01:00",
+        "2026-03-29T03:00:00+02:00",
+        "2026-03-30T02:30:00+02:00",
+    ]
+
+
+def test_the_second_of_two_times_shows_its_offset():
+    """A quarter of an hour in a fold: the same time twice, an hour apart."""
+    after = datetime(2026, 10, 25, 0, 44, tzinfo=UTC)
+    first, *_, last = next_times("*/15 * * * *", "Europe/Berlin", 5, after)
+    assert (first.isoformat(), last.isoformat()) == (
+        "2026-10-25T02:45:00+02:00",
+        "2026-10-25T02:45:00+01:00",
+    )
+
+
+def test_by_default_ten_times_from_now_on():
+    """In UTC."""
+    before = datetime.now(UTC)
+    found = next_times("* * * * *")
+    assert len(found) == 10
+    assert before < found[0] <= datetime.now(UTC) + timedelta(minutes=1)
+    assert all(after - first == timedelta(minutes=1) for first, after in pairwise(found))
+    assert found[0].utcoffset() == timedelta(0)
+
+
+def test_after_is_not_one_of_them():
+    """Nor is what comes before it, in whatever zone it is."""
+    after = datetime(2026, 11, 26, 21, 0, tzinfo=timezone(timedelta(hours=1)))
+    assert next_times("0 20 * * *", count=1, after=after) == [
+        datetime(2026, 11, 27, 20, tzinfo=UTC)
+    ]
+    after -= timedelta(microseconds=1)
+    assert next_times("0 20 * * *", count=1, after=after) == [
+        datetime(2026, 11, 26, 20, tzinfo=UTC)
+    ]
+
+
+def test_there_are_fewer_where_the_calendar_ends():
+    """Before the year 10000."""
+    after = datetime(9998, 6, 1, tzinfo=UTC)
+    assert next_times("0 0 1 1 *", after=after) == [datetime(9999, 1, 1, tzinfo=UTC)]
+    assert next_times("0 0 1 1 *", count=0) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"cron": "x"}, ValueError, "cron is 'x'"),
+        ({"tz": "Mars/Base"}, ValueError, "tz is 'Mars/Base'"),
+        ({"count": -1}, ValueError, "count is -1"),
+        ({"count": 1.5}, TypeError, "count is 1.5"),
+        ({"count": True}, TypeError, "count is True"),
+        ({"after": BEFORE_A_GAP.replace(tzinfo=None)}, ValueError, "expected an aware datetime"),
+        ({"after": 5}, TypeError, "after is 5"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, error, words):
+    """With what was expected."""
+    with pytest.raises(error, match="expected") as caught:
+        next_times(**{"cron": "* * * * *", **arguments})
+    assert words in str(caught.value)

@@ -9,9 +9,8 @@ from typing import Final
 
 from purgatory.errors import StoreError
 from purgatory.service.cluster.heartbeat import Heartbeat
-from purgatory.service.cluster.lease_watch import LeaseWatch
 from purgatory.service.cluster.store_lease import StoreLease
-from purgatory.service.cluster.takeover import take_over
+from purgatory.service.cluster.takeover import LeaseWatch, take_over
 from purgatory.service.server.server import build_parts
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork

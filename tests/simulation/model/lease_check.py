@@ -9,7 +9,7 @@ from purgatory.service.job_messages import Begin
 from purgatory.service.protocol import Jobs, Keep, Work, Working
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.leases.job_leases import MAX_ASSIGNED
-from purgatory.service.server.leases.lease_times import LATE_MS
+from purgatory.service.server.leases.job_times import LATE_MS
 from purgatory.service.server.state import ServerState
 from purgatory.service.server.store_loop import GRACE_MS
 from purgatory.service.server.transactions.transaction import Transaction

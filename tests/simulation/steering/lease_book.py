@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.client.leases.lease_calls import KeptLease
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.records import NEVER
 from tests.simulation.steering.kind_rules import KindRules

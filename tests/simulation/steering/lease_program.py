@@ -8,8 +8,7 @@ from typing import Final
 
 from purgatory.service.client.client import Client
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS
-from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, KeptLease
 from purgatory.service.errors import ServiceError
 from purgatory.testing.world.machine import Machine
 from purgatory.testing.world.network import SimulatedNetwork

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purgatory.service.client.leases.lease_keeper import KeptLease
+from purgatory.service.client.leases.lease_calls import KeptLease
 from purgatory.testing.world.world import NS_PER_S, World
 from tests.simulation.steering.kind_rules import KindRules
 from tests.simulation.steering.lease_book import LeaseBook, LeaseWish
