@@ -32,17 +32,9 @@ class JobChanges:
     @property
     def lease_ends(self) -> LeaseEnds:
         """The ends of leases, and of dead jobs."""
-        state, ends = self._state, self.made_lease_ends
+        ends = self.made_lease_ends
         if ends is None:
-            ends = self.made_lease_ends = LeaseEnds(
-                state.leases,
-                state.retention,
-                state.failures,
-                self._changes,
-                self._now_ms,
-                JobRows(state.journal_numbers, self._changes),
-                state.jobs.timings,
-            )
+            ends = self.made_lease_ends = LeaseEnds(self._state, self._changes, self._now_ms)
         return ends
 
     def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:
