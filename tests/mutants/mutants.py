@@ -45,8 +45,8 @@ MUTANTS = [
     Mutant(
         "a migration loses extensions",
         STORE + "sqlite/migrations.py",
-        "    4: _JOBS,\n",
-        '    4: _JOBS + "DELETE FROM deadlines;\\n",\n',
+        "    4: JOBS,\n",
+        '    4: JOBS + "DELETE FROM deadlines;\\n",\n',
     ),
     Mutant(
         "a migration is on disk before its version",
