@@ -70,7 +70,7 @@ HOT = [
     "purgatory/service/client/connection.py",
     "purgatory/service/client/io_thread.py",
     "purgatory/service/client/outcomes.py",
-    "purgatory/service/client/resending.py",
+    "purgatory/service/client/unsent_calls.py",
     "purgatory/service/client/session.py",
     "purgatory/service/client/turn.py",
     "purgatory/service/nesting.py",

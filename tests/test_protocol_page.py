@@ -7,7 +7,7 @@ from msgspec import NODEFAULT, Raw
 from msgspec.structs import fields
 
 from purgatory.service import errors, job_messages, protocol
-from purgatory.service.client.resending import MAX_SENDINGS
+from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.config import Config
 from purgatory.service.protocol import (
     OLDEST_VERSION,
