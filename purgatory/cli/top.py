@@ -14,7 +14,6 @@ import select
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from purgatory.cli.connection import add_connection_options, connected
@@ -59,12 +58,7 @@ class Keyboard:
             self.is_there = False
         return found.decode("latin-1")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._before:
             termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
 
