@@ -9,9 +9,9 @@ from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.connection import _GIVE_UP_PART, LOST_AFTER_S
 from purgatory.service.client.leases.lease_keeper import _KEPT_PER_TIME
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
-from purgatory.service.client.resending import MAX_SENDINGS
 from purgatory.service.client.route.address_route import ROUND_DELAY_S
 from purgatory.service.client.session import PIPELINE_DEPTH
+from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.cluster.lease_watch import YIELD_S
 from purgatory.service.cluster.store_lease import MARGIN
 from purgatory.service.config import PARTITION, Config

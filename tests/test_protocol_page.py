@@ -13,7 +13,7 @@ from purgatory.service.client.connection import (
     _PROBE_PART,
     _SCOUT_PART,
 )
-from purgatory.service.client.resending import MAX_SENDINGS
+from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.config import Config
 from purgatory.service.protocol import (
     OLDEST_VERSION,

@@ -9,11 +9,14 @@ import argparse
 import contextlib
 import itertools
 import math
+import os
+import select
+import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from purgatory.cli.connection import add_connection_options, connected
-from purgatory.cli.keyboard import Keyboard
 from purgatory.cli.options import COUNT, DURATION, SubParsers, add_command, import_extra
 from purgatory.cli.output import json_text, print_facts
 from purgatory.cli.top_tables import HELP, QUIT, TABLES
@@ -22,6 +25,43 @@ from purgatory.service.errors import ConfigError, WrongVersion
 if TYPE_CHECKING:
     from purgatory.cli.screen import Top
     from purgatory.service.client.client import Client
+
+if TYPE_CHECKING or os.name == "posix":
+    import termios
+    import tty
+
+
+class Keyboard:
+    """The keys of `stream` (stdin), while the block lasts; there are none without a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stdin if stream is None else stream
+        #: Whether there are keys.
+        self.is_there: bool = os.name == "posix" and bool(self._stream and self._stream.isatty())
+        self._before: list[Any] = []
+        self._never = threading.Event()  # KeyboardInterrupt ends a wait for it
+
+    def __enter__(self) -> Self:
+        if self.is_there:
+            self._before = termios.tcgetattr(self._stream)
+            tty.setcbreak(self._stream)
+        return self
+
+    def wait(self, seconds: float) -> str:
+        """Return the next key; empty after so many seconds."""
+        if not self.is_there:
+            self._never.wait(seconds)
+            return ""
+        ready, _, _ = select.select([self._stream], [], [], seconds)
+        found = os.read(self._stream.fileno(), 1) if ready else b""
+        if ready and not found:  # the terminal is gone
+            self.is_there = False
+        return found.decode("latin-1")
+
+    def __exit__(self, *error: object) -> None:
+        if self._before:
+            termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)
+
 
 _TOP: Final = f"""\
 Watch a server in the terminal: what is wrong comes first. Keys change the table of jobs:

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
     from purgatory.service.client.async_client import AsyncClient, AsyncServiceFuture
     from purgatory.service.client.client import Client
     from purgatory.service.client.futures import ServiceFuture, SubmissionReceipt
-    from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
-    from purgatory.service.client.jobs.job_handle import JobHandle
-    from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
-    from purgatory.service.client.leases.lease_handle import LeaseHandle
-    from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
-    from purgatory.service.client.repeats.repeat_handle import RepeatHandle
+    from purgatory.service.client.jobs.job_handle import AsyncJobHandle, JobHandle
+    from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseHandle
+    from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle, RepeatHandle
     from purgatory.service.config import Config
     from purgatory.service.daemon import ServiceDaemon
     from purgatory.service.errors import (
@@ -137,12 +134,9 @@ __all__ = [
 
 _LAZY_EXPORTS: Final = {
     "client.async_client": ("AsyncClient", "AsyncServiceFuture"),
-    "client.jobs.async_job_handle": ("AsyncJobHandle",),
-    "client.jobs.job_handle": ("JobHandle",),
-    "client.leases.async_lease_handle": ("AsyncLeaseHandle",),
-    "client.leases.lease_handle": ("LeaseHandle",),
-    "client.repeats.async_repeat_handle": ("AsyncRepeatHandle",),
-    "client.repeats.repeat_handle": ("RepeatHandle",),
+    "client.jobs.job_handle": ("AsyncJobHandle", "JobHandle"),
+    "client.leases.lease_handle": ("AsyncLeaseHandle", "LeaseHandle"),
+    "client.repeats.repeat_handle": ("AsyncRepeatHandle", "RepeatHandle"),
     "client.futures": ("ServiceFuture", "SubmissionReceipt"),
     "client.client": ("Client",),
     "config": ("Config",),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -47,10 +46,5 @@ class Progress:
             time = "" if self._clock is None else f"{self._clock() - self._start:5.1f} s  "
             self._console.print(f"{time}{step}", markup=False, soft_wrap=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stack.close()

@@ -5,7 +5,6 @@ clients waiting for an answer. The seed decides how long messages take. Not thre
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Final, Self
 
 from purgatory.service.client.client import Client
@@ -104,10 +103,5 @@ class ServiceWorld:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

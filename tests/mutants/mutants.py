@@ -45,8 +45,8 @@ MUTANTS = [
     Mutant(
         "a migration loses extensions",
         STORE + "sqlite/migrations.py",
-        "    run_statements(connection, _JOBS)\n",
-        '    run_statements(connection, _JOBS)\n    connection.execute("DELETE FROM deadlines")\n',
+        "    4: JOBS,\n",
+        '    4: JOBS + "DELETE FROM deadlines;\\n",\n',
     ),
     Mutant(
         "a migration is on disk before its version",
@@ -112,8 +112,8 @@ MUTANTS = [
     ),
     Mutant(
         "an extension is forgotten at the start",
-        STORE + "sqlite/sqlite_store.py",
-        "dict(self._deadlines.select_keys(numbers))",
+        STORE + "table_store.py",
+        'dict(self._read_keys("deadlines", numbers))',
         "dict.fromkeys(())",
     ),
     Mutant(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from purgatory.cli.options import SubParsers, add_group
-from purgatory.cli.store import copying, handover, status
+from purgatory.cli.store.copying import add_copy
+from purgatory.cli.store.shared_database import add_handover, add_status
 
 _DESCRIPTION: Final = """\
 Look at the servers that share a PostgreSQL database, and change which of them is active."""
@@ -15,6 +16,6 @@ def add_parser(subparsers: SubParsers) -> None:
     """Add `purgatory store` and its subcommands."""
     summary = "look after a database that several servers share"
     commands = add_group(subparsers, "store", summary, _DESCRIPTION)
-    status.add_status(commands)
-    handover.add_handover(commands)
-    copying.add_copy(commands)
+    add_status(commands)
+    add_handover(commands)
+    add_copy(commands)

@@ -172,13 +172,6 @@ class DeferredOperation(KeyedOperation):
         return self.state == PENDING if future is None else not future.done()
 
 
-def operation_of(future: DeferredFuture) -> DeferredOperation:
-    """Return the operation of a future."""
-    operation = future._operation
-    assert isinstance(operation, DeferredOperation)
-    return operation
-
-
 # Sections under the operation's lock.
 
 

@@ -252,11 +252,6 @@ def outcome_of(operation: OperationState) -> Outcome | None:
     return operation._op_outcome
 
 
-def drop_condition(operation: OperationState) -> None:
-    """Let only keys complete an operation: `try_complete` is not called."""
-    operation._op_has_condition = False
-
-
 def tell_key(operation: OperationState, key: Hashable, value: object) -> bool:
     """Tell one operation of a key's completion. True if this completed it."""
     return operation._op_complete_key(key, value)

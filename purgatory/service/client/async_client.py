@@ -20,15 +20,14 @@ from purgatory.service.client.calls import CALLS_PER_MESSAGE
 from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
-from purgatory.service.client.jobs.async_job_handle import AsyncJobHandle
+from purgatory.service.client.jobs.job_handle import AsyncJobHandle
 from purgatory.service.client.jobs.job_pages import async_jobs_of
-from purgatory.service.client.jobs.job_result import result_of, still_pending
+from purgatory.service.client.jobs.job_waits import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
-from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
-from purgatory.service.client.leases.lease_handle import LeaseTerms
+from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
-from purgatory.service.client.repeats.async_repeat_handle import AsyncRepeatHandle
+from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle
 from purgatory.service.errors import RequestTimeout
 from purgatory.service.job_messages import JobStatus, RepeatCursor
 from purgatory.service.portions import in_portions

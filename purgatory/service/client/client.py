@@ -32,7 +32,7 @@ from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
 from purgatory.service.client.jobs.job_pages import jobs_of
-from purgatory.service.client.jobs.job_result import result_of, still_pending
+from purgatory.service.client.jobs.job_waits import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms

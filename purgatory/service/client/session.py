@@ -30,9 +30,8 @@ from purgatory.service.client.jobs.job_handle import ScheduledFuture
 from purgatory.service.client.jobs.job_waits import JobWaits
 from purgatory.service.client.older_servers import lacks, missing
 from purgatory.service.client.outcomes import OnOutcome, OutcomeHandler, ReceivedOutcomes
-from purgatory.service.client.resending import MAX_SENDINGS, Resending
 from purgatory.service.client.trace_context import OperationTracer
-from purgatory.service.client.unsent_calls import UnsentCalls
+from purgatory.service.client.unsent_calls import MAX_SENDINGS, Resending, UnsentCalls
 from purgatory.service.client.worker_link import BEGIN_VERSION, BegunLeases, WorkerLink
 from purgatory.service.encoding import encode
 from purgatory.service.errors import (

@@ -11,8 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from purgatory.service.auth.authenticator import authenticator_for
-from purgatory.service.cluster.cluster_metrics import ClusterCollector, JoinedRegistry
-from purgatory.service.cluster.cluster_status import ClusterStatus, Role
+from purgatory.service.cluster.cluster_status import (
+    ClusterCollector,
+    ClusterStatus,
+    JoinedRegistry,
+    Role,
+)
 from purgatory.service.cluster.key_check import KeyMark, check_keys
 from purgatory.service.cluster.member import Member
 from purgatory.service.cluster.standby_page import StandbyPage

@@ -88,7 +88,7 @@ class StandbySocket:
             if isinstance(error, zmq.ZMQError):
                 raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
             raise
-        self._gate = AcceptGate(listener, self._most, self._wake.fileno())
+        self._gate = AcceptGate(listener, self._most, self._wake.fileno(), self._flood_gates)
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def _run(self) -> None:
@@ -99,13 +99,8 @@ class StandbySocket:
             while not self._wake.peek():
                 poller.poll(_CLOSED_MS if self._flood_gates.is_any_closed else _LOOK_MS)
                 self._answer_all()
-                gates = self._flood_gates
                 if self._most:
-                    self._gate.check(
-                        gates.arrivals,
-                        behind=not gates.is_drained,
-                        is_memory_full=gates.is_memory_full,
-                    )
+                    self._gate.check(behind=not self._flood_gates.is_drained)
         except Exception:
             log.exception("the thread of the standby ends")
 

@@ -15,11 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from purgatory.service.gateway import (
     access,
-    bulk_jobs,
     counts,
     jobs,
     leases,
-    limits,
     operations,
     outcomes,
     repeats,
@@ -43,8 +41,8 @@ ENDPOINTS: Final = (
         operations.change_key,
     ),
     *(jobs.schedule, jobs.list_jobs, jobs.look, jobs.reschedule, jobs.cancel, jobs.run, jobs.retry),
-    *(bulk_jobs.cancel_matching, bulk_jobs.retry_dead, access.look),
-    *(counts.count, counts.follow, limits.list_limits, limits.change),
+    *(jobs.cancel_matching, jobs.retry_dead, access.look),
+    *(counts.count, counts.follow, jobs.list_limits, jobs.limit),
     *(repeats.list_repeats, repeats.look, repeats.declare, repeats.delete),
     *(repeats.run, repeats.pause, repeats.resume),
     *(outcomes.unread, outcomes.follow, outcomes.acknowledge),

@@ -1,7 +1,8 @@
-"""`/v1/jobs`: schedule, list, look at, move, cancel, run, retry."""
+"""`/v1/jobs`: schedule, list, look at, move, cancel, run, retry; `/v1/limits` of their kinds."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal
@@ -11,25 +12,34 @@ from msgspec import Meta
 from purgatory.service.gateway.callers import Caller, check_right
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import (
+    Count,
+    DeadSelection,
     Done,
     JobDetails,
     JobList,
     JobReceipt,
     JobReport,
     JobRequest,
+    JobSelection,
     JobState,
+    LimitList,
+    LimitReport,
+    LimitRequest,
     RescheduleRequest,
     report,
 )
 from purgatory.service.gateway.problems import ApiError
 from purgatory.service.job_messages import (
     CancelJobs,
+    CancelMatching,
     Cursor,
     JobStatus,
     ListJobs,
     ReadJobs,
+    ReadLimits,
     RescheduleJobs,
     RetryJobs,
+    SetLimit,
 )
 from purgatory.service.protocol import Submit
 from purgatory.service.verbs import VERBS
@@ -140,3 +150,64 @@ async def _status(caller: Caller, job_id: str) -> JobStatus:
     if status is None or (caller.access.own_only and status.client != caller.name):
         raise ApiError(404, "unknown", f"job {job_id!r} is not known")
     return status
+
+
+# Dead jobs that are read, and retried, at a time.
+_PAGE = 500
+
+
+@endpoint("POST", "/v1/batch/jobs/cancel", CancelMatching, "Cancel the jobs that match")
+async def cancel_matching(caller: Caller, data: JobSelection) -> Count:
+    """Cancel all jobs that match now; returns how many, which are on disk then."""
+    if data == JobSelection():
+        raise ValueError("no filter is given; expected kind, tag, state or client")
+    count = await caller.client.cancel_jobs(
+        kind=data.kind, tag=data.tag, state=data.state, client=caller.seen(data.client)
+    )
+    return Count(count)
+
+
+@endpoint("POST", "/v1/batch/jobs/retry", RetryJobs, "Retry the dead jobs that match")
+async def retry_dead(caller: Caller, data: DeadSelection) -> Count:
+    """Have dead jobs tried again from the first attempt; returns how many."""
+    owner, count = caller.seen(data.client), 0
+    cursor: Cursor | None = None
+    while True:
+        page = await caller.client.jobs_page(
+            state="dead",
+            kind=data.kind,
+            tag=data.tag,
+            client=owner,
+            order="newest",  # a retried job keeps its place
+            cursor=cursor,
+            limit=_PAGE,
+        )
+        caller.check()
+        done = await asyncio.gather(*[caller.client.retry_job(job) for job in page.jobs])
+        count, cursor = count + sum(done), page.after
+        if cursor is None:
+            return Count(count)
+
+
+@endpoint("GET", "/v1/limits", ReadLimits, "List the limits of kinds")
+async def list_limits(caller: Caller) -> LimitList:
+    """Return the paused and the limited kinds."""
+    return await _limits(caller)
+
+
+@endpoint("PATCH", "/v1/limits", SetLimit, "Limit, pause or resume a kind")
+async def limit(caller: Caller, data: LimitRequest) -> LimitList:
+    """Change the limits of a kind. After the answer they are on disk."""
+    client = caller.client
+    if data.running is not None or data.per_second is not None:
+        await client.limit(data.kind, data.running, data.per_second)
+    if data.paused is not None:
+        await (client.pause if data.paused else client.resume)(data.kind)
+    return await _limits(caller)
+
+
+async def _limits(caller: Caller) -> LimitList:
+    found = await caller.client.limits()
+    return LimitList(
+        [LimitReport(each.kind, each.paused, each.running, each.per_second) for each in found]
+    )

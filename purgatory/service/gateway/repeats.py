@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from purgatory.service.client.repeats.repeat_facts import RepeatFacts
+from purgatory.service.client.repeats.repeat_handle import RepeatFacts
 from purgatory.service.encoding import pack
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint

@@ -117,8 +117,6 @@ class TransactionClock:
     ticks of the timer, and never go back.
     """
 
-    __slots__ = ("_now_ns",)
-
     def __init__(self, now_ms: int) -> None:
         self._now_ns: i64 = now_ms * NS_PER_MS
 
@@ -137,8 +135,6 @@ class TransactionClock:
 
 class Stamp:
     """The present stamp, the keys with an event at this stamp, and the keys closed for it."""
-
-    __slots__ = ("_closed_keys", "_failed_keys", "keys", "now_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms

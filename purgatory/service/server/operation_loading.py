@@ -28,18 +28,6 @@ class OperationLoading:
     jobs by `seq`.
     """
 
-    __slots__ = (
-        "_now_ns",
-        "_outcomes",
-        "_progress",
-        "_state",
-        "_stored",
-        "jobs",
-        "moved_ms",
-        "moved_outcomes",
-        "shifts",
-    )
-
     def __init__(
         self,
         state: ServerState,

@@ -60,7 +60,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
 from purgatory.service.server.jobs.control_requests import ControlRequests
-from purgatory.service.server.jobs.job_ends import job_end_frames
+from purgatory.service.server.jobs.job_answers import job_end_frames
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
 from purgatory.service.server.limits.limit_requests import LimitRequests

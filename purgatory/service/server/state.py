@@ -58,8 +58,6 @@ COPIED_BYTES: Final = 1 << 18
 class OutcomeReceiver:
     """Receives each operation that ends; the open transaction is one."""
 
-    __slots__ = ()
-
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
         """Note that an operation has ended."""
         raise NotImplementedError

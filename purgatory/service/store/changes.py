@@ -14,8 +14,6 @@ class RememberedChanges:
     `count` and `last_place` are those after the commit.
     """
 
-    __slots__ = ("count", "deleted", "last_place", "rows", "shards")
-
     def __init__(self) -> None:
         self.rows: list[RememberedRow] = []
         self.deleted: list[tuple[int, int]] = []
@@ -30,35 +28,6 @@ class Changes:
     Blobs should be bytearrays, and NULL an empty text: for bytes and None, Python's sqlite3 looks
     for an adapter each time, which takes longer than the rest of the row.
     """
-
-    __slots__ = (
-        "attempts",
-        "deadlines",
-        "delete_held",
-        "delete_limits",
-        "delete_named_leases",
-        "delete_operations",
-        "delete_outcomes",
-        "delete_queued",
-        "delete_repeats",
-        "delete_replies",
-        "held",
-        "jobs",
-        "limits",
-        "named_leases",
-        "operations",
-        "outcomes",
-        "progress",
-        "queued_events",
-        "queued_extensions",
-        "queued_jobs",
-        "remembered",
-        "repeats",
-        "replies",
-        "results",
-        "spreads",
-        "trim_attempts",
-    )
 
     def __init__(self) -> None:
         self.operations: list[OperationBatch] = []

@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -18,7 +19,44 @@ from purgatory.service.client.trace_context import OperationTracer, unwrap
 from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.worker.handlers import Handler, Job
 from purgatory.service.worker.held_jobs import HeldJob
-from purgatory.service.worker.kind_slots import KindSlots
+
+
+class KindSlots:
+    """Calls `start` with each job that may run; `limits`: kind -> how many run at a time.
+
+    Further jobs wait here, so they take no thread from the handlers of other kinds.
+    """
+
+    def __init__(self, limits: Mapping[str, int], start: Callable[[HeldJob], None]) -> None:
+        self._start = start
+        self._free = dict(limits)
+        self._waiting: dict[str, deque[HeldJob]] = {kind: deque() for kind in limits}
+        self._lock = threading.Lock()
+
+    def add(self, held: HeldJob) -> None:
+        """Start a job, now or when a slot of its kind is free."""
+        kind = held.leased.kind
+        if kind in self._free:
+            with self._lock:
+                if not self._free[kind]:
+                    self._waiting[kind].append(held)
+                    return
+                self._free[kind] -= 1
+        self._start(held)
+
+    def free(self, held: HeldJob) -> None:
+        """Pass the slot of an ended job to the next job of its kind."""
+        kind = held.leased.kind
+        if kind not in self._free:
+            return
+        with self._lock:
+            waiting = self._waiting[kind]
+            if not waiting:
+                self._free[kind] += 1
+                return
+            following = waiting.popleft()
+        self._start(following)
+
 
 log: logging.Logger = logging.getLogger(__name__)
 

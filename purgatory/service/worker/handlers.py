@@ -1,4 +1,7 @@
-"""Handlers: the functions of a worker, by kind of job, and the `Job` that each gets. Immutable."""
+"""Handlers: the functions of a worker, by kind of job, and the `Job` that each gets.
+
+Immutable, but for `Attempt`, which any thread may use.
+"""
 
 import random
 import threading
@@ -10,8 +13,43 @@ from typing import Any, Final, NamedTuple
 from purgatory.service.client.arguments import checked_seconds
 from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
-from purgatory.service.worker.attempt import Attempt
 from timingwheel.lowlevel import check_count
+
+# Held while an event is made: two threads of a handler may ask for it at once.
+_making: Final = threading.Lock()
+
+
+class Attempt:
+    """An attempt: whether its job was cancelled, and how to extend its time."""
+
+    __slots__ = ("_event", "is_cancelled")
+
+    def __init__(self) -> None:
+        self._event: threading.Event | None = None  # made when it is asked for: most never are
+        self.is_cancelled: bool = False
+
+    def extend(self, seconds: float) -> bool:
+        """See `Job.extend`; without a worker there is nothing to extend."""
+        del seconds
+        return False
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """The event that is set when the job is cancelled."""
+        with _making:
+            if self._event is None:
+                self._event = threading.Event()
+        if self.is_cancelled:  # after the event is there: `cancel` may have missed it
+            self._event.set()
+        return self._event
+
+    def cancel(self) -> None:
+        """Tell the handler that the job was cancelled."""
+        self.is_cancelled = True
+        event = self._event
+        if event is not None:
+            event.set()
+
 
 #: How many jobs a worker may run at a time.
 MAX_CONCURRENCY: Final = 1000

@@ -14,7 +14,7 @@ from typing import Final
 
 from purgatory.service.platform import CLOCK_ERROR
 from purgatory.service.protocol import Lease, LeasedJob
-from purgatory.service.worker.attempt import Attempt
+from purgatory.service.worker.handlers import Attempt
 
 #: Seconds of work that a worker has ahead.
 LOOK_AHEAD_S: Final = 0.1

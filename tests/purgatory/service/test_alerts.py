@@ -20,8 +20,7 @@ import pytest
 from purgatory.cli import entry_point as cli
 from purgatory.service import Client, Config
 from purgatory.service.auth.token_store import TokenStore
-from purgatory.service.cluster.cluster_metrics import ClusterCollector
-from purgatory.service.cluster.cluster_status import ClusterStatus, Role
+from purgatory.service.cluster.cluster_status import ClusterCollector, ClusterStatus, Role
 from purgatory.service.daemon import ServiceDaemon
 from purgatory.service.gateway.callers import Connector
 from purgatory.service.gateway.server import Gateway, TLSFiles

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from purgatory.core.operations.keyed import KeyedOperation
 from purgatory.core.operations.operation import DelayedOperation
-from purgatory.core.operations.operation_state import COMPLETED, drop_condition, outcome_of
+from purgatory.core.operations.operation_state import COMPLETED, outcome_of
 from tests.simulation.inprocess.oracle import ThreadOracle
 from tests.simulation.inprocess.records import Call, WaitRecord
 from tests.simulation.inprocess.scheduler import Scheduler
@@ -111,7 +111,7 @@ class RecordedKeyed(KeyedOperation):
     def __init__(self, recorder: Recorder, timeout: float, need: int) -> None:
         super().__init__(timeout, need)
         self._recorder = recorder
-        drop_condition(self)
+        self._op_has_condition = False  # only keys complete it
 
     def on_complete(self) -> None:
         """See `DelayedOperation`."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, InvalidStateError
 from typing import Any, Final
 
-from purgatory.core.operations.deferred import operation_of
 from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.purgatory import Purgatory
 from purgatory.errors import HeldFull, OperationCancelled, OperationExpired, PurgatoryClosed
@@ -166,7 +165,7 @@ class PurgatoryPrograms:
     def _defer(self) -> None:
         record = self._draws.wait()
         future = self.purgatory.defer(*record.keys, timeout=record.delay_ns / 1e9, need=record.need)
-        record.future, record.handle = future, operation_of(future)
+        record.future, record.handle = future, future._operation
         record.returned_ns = self._scheduler.now_ns
         self._oracle.waits.append(record)
         if self._chance.random() < 0.7:

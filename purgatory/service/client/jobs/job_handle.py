@@ -1,84 +1,113 @@
-"""JobHandle: a scheduled job, in the program that has scheduled the job. Any thread."""
+"""JobHandle and AsyncJobHandle: a scheduled job, in the program that has scheduled the job.
 
+A `JobHandle` is for any thread, an `AsyncJobHandle` for the thread of the client's event loop.
+"""
+
+from collections.abc import Coroutine
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from purgatory.service.client.arguments import Duration
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.job_messages import JobStatus
 
+# What the verbs return: the value of a job, a status, and whether something was done.
+_Value_co = TypeVar("_Value_co", covariant=True)
+_Status_co = TypeVar("_Status_co", covariant=True)
+_Done_co = TypeVar("_Done_co", covariant=True)
+_T = TypeVar("_T")
+_Later: TypeAlias = Coroutine[Any, Any, _T]
 
-class JobControl(Protocol):
-    """The part of a client that a handle uses; see the verbs of `Client`."""
 
-    def result(self, job: str, timeout: float | None = None) -> Any:
+class JobControl(Protocol[_Value_co, _Status_co, _Done_co]):
+    """The part of a client that a handle uses; see the verbs of `Client` and `AsyncClient`."""
+
+    def result(self, job: str, timeout: float | None = None) -> _Value_co:
         """Wait for the end of a job."""
 
-    def job(self, job: str) -> JobStatus | None:
+    def job(self, job: str) -> _Status_co:
         """Read the status of a job."""
 
-    def cancel_job(self, job: str) -> bool:
+    def cancel_job(self, job: str) -> _Done_co:
         """Cancel a job."""
 
     def reschedule_job(
         self, job: str, delay: Duration | None = None, *, at: datetime | None = None
-    ) -> bool:
+    ) -> _Done_co:
         """Move a job to another time."""
 
-    def run_job(self, job: str) -> bool:
+    def run_job(self, job: str) -> _Done_co:
         """Have a job run now."""
 
-    def retry_job(self, job: str) -> bool:
+    def retry_job(self, job: str) -> _Done_co:
         """Have a dead job tried again."""
 
-    def drop_job(self, job: str) -> bool:
+    def drop_job(self, job: str) -> _Done_co:
         """Forget a dead job."""
 
 
-class JobHandle:
+#: The verbs of a `Client`.
+ClientJobs: TypeAlias = JobControl[Any, JobStatus | None, bool]
+
+
+class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
+    """What the handles for threads and for coroutines have in common: all but the types."""
+
+    __slots__ = ("_client", "id", "is_new")
+
+    def __init__(
+        self, client: JobControl[_Value_co, _Status_co, _Done_co], job_id: str, *, is_new: bool
+    ) -> None:
+        self._client = client
+        self.id: str = job_id
+        self.is_new: bool = is_new
+
+    def result(self, timeout: float | None = None) -> _Value_co:
+        """Wait for the end; return the handler's value. See `Client.result`."""
+        return self._client.result(self.id, timeout)
+
+    def status(self) -> _Status_co:
+        """Read the job's status; None: the server does not know the job."""
+        return self._client.job(self.id)
+
+    def cancel(self) -> _Done_co:
+        """Cancel the job. See `Client.cancel_job`."""
+        return self._client.cancel_job(self.id)
+
+    def reschedule(self, delay: Duration | None = None, *, at: datetime | None = None) -> _Done_co:
+        """Move the job to another time. See `Client.reschedule_job`."""
+        return self._client.reschedule_job(self.id, delay, at=at)
+
+    def run(self) -> _Done_co:
+        """Have the job run now. See `Client.run_job`."""
+        return self._client.run_job(self.id)
+
+    def retry(self) -> _Done_co:
+        """Have the dead job tried again. See `Client.retry_job`."""
+        return self._client.retry_job(self.id)
+
+    def drop(self) -> _Done_co:
+        """Forget the dead job. See `Client.drop_job`."""
+        return self._client.drop_job(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r}{'' if self.is_new else ', known before'}>"
+
+
+class JobHandle(JobVerbs[Any, JobStatus | None, bool]):
     """A job at the server: what `Client.schedule` returns.
 
     `id` names the job. `is_new`: False if the server had a job of that id already; then nothing was
     changed. Each method asks the server, and raises what the client's method of that name raises.
     """
 
-    __slots__ = ("_client", "id", "is_new")
+    __slots__ = ()
 
-    def __init__(self, client: JobControl, job_id: str, *, is_new: bool) -> None:
-        self._client = client
-        self.id: str = job_id
-        self.is_new: bool = is_new
 
-    def result(self, timeout: float | None = None) -> Any:
-        """Wait for the end; return the handler's value. See `Client.result`."""
-        return self._client.result(self.id, timeout)
+class AsyncJobHandle(JobVerbs[_Later[Any], _Later[JobStatus | None], _Later[bool]]):
+    """A job at the server: what `AsyncClient.schedule` returns; as `JobHandle`, to be awaited."""
 
-    def status(self) -> JobStatus | None:
-        """Read the job's status; None: the server does not know the job."""
-        return self._client.job(self.id)
-
-    def cancel(self) -> bool:
-        """Cancel the job. See `Client.cancel_job`."""
-        return self._client.cancel_job(self.id)
-
-    def reschedule(self, delay: Duration | None = None, *, at: datetime | None = None) -> bool:
-        """Move the job to another time. See `Client.reschedule_job`."""
-        return self._client.reschedule_job(self.id, delay, at=at)
-
-    def run(self) -> bool:
-        """Have the job run now. See `Client.run_job`."""
-        return self._client.run_job(self.id)
-
-    def retry(self) -> bool:
-        """Have the dead job tried again. See `Client.retry_job`."""
-        return self._client.retry_job(self.id)
-
-    def drop(self) -> bool:
-        """Forget the dead job. See `Client.drop_job`."""
-        return self._client.drop_job(self.id)
-
-    def __repr__(self) -> str:
-        return f"<JobHandle {self.id!r}{'' if self.is_new else ', known before'}>"
+    __slots__ = ()
 
 
 class ScheduledFuture(ReplyFuture[JobHandle]):
@@ -88,7 +117,7 @@ class ScheduledFuture(ReplyFuture[JobHandle]):
     job, if the call was sent again.
     """
 
-    def __init__(self, client: JobControl, *, is_made_up: bool) -> None:
+    def __init__(self, client: ClientJobs, *, is_made_up: bool) -> None:
         super().__init__()
         self._client = client
         self._is_made_up = is_made_up

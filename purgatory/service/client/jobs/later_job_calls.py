@@ -20,7 +20,7 @@ from purgatory.service.client.arguments import (
 )
 from purgatory.service.client.call_sender import CallSender
 from purgatory.service.client.futures import ReplyFuture
-from purgatory.service.client.jobs.job_handle import JobControl, JobHandle, ScheduledFuture
+from purgatory.service.client.jobs.job_handle import ClientJobs, JobHandle, ScheduledFuture
 from purgatory.service.client.jobs.job_waits import JobEndFuture
 from purgatory.service.errors import Unavailable
 from purgatory.service.job_messages import (
@@ -108,7 +108,7 @@ class LaterJobCalls(CallSender):
             job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options
         )
         # Each of these is a `Client`, which has the verbs of a handle.
-        future = ScheduledFuture(cast("JobControl", self), is_made_up=is_made_up)
+        future = ScheduledFuture(cast("ClientJobs", self), is_made_up=is_made_up)
         return self._call(Submit, submission, future)
 
     def job_later(self, job: JobName) -> ReplyFuture[JobStatus | None]:

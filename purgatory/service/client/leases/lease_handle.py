@@ -1,9 +1,12 @@
-"""LeaseHandle: a named lease in a program, as a context manager. Any thread may look at it."""
+"""LeaseHandle, AsyncLeaseHandle: a named lease in a program, as a context manager.
 
+Any thread may look at a `LeaseHandle`; an `AsyncLeaseHandle` is for its event loop only.
+"""
+
+import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Self
 
 from purgatory.service.client.arguments import Duration, checked_text, duration_ms
@@ -51,6 +54,8 @@ class LeaseTerms:
 class LeaseOwner:
     """What handles for threads and for coroutines have in common: the terms, and a lease."""
 
+    lost: threading.Event | asyncio.Event
+
     def __init__(self, calls: LeaseCalls, terms: LeaseTerms) -> None:
         self._calls = calls
         self._terms = terms
@@ -88,9 +93,36 @@ class LeaseOwner:
         self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
         self._calls.keeper.add(self._kept)
 
-    def _described(self, *, lost: bool) -> str:
+    @contextlib.contextmanager
+    def _before(self, deadline: float) -> Iterator[None]:
+        """Ignore that no answer came, before a deadline: the handle asks again."""
+        try:
+            yield
+        except RequestTimeout:
+            if self._calls.now() >= deadline:
+                raise
+
+    def _take(
+        self, holder: str, asked_at: float, deadline: float
+    ) -> tuple[ReplyFuture[Any], float]:
+        """Ask for the lease; returns the answer, and for how many seconds to wait for it.
+
+        The answer is a token; None: another holder has the lease.
+        """
+        wait_ms = self._terms.wait_ms(deadline, asked_at)
+        answer = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
+        return answer, max(1.0, deadline - self._calls.now())
+
+    def _end(self) -> tuple[ReplyFuture[Any], float] | None:
+        """End the lease; returns the answer, and the seconds to wait. None: the lease is lost."""
+        kept, self._kept = self._kept, None
+        if kept is None or not self._calls.keeper.remove(kept):
+            return None
+        return self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000
+
+    def __repr__(self) -> str:
         state = "held" if self._kept is not None else "not held"
-        return f"<{type(self).__name__} {self.name!r}, {'lost' if lost else state}>"
+        return f"<{type(self).__name__} {self.name!r}, {'lost' if self.lost.is_set() else state}>"
 
 
 class LeaseHandle(LeaseOwner):
@@ -113,11 +145,13 @@ class LeaseHandle(LeaseOwner):
         return self
 
     def _acquire(self, holder: str, woken: threading.Event) -> None:
-        calls, terms = self._calls, self._terms
-        deadline = terms.deadline(calls.now())
+        calls = self._calls
+        deadline = self._terms.deadline(calls.now())
         while True:
             asked_at = calls.now()
-            token = self._ask(holder, terms.wait_ms(deadline, asked_at), deadline)
+            token: int | None = None
+            with self._before(deadline):
+                token = self._wait(*self._take(holder, asked_at, deadline))
             if token is not None:
                 break
             woken.wait(self._seconds_to_wait(deadline))
@@ -125,27 +159,60 @@ class LeaseHandle(LeaseOwner):
         self.lost = threading.Event()
         self._keep(token, holder, asked_at, self.lost.set)
 
-    def _ask(self, holder: str, wait_ms: int, deadline: float) -> int | None:
-        """Ask for the lease; None: another holder has it, or no answer came."""
-        try:
-            take = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
-            token: int | None = self._wait(take, max(1.0, deadline - self._calls.now()))
-        except RequestTimeout:
-            if self._calls.now() < deadline:
-                return None
-            raise
-        return token
+    def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(ServiceError):  # the lease ends by time
+            if (answer := self._end()) is not None:
+                self._wait(*answer)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None and self._calls.keeper.remove(kept):
-            with contextlib.suppress(ServiceError):  # the lease ends by time
-                self._wait(self._calls.end(kept.name, kept.holder), kept.keep_ms / 1000)
 
-    def __repr__(self) -> str:
-        return self._described(lost=self.lost.is_set())
+#: Awaits the answer to a call, for so many seconds at most, and no longer than the client does.
+Await = Callable[[ReplyFuture[Any], float], Awaitable[Any]]
+
+
+class AsyncLeaseHandle(LeaseOwner):
+    """Like `LeaseHandle`, for `async with`; `lost` is an `asyncio.Event`."""
+
+    def __init__(self, calls: LeaseCalls, wait: Await, terms: LeaseTerms) -> None:
+        super().__init__(calls, terms)
+        self._wait = wait
+        self.lost: asyncio.Event = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        woken = asyncio.Event()
+        with self._in_queue(_setter(woken)) as holder:
+            await self._acquire(holder, woken)
+        return self
+
+    async def _acquire(self, holder: str, woken: asyncio.Event) -> None:
+        calls = self._calls
+        deadline = self._terms.deadline(calls.now())
+        while True:
+            asked_at = calls.now()
+            token: int | None = None
+            with self._before(deadline):
+                token = await self._wait(*self._take(holder, asked_at, deadline))
+            if token is not None:
+                break
+            seconds = self._seconds_to_wait(deadline)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await woken.wait()
+            woken.clear()
+        self.lost = asyncio.Event()
+        self._keep(token, holder, asked_at, _setter(self.lost))
+
+    async def __aexit__(self, *error: object) -> None:
+        with contextlib.suppress(ServiceError):  # the lease ends by time
+            if (answer := self._end()) is not None:
+                await self._wait(*answer)
+
+
+def _setter(event: asyncio.Event) -> Callable[[], None]:
+    """Return what sets an event of the running loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def set_it() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(event.set)
+
+    return set_it

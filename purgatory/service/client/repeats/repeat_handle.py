@@ -1,38 +1,97 @@
-"""RepeatHandle: a declared or found repeat, in a program. Any thread."""
+"""RepeatHandle, AsyncRepeatHandle: a declared or found repeat, in a program.
+
+A `RepeatHandle` is for any thread.
+"""
 
 import time
-from datetime import datetime
-from typing import Final, Protocol
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from zoneinfo import ZoneInfo
 
-from purgatory.service.client.repeats.repeat_facts import RepeatFacts
+from purgatory.service.client.trace_context import unwrap
+from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState
 
-# What was read so many seconds ago is not read again.
-_FRESH_S: Final = 0.1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What the verbs of a handle and of its client return.
+_Done_co = TypeVar("_Done_co", covariant=True)
+_Changed_co = TypeVar("_Changed_co", covariant=True)
+_Found_co = TypeVar("_Found_co", covariant=True)
+_T = TypeVar("_T")
+_Later: TypeAlias = Coroutine[Any, Any, _T]
 
 
-class RepeatControl(Protocol):
-    """The part of a client that a handle uses; see the verbs of `Client`."""
+class RepeatFacts:
+    """A repeat as the server has described it last.
 
-    def change_repeat(self, name: str, change: str, *, client: str | None = None) -> RepeatChanged:
-        """Pause, resume, delete or run a repeat."""
-
-    def repeats_page(self, *, client: str | None = None, name: str | None = None) -> Repeats:
-        """Read repeats."""
-
-
-class RepeatHandle(RepeatFacts):
-    """A repeat at the server: what `Client.repeat` returns, and `Client.repeats` a list of.
-
-    `next`, `last`, `paused` and `skipped` ask the server, unless it answered in the last tenth of a
-    second; they raise the errors of the client's methods. After `delete` they stay unchanged.
+    `name` and `client` name it; `cron` and `tz`, or `every` in seconds, `kind`, `payload`,
+    `overlap`, `missed` and `jitter` are its settings.
     """
 
-    def __init__(self, owner: RepeatControl, state: RepeatState) -> None:
-        super().__init__(state)
-        self._owner = owner
-        self._read_s = time.monotonic()
-        self._is_deleted = False
+    def __init__(self, state: RepeatState) -> None:
+        self._state: RepeatState = state
+
+    @property
+    def name(self) -> str:
+        """The name; also a tag of the repeat's jobs."""
+        return self._state.repeat.name
+
+    @property
+    def client(self) -> str:
+        """The name of the client whose workers get the jobs."""
+        return self._state.client
+
+    @property
+    def cron(self) -> str | None:
+        """The cron expression; None: the repeat runs at intervals."""
+        return self._state.repeat.cron
+
+    @property
+    def every(self) -> float | None:
+        """The interval in seconds; None: it runs by the calendar."""
+        every_ms = self._state.repeat.every_ms
+        return None if every_ms is None else every_ms / 1000
+
+    @property
+    def tz(self) -> str:
+        """The name of the time zone of the cron expression."""
+        return self._state.repeat.tz
+
+    @property
+    def kind(self) -> str:
+        """The kind of the jobs."""
+        return self._state.repeat.kind
+
+    @property
+    def payload(self) -> Any:
+        """The payload of the jobs."""
+        return unpack_or_raw(unwrap(self._state.repeat.payload)[1])
+
+    @property
+    def overlap(self) -> str:
+        """Whether a run may begin while another has not ended: "skip" or "allow"."""
+        return self._state.repeat.overlap
+
+    @property
+    def missed(self) -> str:
+        """Which of the missed times run: "one", "none" or "all"."""
+        return self._state.repeat.missed
+
+    @property
+    def jitter(self) -> float:
+        """The longest time, in seconds, by which a run is later."""
+        return self._state.repeat.jitter_ms / 1000
+
+    def _moment(self, unix_ms: int | None) -> datetime | None:
+        """Return a moment as an aware datetime of the repeat's zone."""
+        if unix_ms is None:
+            return None
+        moment = _EPOCH + timedelta(milliseconds=unix_ms)
+        try:
+            return moment.astimezone(ZoneInfo(self.tz))
+        except (KeyError, ValueError, OSError):  # this machine does not know the zone
+            return moment
 
     @property
     def next(self) -> datetime | None:
@@ -54,25 +113,66 @@ class RepeatHandle(RepeatFacts):
         """How many times had no job, because one was ready, running or retrying."""
         return self._latest().skipped
 
-    def pause(self) -> bool:
+    def _latest(self) -> RepeatState:
+        return self._state
+
+
+class RepeatVerbs(RepeatFacts, Generic[_Done_co]):
+    """What the handles for threads and for coroutines have in common: all but the types."""
+
+    def pause(self) -> _Done_co:
         """Have no more jobs scheduled until `resume`; False: there is no such repeat any more."""
         return self._change("pause")
 
-    def resume(self) -> bool:
+    def resume(self) -> _Done_co:
         """End a pause; `missed` decides about the times passed."""
         return self._change("resume")
 
-    def delete(self) -> bool:
+    def delete(self) -> _Done_co:
         """Delete the repeat; its scheduled jobs stay. False: already deleted."""
         return self._change("delete")
 
-    def run(self) -> bool:
+    def run(self) -> _Done_co:
         """Have a job run now, too; the rhythm stays, even while paused.
 
         False: a job is ready, running or retrying, and `overlap` is "skip"; or there is no such
         repeat any more.
         """
         return self._change("run")
+
+    def _change(self, change: str) -> _Done_co:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"
+
+
+# What was read so many seconds ago is not read again.
+_FRESH_S: Final = 0.1
+
+
+class RepeatControl(Protocol[_Changed_co, _Found_co]):
+    """The part of a client that a handle uses; see the verbs of `Client` and `AsyncClient`."""
+
+    def change_repeat(self, name: str, change: str, *, client: str | None = None) -> _Changed_co:
+        """Pause, resume, delete or run a repeat."""
+
+    def repeats_page(self, *, client: str | None = None, name: str | None = None) -> _Found_co:
+        """Read repeats."""
+
+
+class RepeatHandle(RepeatVerbs[bool]):
+    """A repeat at the server: what `Client.repeat` returns, and `Client.repeats` a list of.
+
+    `next`, `last`, `paused` and `skipped` ask the server, unless it answered in the last tenth of a
+    second; they raise the errors of the client's methods. After `delete` they stay unchanged.
+    """
+
+    def __init__(self, owner: RepeatControl[RepeatChanged, Repeats], state: RepeatState) -> None:
+        super().__init__(state)
+        self._owner = owner
+        self._read_s = time.monotonic()
+        self._is_deleted = False
 
     def _change(self, change: str) -> bool:
         answer = self._owner.change_repeat(self.name, change, client=self.client)
@@ -91,5 +191,29 @@ class RepeatHandle(RepeatFacts):
         if state is not None:
             self._state = state
 
-    def __repr__(self) -> str:
-        return f"<RepeatHandle {self.name!r} of {self.client!r}>"
+
+class AsyncRepeatHandle(RepeatVerbs[_Later[bool]]):
+    """A repeat at the server, as `RepeatHandle`: with awaitable methods.
+
+    `next`, `last`, `paused` and `skipped` are what the server has told last: when the handle was
+    made, by one of its methods, or by `refresh`. Used in the thread of the client's event loop.
+    """
+
+    def __init__(
+        self, owner: RepeatControl[_Later[RepeatChanged], _Later[Repeats]], state: RepeatState
+    ) -> None:
+        super().__init__(state)
+        self._owner = owner
+
+    async def refresh(self) -> bool:
+        """Ask the server how the repeat is now; False: there is none any more."""
+        page = await self._owner.repeats_page(client=self.client, name=self.name)
+        if page.repeats:
+            self._state = page.repeats[0]
+        return bool(page.repeats)
+
+    async def _change(self, change: str) -> bool:
+        answer = await self._owner.change_repeat(self.name, change, client=self.client)
+        if answer.state is not None:
+            self._state = answer.state
+        return answer.done

@@ -1,15 +1,19 @@
-"""DueOrder: jobs in order of their due times. Used by the store thread alone.
+"""DueOrder: jobs in order of their due times. For the store thread.
 
 A tree of buckets: one has the jobs of about an hour, until it has many; then it is divided into
 buckets of about a second, those into buckets of a millisecond, and those by number. So adding and
 removing a job look at one to four dicts, however many jobs there are; only a reader sorts, a bucket
 at a time.
+
+A `NumberedOrder` also knows in which blocks of numbers its jobs are: so the newest of many jobs
+are found among few others.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
+from purgatory.service.server.jobs.number_order import block_of
 from purgatory.service.server.records.job_record import JobRecord
 
 #: A bucket with more jobs than that is divided.
@@ -105,3 +109,47 @@ class DueOrder:
 def place_of(job: JobRecord) -> tuple[int, int]:
     """Return by what jobs are ordered."""
     return job.due_ms, job.number
+
+
+#: An order of more jobs has blocks; fewer are sorted by number when they are listed.
+FEW: Final = 5000
+
+
+class NumberedOrder(DueOrder):
+    """See `DueOrder`.
+
+    `blocks`: how many of the jobs each block of `NumberOrder` has, once there were more than FEW.
+    """
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, shift: int = FIRST_SHIFT) -> None:
+        super().__init__(shift)
+        self.blocks: dict[int, int] | None = None  # no zeros
+
+    def add(self, job: JobRecord) -> None:
+        """Add a job."""
+        super().add(job)
+        if self.blocks is not None:
+            self._count(job)
+        elif self.length > FEW:
+            self.blocks = {}
+            for each in self.after(-1, -1):
+                self._count(each)
+
+    def _count(self, job: JobRecord) -> None:
+        assert self.blocks is not None
+        key = block_of(job.number)
+        self.blocks[key] = self.blocks.get(key, 0) + 1
+
+    def remove(self, job: JobRecord) -> None:
+        """Remove a job; its `due_ms` is unchanged since `add`."""
+        super().remove(job)
+        if self.blocks is None:
+            return
+        key = block_of(job.number)
+        left = self.blocks[key] - 1
+        if left:
+            self.blocks[key] = left
+        else:
+            del self.blocks[key]

@@ -19,8 +19,6 @@ from purgatory.service.store.rows import JobState
 class JobChanges:
     """The changes of jobs in a transaction at `now_ms` that writes `changes`."""
 
-    __slots__ = ("_changes", "_just_due", "_now_ms", "_state", "made_lease_ends")
-
     def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
         self._state = state
         self._changes = changes
@@ -34,17 +32,9 @@ class JobChanges:
     @property
     def lease_ends(self) -> LeaseEnds:
         """The ends of leases, and of dead jobs."""
-        state, ends = self._state, self.made_lease_ends
+        ends = self.made_lease_ends
         if ends is None:
-            ends = self.made_lease_ends = LeaseEnds(
-                state.leases,
-                state.retention,
-                state.failures,
-                self._changes,
-                self._now_ms,
-                JobRows(state.journal_numbers, self._changes),
-                state.jobs.timings,
-            )
+            ends = self.made_lease_ends = LeaseEnds(self._state, self._changes, self._now_ms)
         return ends
 
     def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:

@@ -8,11 +8,10 @@ from heapq import merge, nlargest
 from typing import Final
 
 from purgatory.service.job_messages import JOB_STATES, JobFilter
-from purgatory.service.server.jobs.due_order import UNDIVIDED, place_of
+from purgatory.service.server.jobs.due_order import FEW, UNDIVIDED, NumberedOrder, place_of
 from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.jobs.job_watches import JobWatches
 from purgatory.service.server.jobs.number_order import NumberOrder
-from purgatory.service.server.jobs.numbered_order import FEW, NumberedOrder
 from purgatory.service.server.leases.due_job import DueJob, JobObserver
 from purgatory.service.server.memory import job_bytes
 from purgatory.service.server.records.job_record import (
@@ -36,21 +35,6 @@ NEWEST_START: Final = ((1 << 62), (1 << 62))
 
 class JobIndex(JobObserver):
     """Jobs that wait, run, or have ended and are remembered."""
-
-    __slots__ = (
-        "_by_kind",
-        "_by_number",
-        "_by_state",
-        "_by_tag",
-        "_orders",
-        "_ready_ms",
-        "by_key",
-        "bytes",
-        "counts",
-        "length",
-        "timings",
-        "watches",
-    )
 
     def __init__(self) -> None:
         # Scheduled and ready jobs have one order: becoming due is no move. Running or done jobs are

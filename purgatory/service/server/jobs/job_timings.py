@@ -29,8 +29,6 @@ class KindTimings:
     beyond. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
     """
 
-    __slots__ = ("ended", "failed_attempts", "queued", "queued_ms", "ran", "ran_ms")
-
     def __init__(self) -> None:
         self.queued: list[int] = [0] * (len(TIMING_BOUNDS_MS) + 1)
         self.ran: list[int] = [0] * (len(TIMING_BOUNDS_MS) + 1)
@@ -47,8 +45,6 @@ class KindTimings:
 
 class JobTimings:
     """The figures of the first MOST_KINDS kinds, and of all others together."""
-
-    __slots__ = ("by_kind",)
 
     def __init__(self) -> None:
         #: By kind; OTHER is the last, if there are so many.

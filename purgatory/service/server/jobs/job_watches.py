@@ -21,8 +21,6 @@ _WATCH_BYTES: Final = 300
 class JobWatches:
     """Watched jobs, by id and by route. A job that ends is not watched any more."""
 
-    __slots__ = ("_by_id", "_by_route", "bytes", "count", "ended")
-
     def __init__(self) -> None:
         self._by_id: dict[str, dict[_Route, None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}

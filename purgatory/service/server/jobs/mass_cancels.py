@@ -26,8 +26,6 @@ class MassCancel:
     as it was sent. `after` and `count` say how far it has come.
     """
 
-    __slots__ = ("after", "commands", "count", "last", "request", "session")
-
     def __init__(
         self, command: ClientRequest, request: CancelMatching, session: str, last: int
     ) -> None:
@@ -56,8 +54,6 @@ class MassCancel:
 
 class MassCancels:
     """The cancellations that are under way, of a server."""
-
-    __slots__ = ("_progress", "begun", "running")
 
     def __init__(self) -> None:
         #: In order of arrival.

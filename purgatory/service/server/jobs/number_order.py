@@ -16,8 +16,6 @@ def block_of(number: int) -> int:
 class NumberOrder:
     """Jobs by number, about a thousand numbers in each block."""
 
-    __slots__ = ("_blocks",)
-
     def __init__(self) -> None:
         self._blocks: dict[int, dict[int, JobRecord]] = {}  # no empty ones
 

@@ -17,8 +17,6 @@ MOST: Final = 1000
 class WaitingMoves:
     """The waiting requests of a server, in order of arrival."""
 
-    __slots__ = ("commands", "new")
-
     def __init__(self) -> None:
         self.commands: list[ClientRequest] = []
         #: Those of the open transaction.

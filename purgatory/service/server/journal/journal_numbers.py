@@ -13,17 +13,6 @@ class JournalNumbers:
     A rolled back transaction keeps its numbers: they leave a gap.
     """
 
-    __slots__ = (
-        "_confirmed",
-        "_deleted",
-        "_events",
-        "_extensions",
-        "_jobs",
-        "_pace",
-        "has_deletable",
-        "is_used",
-    )
-
     def __init__(self, last: JournalPosition, deleted: QueueNumbers) -> None:
         self.is_used: bool = False
         self._events = last.events

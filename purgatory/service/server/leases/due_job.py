@@ -121,8 +121,6 @@ def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) ->
 class JobObserver:
     """Hears of each job whose state has changed."""
 
-    __slots__ = ()
-
     def moved(self, job: DueJob) -> None:
         """Note that `state` or `at_ms` of a job has changed, on disk too where that is kept."""
         raise NotImplementedError

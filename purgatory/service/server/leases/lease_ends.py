@@ -9,12 +9,10 @@ from functools import partial
 from typing import Final
 
 from purgatory.service.protocol import NOTHING, How, LeaseEnd
-from purgatory.service.server.jobs.job_timings import JobTimings
 from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.due_job import CANCELLED, DONE, DueJob
-from purgatory.service.server.leases.job_leases import JobLeases
-from purgatory.service.server.records.retention import OutcomeRetention
-from purgatory.service.server.server_health import RecentFailure, RecentFailures
+from purgatory.service.server.server_health import RecentFailure
+from purgatory.service.server.state import ServerState
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import KEPT_ATTEMPTS, JobState
 
@@ -30,29 +28,18 @@ _KEPT_ERROR: Final = 500
 
 
 class LeaseEnds:
-    """What becomes of due jobs in a transaction at `now_ms` that writes `changes`; `rows` journals.
-
-    `timings` counts attempts.
+    """What becomes of due jobs in a transaction at `now_ms` that writes `changes`.
 
     Each job ends once in a transaction, or its attempt does. A job that waits after its attempt
     may be cancelled or moved in the same transaction.
     """
 
-    def __init__(
-        self,
-        leases: JobLeases,
-        retention: OutcomeRetention,
-        failures: RecentFailures,
-        changes: Changes,
-        now_ms: int,
-        rows: JobRows,
-        timings: JobTimings,
-    ) -> None:
-        self._rows = rows
-        self._timings = timings
-        self._leases = leases
-        self._retention = retention
-        self._failures = failures
+    def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
+        self._leases = state.leases
+        self._retention = state.retention
+        self._failures = state.failures
+        self._timings = state.jobs.timings
+        self._rows = JobRows(state.journal_numbers, changes)
         self._changes = changes
         self._now_ms = now_ms
         self._jobs: dict[int, DueJob] = {}  # by number: each changes once

@@ -9,21 +9,6 @@ class WorkerConnection:
     leases end by time alone. `begins`: it reports begun handlers.
     """
 
-    __slots__ = (
-        "_held_of",
-        "begins",
-        "client",
-        "detached",
-        "has_lapsed",
-        "held",
-        "kind_rooms",
-        "kinds",
-        "lease_ms",
-        "room",
-        "route",
-        "turns",
-    )
-
     def __init__(self, route: bytes, client: str) -> None:
         self.route: bytes = route
         self.client: str = client

@@ -9,6 +9,7 @@ from typing import Final
 
 from purgatory.service.job_messages import KindLimit
 from purgatory.service.server.memory import limit_bytes
+from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import StoredLimit
 
 #: Why a job that is ready does not run.
@@ -143,3 +144,39 @@ class KindLimits:
             self.leased[kind] = count
         else:
             self.leased.pop(kind, None)
+
+
+class LimitChanges:
+    """Limits that replace those of `limits` when `changes`, of `now_ms`, are on disk."""
+
+    def __init__(self, limits: KindLimits, changes: Changes, now_ms: int) -> None:
+        self._limits = limits
+        self._changes = changes
+        self._now_ms = now_ms
+        self._changed: dict[str, StoredLimit] = {}
+
+    def find(self, kind: str) -> StoredLimit:
+        """Return a kind's limits after this transaction."""
+        return self._changed.get(kind) or self._limits.find(kind)
+
+    def put(self, limit: StoredLimit) -> None:
+        """Set the limits of a kind."""
+        self._changed[limit.kind] = limit
+
+    @property
+    def count(self) -> int:
+        """How many kinds have a limit after this transaction, at most."""
+        return len(self._limits) + len(self._changed)
+
+    def prepare(self) -> None:
+        """Add the rows."""
+        for limit in self._changed.values():
+            if limit.paused or limit.running or limit.per_second:
+                self._changes.limits += limit
+            else:
+                self._changes.delete_limits.append(limit.kind)
+
+    def publish(self) -> None:
+        """Change the limits, after the commit."""
+        for limit in self._changed.values():
+            self._limits.put(limit, self._now_ms)

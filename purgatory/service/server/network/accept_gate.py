@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
@@ -64,7 +65,7 @@ class AcceptGate:
     """Closed while `count()` is more than `most`, or while too many connections come at a time.
 
     `listener`: the listening descriptor; negative: unknown, and all peers are let in. `descriptor`:
-    any other open descriptor.
+    any other open descriptor. `gates` count the arrivals, and know whether memory is full.
 
     A socket reads from its connections by turns, so each frame waits for a frame of each other
     connection, even of closed ones: a peer that reconnects a thousand times a second keeps all
@@ -81,6 +82,7 @@ class AcceptGate:
         listener: int,
         most: int,
         descriptor: int,
+        gates: FloodGates,
         *,
         now: Callable[[], float] = time.monotonic,
         count: Callable[[], int] = open_descriptors,
@@ -88,6 +90,7 @@ class AcceptGate:
         self._listener = listener
         self._most = most
         self._descriptor = descriptor
+        self._gates = gates
         self._now = now
         self._count = count
         self._next_look = self._next_count = self._caught_up = self._window = now()
@@ -96,11 +99,10 @@ class AcceptGate:
         self._is_full = False
         self.is_open: bool = True
 
-    def check(self, arrivals: int, *, behind: bool, is_memory_full: bool = False) -> None:
+    def check(self, *, behind: bool) -> None:
         """Open or close the gate: check the descriptors, if due, and the arrivals.
 
-        `arrivals`: how many have come so far; `behind`: whether the thread has frames to read;
-        `is_memory_full`: whether the process takes more memory than it may.
+        `behind`: whether the thread has frames to read.
         """
         now = self._now()
         if now >= self._next_look:
@@ -112,8 +114,8 @@ class AcceptGate:
             self._next_count = now + _COUNT_S
             self._check_count(self._count())
         is_late = self._is_late(now, behind=behind)
-        are_many = self._are_many(arrivals, now)
-        is_open = not (self._is_full or (is_late and (are_many or is_memory_full)))
+        are_many = self._are_many(self._gates.arrivals, now)
+        is_open = not (self._is_full or (is_late and (are_many or self._gates.is_memory_full)))
         if is_open != self.is_open:
             self._turn(is_open=is_open)
 

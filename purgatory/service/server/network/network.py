@@ -161,7 +161,9 @@ class Network:
                 raise ServerError(f"cannot listen at {address}: {error.strerror}") from error
             raise
         self.descriptors = self.mailbox.fileno(), router.FD
-        self.gate = AcceptGate(listener, most_descriptors, self.descriptors[0])
+        self.gate = AcceptGate(
+            listener, most_descriptors, self.descriptors[0], self.reception.gates
+        )
         return router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def run(self) -> None:
@@ -185,9 +187,7 @@ class Network:
             is_told = self._may_read() and not self._unread  # new frames would end a pause
             self.step(_sleep([mailbox, frames] if is_told else [mailbox], timeout))
             if not reception.closing:
-                behind = self._unread or reception.waiting.bytes > 0
-                gates = reception.gates
-                self.gate.check(gates.arrivals, behind=behind, is_memory_full=gates.is_memory_full)
+                self.gate.check(behind=self._unread or reception.waiting.bytes > 0)
 
     def step(self, ready: list[int]) -> None:
         """Do all present work, given the readable descriptors; never sleeps."""

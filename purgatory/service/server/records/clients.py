@@ -111,8 +111,6 @@ class ClientDepths(NamedTuple):
 class ClientRegistry:
     """All clients of a server that have anything, by name."""
 
-    __slots__ = ("by_name", "bytes")
-
     def __init__(self) -> None:
         self.by_name: dict[str, ClientRecord] = {}
         self.bytes: int = 0  # without their operations and outcomes

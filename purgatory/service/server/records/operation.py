@@ -65,8 +65,6 @@ class EventContext:
 class UnfinishedEvents:
     """The events that have not ended all operations they are for, by key, in order."""
 
-    __slots__ = ("by_key",)
-
     def __init__(self) -> None:
         self.by_key: dict[str, list[EventContext]] = {}
 

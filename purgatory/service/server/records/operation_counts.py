@@ -39,8 +39,6 @@ class _Counts:
 class OperationCounts:
     """Counts pending operations, and ended ones until the server forgets them; in O(1)."""
 
-    __slots__ = ("_all", "_by_client")
-
     def __init__(self) -> None:
         self._all = _Counts()
         self._by_client: dict[str, _Counts] = {}

@@ -107,8 +107,6 @@ class Spread(EventContext):
 class Spreads(UnfinishedEvents):
     """The unfinished spreads of a server, in order; `settle` lets them count for an operation."""
 
-    __slots__ = ("_in_order", "_settle")
-
     def __init__(self, settle: Callable[[PendingOperation], None]) -> None:
         super().__init__()
         self._settle = settle

@@ -40,19 +40,6 @@ _BYTES_LIKE_ONE: Final = 1 << 11
 class KeyEvents:
     """The key events of one transaction, written to `changes`; all at the state's stamp."""
 
-    __slots__ = (
-        "_changes",
-        "_jobs",
-        "_place",
-        "_state",
-        "begun",
-        "finished",
-        "held_before",
-        "progressed",
-        "settled",
-        "spreads_before",
-    )
-
     def __init__(self, state: "ServerState", changes: Changes, jobs: JobChanges) -> None:
         self._state = state
         self._jobs = jobs

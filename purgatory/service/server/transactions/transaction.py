@@ -21,7 +21,7 @@ from purgatory.service.server.jobs.job_changes import JobChanges
 from purgatory.service.server.jobs.job_index import life_bytes
 from purgatory.service.server.journal.job_rows import JobRows
 from purgatory.service.server.leases.lease_ends import LeaseEnds
-from purgatory.service.server.limits.limit_changes import LimitChanges
+from purgatory.service.server.limits.kind_limits import LimitChanges
 from purgatory.service.server.memory import operation_bytes
 from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 from purgatory.service.server.records.job_record import CANCELLED as CANCELLED_JOB
@@ -61,30 +61,6 @@ class Transaction(OutcomeReceiver):
     timer, their entries in `ServerState.known`, held events, and remembered replies. Changes of
     these happen at once, and `roll_back` undoes them. Used numbers are not reused.
     """
-
-    __slots__ = (
-        "_batch",
-        "_batch_bytes",
-        "_limits",
-        "_repeats",
-        "_state",
-        "changes",
-        "clock_ms",
-        "clock_ns",
-        "deleted",
-        "events",
-        "extended",
-        "given_ids",
-        "jobs",
-        "late_replies",
-        "outcomes",
-        "remembered",
-        "repeated_outcomes",
-        "replaced",
-        "submitted",
-        "unconditional_replies",
-        "writes",
-    )
 
     def __init__(self, state: ServerState, clock_ns: int) -> None:
         self._state = state

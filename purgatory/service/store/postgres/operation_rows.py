@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from purgatory.service.store.packed_operations import PackedBatch
 from purgatory.service.store.postgres.namespace import Namespace
-from purgatory.service.store.postgres.packed_tables import LAST, PackedTable
-from purgatory.service.store.postgres.rewrites import rewriting
+from purgatory.service.store.postgres.packed_tables import LAST, PackedTable, rewriting
 from purgatory.service.store.postgres.sessions.database import Database
 from purgatory.service.store.postgres.sessions.session import Statement, statement
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int

@@ -12,16 +12,15 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, Literal
 
 from purgatory.errors import StoreError
-from purgatory.service.portions import in_portions
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.contract import UNFINISHED_COPY, Store
+from purgatory.service.store.contract import UNFINISHED_COPY
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
 from purgatory.service.store.postgres.journal_queue_rows import PostgresJournalQueue
-from purgatory.service.store.postgres.metadata_rows import MetadataRows, metadata_of
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.operation_rows import PostgresOperations
 from purgatory.service.store.postgres.outcome_table import PostgresOutcomes
@@ -31,35 +30,24 @@ from purgatory.service.store.postgres.schema import migration, set_up_schema, st
 from purgatory.service.store.postgres.sessions.database import ANSWER_S, Database
 from purgatory.service.store.postgres.sessions.postgres_errors import damage_refused
 from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
-from purgatory.service.store.postgres.small_tables import SmallTables
+from purgatory.service.store.postgres.tables import MetadataRows, SmallTables, metadata_of
 from purgatory.service.store.rows import (
     QUEUED_EVENT,
     QUEUED_EXTENSION,
     JournalPosition,
-    QueuedJob,
     QueueNumbers,
-    StoredAttempt,
-    StoredEvent,
-    StoredJob,
-    StoredLimit,
-    StoredOperation,
     StoredOutcome,
-    StoredRepeat,
-    StoredSpread,
-    attempts_by_seq,
     checked,
-    spread_of,
-    with_deadlines,
 )
+from purgatory.service.store.table_store import TableStore
 
 log: logging.Logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 500
 # Seconds after which the size of the database is asked for again.
 _SIZE_AGE_S: Final = 60.0
 
 
-class PostgresStore(Store):
+class PostgresStore(TableStore):
     """The store in the database of `url`, for the holder of `lease`.
 
     `require_replicated`: refuse what the database would not hand to a synchronous standby.
@@ -109,10 +97,10 @@ class PostgresStore(Store):
             self._groups.write(steps)
             log.warning("%s: migrated from schema version %d", database.where, version)
         self._meta = MetadataRows(namespace)
-        self._operations = PostgresOperations(database, namespace)
+        self._operations: PostgresOperations = PostgresOperations(database, namespace)
         self._outcomes = PostgresOutcomes(database, namespace)
         self._small = SmallTables(namespace, self._outcomes.is_used_up)
-        self._journal_queue = PostgresJournalQueue(database, namespace)
+        self._journal_queue: PostgresJournalQueue = PostgresJournalQueue(database, namespace)
         self.remembered: PostgresRemembered = PostgresRemembered(database, namespace, self._meta)
         self._small.note_use(database.read(*self._small.looks()))
         for packed in (self._operations.table, self._outcomes.table):
@@ -246,29 +234,6 @@ class PostgresStore(Store):
         )
         return JournalPosition(*self._database.rows(statement(sql))[0])
 
-    def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if none exists."""
-        return self._operations.oldest_submission_ms()
-
-    def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
-        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
-        with damage_refused(self._database.where):
-            yield from self._operations.all(after)
-
-    def operations(self) -> Iterator[StoredOperation]:
-        """Yield all operations, ended ones too, in order."""
-        for chunk in in_portions(self.submissions(), _CHUNK):
-            yield from self._with_deadlines(chunk)
-
-    def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
-        """Return operations with the deadlines that are in force."""
-        table = self._small.deadlines
-        if not table.is_used or not operations:
-            return operations
-        numbers = [operation.number for operation in operations]
-        extended: dict[int, int] = dict(self._database.rows(table.select_keys(numbers)))
-        return with_deadlines(operations, extended)
-
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes numbered above `after`, in order, without keys and results."""
         with damage_refused(self._database.where):
@@ -300,124 +265,21 @@ class PostgresStore(Store):
             rows = [row for row in rows if row[2] not in ended]
         return ((key.decode(), size) for key, size, *_ in rows)
 
-    def held_events(self) -> list[tuple[str, StoredEvent]]:
-        """Return the keys for which an event is held, and the events."""
-        table = self._small.held
-        with damage_refused(self._database.where):
-            rows = checked(table.decoded(self._rows(table.select())))
-        return [(key, StoredEvent(*values)) for key, *values in rows]
+    def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
+        return self._outcomes.by_seqs(seqs)
 
-    def spreads(self) -> list[StoredSpread]:
-        """Return the events that have ended many operations, or are about to, in order."""
-        table = self._small.spreads
-        with damage_refused(self._database.where):
-            rows = checked(table.decoded(self._rows(table.select("ORDER BY number"))))
-        return [StoredSpread(*row) for row in rows]
+    def _reading(self) -> AbstractContextManager[None]:
+        return damage_refused(self._database.where)
 
-    def jobs(self) -> list[StoredJob]:
-        """Return all due jobs with more data than their due time."""
-        rows = self._rows(self._small.jobs.select(columns=StoredJob._fields))
-        return [StoredJob(*row) for row in rows]
+    def _read(self, table: str, rest: str = "", columns: Sequence[str] = ()) -> Rows:
+        found = self._small.by_name[table]
+        return found.decoded(self._rows(found.select(rest, columns=columns)), columns)
 
-    def repeats(self) -> list[StoredRepeat]:
-        """Return all repeats, in order of clients and names."""
-        table = self._small.repeats
-        rows = table.decoded(self._rows(table.select("ORDER BY client, name")))
-        return [StoredRepeat(*row) for row in rows]
-
-    def limits(self) -> list[StoredLimit]:
-        """Return the limits of kinds."""
-        table = self._small.limits
-        return [StoredLimit(*row) for row in table.decoded(self._rows(table.select()))]
-
-    def named_leases(self) -> list[tuple[str, str, int, int]]:
-        """Return name, holder and token of each named lease, and until when it lasts."""
-        table = self._small.named_leases
-        return table.decoded(self._rows(table.select()))
-
-    def replies(self) -> list[tuple[str, int, int, bytes]]:
-        """Return session, number, time and frame of all replies, those of a session in order."""
-        table = self._small.replies
-        with damage_refused(self._database.where):
-            return checked(table.decoded(self._rows(table.select("ORDER BY at_ms, seq"))))
-
-    # Answers.
-
-    def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
-        with damage_refused(self._database.where):
-            outcomes = self._with_spread_values(self._outcomes.by_seqs(seqs))
-            operations = self.by_numbers([outcome.number for outcome in checked(outcomes)])
-            return [(outcome, operations[outcome.number]) for outcome in outcomes]
-
-    def _with_spread_values(self, outcomes: list[StoredOutcome]) -> list[StoredOutcome]:
-        """Return outcomes with the values of the spreads that they refer to."""
-        numbers = {number for one in outcomes if (number := spread_of(one.result))}
-        if not numbers:
-            return outcomes
-        read = self._small.spreads.select_keys(list(numbers), ("number", "value"))
-        values: dict[int, bytes] = dict(self._rows(read))
-        return [
-            one._replace(result=values[number]) if (number := spread_of(one.result)) else one
-            for one in outcomes
-        ]
-
-    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return operations of the next so many batches with numbers above `after`, in order."""
-        with damage_refused(self._database.where):
-            return self._with_deadlines(self._operations.some(after, batches))
-
-    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return operations of so many batches with numbers below `number`, the newest first."""
-        with damage_refused(self._database.where):
-            return self._with_deadlines(self._operations.some_before(number, batches))
-
-    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, for existing `numbers`."""
-        with damage_refused(self._database.where):
-            found = self._operations.by_numbers(numbers)
-            return {row.number: row for row in self._with_deadlines(list(found.values()))}
-
-    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
-        return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
-
-    def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of done jobs, by `seq`, where there are any."""
-        table = self._small.results
-        with damage_refused(self._database.where):
-            return dict(checked(self._rows(table.select_keys(seqs)))) if table.is_used else {}
-
-    def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
-        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
-        table = self._small.jobs
-        rows = table.decoded(self._rows(table.select_keys(seqs))) if table.is_used else []
-        return {seq: row for seq, *rest in rows if (row := tuple(rest))}
-
-    def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
-        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
-        table = self._small.attempts
-        rows = table.decoded(self._rows(table.select_keys(seqs))) if table.is_used else []
-        return attempts_by_seq(rows)
-
-    # The journal's queue.
-
-    def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
-        """Return the journal's rows of events with numbers above `after`, in order."""
-        return self._journal_queue.events(after)
-
-    def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if none exists."""
-        return self._journal_queue.last_event_ms(after)
-
-    def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
-        """Return the journal's rows of extensions with numbers above `after`, in order."""
-        return self._journal_queue.extensions(after)
-
-    def queued_jobs(self, after: int) -> list[QueuedJob]:
-        """Return the ends of jobs for the journal with numbers above `after`, in order."""
-        with damage_refused(self._database.where):
-            return self._journal_queue.jobs(after)
+    def _read_keys(self, table: str, keys: Sequence[Any], columns: Sequence[str] = ()) -> Rows:
+        found = self._small.by_name[table]
+        if not found.is_used or not keys:
+            return []
+        return found.decoded(self._rows(found.select_keys(keys, columns)), columns)
 
     def deleted_queued(self) -> QueueNumbers:
         """Return up to which numbers the journal's events, extensions and jobs were deleted."""

@@ -15,7 +15,7 @@ import msgspec
 from purgatory.errors import StoreError
 from purgatory.service.store.contract import DATABASE_ID
 from purgatory.service.store.postgres.namespace import Namespace
-from purgatory.service.store.postgres.schema_tables import TABLES, VERSION_TABLE
+from purgatory.service.store.postgres.schema_tables import TABLES, VERSION_TABLE, translated
 from purgatory.service.store.postgres.sessions.postgres_errors import StatementRefused
 from purgatory.service.store.postgres.sessions.session import (
     OLDEST_SERVER,
@@ -24,26 +24,15 @@ from purgatory.service.store.postgres.sessions.session import (
     statement,
 )
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
+from purgatory.service.store.shared_tables import ATTEMPTS
 
 log: logging.Logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 2
 OLDEST_VERSION: Final = 1
-_ATTEMPTS: Final = """
-CREATE TABLE {schema}.attempts ( -- of jobs that have failed, the last ones
-    seq int8 NOT NULL, -- of the outcome
-    place int8 NOT NULL, -- a later attempt of the same place replaces an earlier one
-    number int8 NOT NULL, -- of the attempt
-    began_ms int8 NOT NULL, -- Unix
-    ended_ms int8 NOT NULL,
-    worker bytea NOT NULL,
-    error bytea NOT NULL, -- empty: it has succeeded
-    PRIMARY KEY (seq, place)
-);
-"""
 #: Version -> the statements that lead to it from the version before; `{schema}` as in `TABLES`.
 #: The SQL is that of its time: it does not change when the tables do.
-STEPS: Final[dict[int, str]] = {2: _ATTEMPTS}
+STEPS: Final[dict[int, str]] = {2: translated(ATTEMPTS)}
 # How often the tables are made, while other servers are making them as well.
 _TRIES: Final = 20
 

@@ -15,20 +15,6 @@ from purgatory.service.store.packed_operations import COLUMNS, PackedBatch
 from purgatory.service.store.rows import OperationBatch, StoredOperation
 from purgatory.service.store.sqlite.tables import chunks, placeholders
 
-#: The tables; see `purgatory.service.store.sqlite.sqlite_store`.
-SCHEMA: Final = """
-CREATE TABLE batches (
-    first INTEGER PRIMARY KEY, -- number of the first operation ever in it
-    last INTEGER NOT NULL, -- and of the last one
-    size INTEGER NOT NULL, -- operations in it
-    client TEXT NOT NULL,
-    submitted_ms INTEGER NOT NULL, -- Unix
-    numbers BLOB, -- MessagePack: array of their numbers; NULL: first to last
-    operations BLOB NOT NULL -- MessagePack: an array of _PackedOperation
-);
-CREATE TABLE forgotten (number INTEGER PRIMARY KEY); -- deleted, of batches that have others
-"""
-
 _CHUNK: Final = 500
 
 

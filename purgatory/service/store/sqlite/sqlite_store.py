@@ -17,48 +17,33 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from purgatory.errors import StoreError
-from purgatory.service.portions import in_portions
 from purgatory.service.store.changes import Changes
-from purgatory.service.store.contract import DAMAGE, Store
+from purgatory.service.store.contract import DAMAGE
 from purgatory.service.store.rows import (
     JournalPosition,
-    QueuedJob,
     QueueNumbers,
-    StoredAttempt,
-    StoredEvent,
-    StoredJob,
-    StoredLimit,
-    StoredOperation,
     StoredOutcome,
-    StoredRepeat,
-    StoredSpread,
-    attempts_by_seq,
     checked,
     delete_early_attempts,
-    spread_of,
-    with_deadlines,
 )
-from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles
-from purgatory.service.store.sqlite.file_watch import FileWatch
+from purgatory.service.store.sqlite.database_files import REAL_FILES, DatabaseFiles, FileWatch
 from purgatory.service.store.sqlite.migrations import Note, quiet
 from purgatory.service.store.sqlite.operation_batches import OperationBatches
 from purgatory.service.store.sqlite.remembered import RememberedTable, quick_checks
 from purgatory.service.store.sqlite.schema import set_up_schema
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
 from purgatory.service.store.sqlite.tables import (
-    EVENTS,
-    EXTENSIONS,
     JournalQueue,
     RowInserter,
     StoredTable,
     chunks,
     placeholders,
 )
+from purgatory.service.store.table_store import SHAPES, SHIFTED, TableStore, rows_of
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -98,7 +83,7 @@ _USED_UP: Final = (
 )
 
 
-class SqliteStore(Store):
+class SqliteStore(TableStore):
     """An open database: the file `path`, made if needed, or in memory if that is None.
 
     Only the server's user may read the file, under any umask. `connect` opens the connection,
@@ -182,22 +167,13 @@ class SqliteStore(Store):
     def _open_tables(self) -> None:
         connection = self._connection
         limit = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
-        table = partial(StoredTable, connection, limit)
-        self._batches = OperationBatches(connection)
-        self._deadlines = table("deadlines", ("number", "deadline_ms"), ("deadline_ms",))
-        self._held = table("held", ("key", *StoredEvent._fields), ("at_ms", "until_ms"))
-        self._jobs = table("jobs", (*StoredJob._fields, "error"))
-        self._attempts = table("attempts", StoredAttempt._fields, ())
-        self._results = table("results", ("seq", "result"), ())
-        self._named_leases = table(
-            "named_leases", ("name", "holder", "token", "until_ms"), ("until_ms",)
-        )
-        self._spreads = table("spreads", StoredSpread._fields)
+        self._operations: OperationBatches = OperationBatches(connection)
+        self._tables = {
+            name: StoredTable(connection, limit, name, shape.columns, shape.times)
+            for name, shape in SHAPES.items()
+        }
         self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
-        self._limits = table("limits", StoredLimit._fields, ())
-        self._repeats = table("repeats", StoredRepeat._fields, ("next_ms",))
-        self._replies = table("replies", ("session", "seq", "at_ms", "reply"))
-        self._journal_queue = JournalQueue(connection, limit)
+        self._journal_queue: JournalQueue = JournalQueue(connection, limit)
         self._progress = RowInserter("progress", ("number", "key", "value"), limit)
         self._outcomes = RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE)
 
@@ -246,7 +222,7 @@ class SqliteStore(Store):
     def _write(self, changes: Changes) -> None:
         run = self._connection.execute
         if changes.operations:
-            self._batches.write(changes.operations)
+            self._operations.write(changes.operations)
         if changes.progress:
             self._progress.run(run, changes.progress)
         if changes.outcomes:
@@ -258,30 +234,20 @@ class SqliteStore(Store):
         """Delete, and write what most transactions have none of."""
         if changes.delete_operations:
             self._delete(changes)
-        for table, rows in (
-            (self._deadlines, changes.deadlines),
-            (self._jobs, changes.jobs),
-            (self._attempts, changes.attempts),
-            (self._results, changes.results),
-            (self._held, changes.held),
-            (self._spreads, changes.spreads),
-            (self._repeats, changes.repeats),
-            (self._replies, changes.replies),
-            (self._named_leases, changes.named_leases),
-            (self._limits, changes.limits),
-        ):
-            if rows:
-                table.write(rows)
+        for name, rows in rows_of(changes):
+            self._tables[name].write(rows)
         for seqs in chunks(changes.trim_attempts):
             sql = delete_early_attempts("attempts")
             self._connection.execute(f"{sql} AND seq IN {placeholders(seqs)}", seqs)
-        if changes.delete_held:
-            self._held.delete(changes.delete_held)
+        for name, keys in (
+            ("held", changes.delete_held),
+            ("named_leases", changes.delete_named_leases),
+            ("limits", changes.delete_limits),
+        ):
+            self._tables[name].delete(keys)
         if changes.delete_repeats:
             sql = "DELETE FROM repeats WHERE client = ? AND name = ?"
             self._connection.executemany(sql, changes.delete_repeats)
-        self._named_leases.delete(changes.delete_named_leases)
-        self._limits.delete(changes.delete_limits)
         if changes.delete_replies:
             sql = "DELETE FROM replies WHERE session = ? AND seq = ?"
             self._connection.executemany(sql, changes.delete_replies)
@@ -295,17 +261,16 @@ class SqliteStore(Store):
 
     def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
-        self._deadlines.delete(changes.delete_operations)
-        self._jobs.delete(changes.delete_outcomes)
-        self._attempts.delete(changes.delete_outcomes)
-        self._results.delete(changes.delete_outcomes)
+        self._tables["deadlines"].delete(changes.delete_operations)
+        for name in ("jobs", "attempts", "results"):
+            self._tables[name].delete(changes.delete_outcomes)
         run(_SET_META, (_LAST, self._last_operation()))
-        self._batches.delete(changes.delete_operations)
+        self._operations.delete(changes.delete_operations)
         for numbers in chunks(changes.delete_operations):
             run(f"DELETE FROM progress WHERE number IN {placeholders(numbers)}", numbers)
         for seqs in chunks(changes.delete_outcomes):
             run(f"DELETE FROM outcomes WHERE seq IN {placeholders(seqs)}", seqs)
-        self._spreads.delete_where(_USED_UP)
+        self._tables["spreads"].delete_where(_USED_UP)
 
     def metadata(self) -> dict[str, Any]:
         """Read the metadata: key -> value."""
@@ -338,14 +303,12 @@ class SqliteStore(Store):
         """
         with self._transaction():
             ended = self._connection.execute("SELECT number FROM outcomes").fetchall()
-            self._batches.shift_times(by_ms, [number for (number,) in ended])
-            self._deadlines.shift_times(by_ms, "WHERE number NOT IN (SELECT number FROM outcomes)")
-            self._jobs.shift_times(by_ms, "WHERE at_ms > 0")  # 0: a job is ready at once
-            for table in (self._held, self._replies, self._spreads, self._named_leases):
-                table.shift_times(by_ms)
+            self._operations.shift_times(by_ms, [number for (number,) in ended])
+            waiting = "WHERE number NOT IN (SELECT number FROM outcomes)"
+            self._tables["deadlines"].shift_times(by_ms, waiting)
+            for name in SHIFTED:
+                self._tables[name].shift_times(by_ms, SHAPES[name].moved)
             self.remembered.shift_times(by_ms)
-            # A time of the calendar is what the clock shows then, however it was set.
-            self._repeats.shift_times(by_ms, "WHERE every_ms > 0 AND next_ms > 0")
             self._write_metadata(metadata)
 
     def last_numbers(self) -> JournalPosition:
@@ -357,29 +320,7 @@ class SqliteStore(Store):
 
     def _last_operation(self) -> int:
         kept = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST,)).fetchone()
-        return max(self._batches.last(), kept[0] if kept else 0)
-
-    def oldest_submission_ms(self) -> int | None:
-        """Return a time before which no stored operation was submitted; None if none exists."""
-        with store_errors(self._where):
-            return self._batches.oldest_submission_ms()
-
-    def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
-        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
-        with store_errors(self._where):
-            yield from self._batches.all(after)
-
-    def operations(self) -> Iterator[StoredOperation]:
-        """Yield all operations, ended ones too, in order."""
-        with store_errors(self._where):
-            for chunk in in_portions(self.submissions(), _CHUNK):
-                yield from self._with_deadlines(chunk)
-
-    def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
-        """Return operations with the deadlines that are in force."""
-        numbers = [operation.number for operation in operations]
-        extended = dict(self._deadlines.select_keys(numbers))
-        return with_deadlines(operations, extended)
+        return max(self._operations.last(), kept[0] if kept else 0)
 
     def outcomes_without_results(self, after: int = 0) -> Iterator[StoredOutcome]:
         """Yield all outcomes numbered above `after`, in order.
@@ -405,123 +346,18 @@ class SqliteStore(Store):
         """Yield the key, or the session, and the bytes of each value that a table has."""
         return self._iterate(_SIZES[table])
 
-    def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+    def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
         sql = f"SELECT {_OUTCOME} FROM outcomes WHERE seq IN {placeholders(seqs)} ORDER BY seq"
-        with store_errors(self._where):
-            outcomes = [StoredOutcome._make(row) for row in self._connection.execute(sql, seqs)]
-            numbers = {number for one in outcomes if (number := spread_of(one.result))}
-            if numbers:
-                values = dict(self._spreads.select_keys(list(numbers), ("number", "value")))
-                outcomes = [
-                    one._replace(result=values[number])
-                    if (number := spread_of(one.result))
-                    else one
-                    for one in outcomes
-                ]
-            operations = self.by_numbers([outcome.number for outcome in checked(outcomes)])
-            return [(outcome, operations[outcome.number]) for outcome in outcomes]
+        return [StoredOutcome._make(row) for row in self._connection.execute(sql, seqs)]
 
-    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
-        """Return operations of the next so many batches with numbers above `after`, in order.
+    def _reading(self) -> contextlib.AbstractContextManager[None]:
+        return store_errors(self._where)
 
-        Deleted rows may be among them. None: the last page.
-        """
-        with store_errors(self._where):
-            return self._with_deadlines(self._batches.some(after, batches))
+    def _read(self, table: str, rest: str = "", columns: Sequence[str] = ()) -> list[Any]:
+        return self._tables[table].select(rest, columns=columns)
 
-    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return operations of so many batches with numbers below `number`, the newest first."""
-        with store_errors(self._where):
-            return self._with_deadlines(self._batches.some_before(number, batches))
-
-    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
-        """Return number -> operation, for existing `numbers`."""
-        with store_errors(self._where):
-            found = self._batches.by_numbers(numbers)
-            return {row.number: row for row in self._with_deadlines(list(found.values()))}
-
-    def held_events(self) -> list[tuple[str, StoredEvent]]:
-        """Return the keys for which an event is held, and the events."""
-        with store_errors(self._where):
-            return [(key, StoredEvent(*values)) for key, *values in checked(self._held.select())]
-
-    def spreads(self) -> list[StoredSpread]:
-        """Return the events that have ended many operations, or are about to, in order."""
-        with store_errors(self._where):
-            rows = checked(self._spreads.select("ORDER BY number"))
-            return [StoredSpread(*row) for row in rows]
-
-    def jobs(self) -> list[StoredJob]:
-        """Return all due jobs with more data than their due time."""
-        with store_errors(self._where):
-            return [StoredJob(*row) for row in self._jobs.select(columns=StoredJob._fields)]
-
-    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
-        columns = ("seq", "at_ms", "error")
-        with store_errors(self._where):
-            rows = self._jobs.select_keys(seqs, columns)
-            return {seq: (at_ms, error) for seq, at_ms, error in rows}
-
-    def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        """Return the results of done jobs, by `seq`, where there are any."""
-        with store_errors(self._where):
-            return dict(checked(self._results.select_keys(seqs)))
-
-    def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
-        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
-        columns = (*StoredJob._fields, "error")
-        with store_errors(self._where):
-            return {seq: tuple(row) for seq, *row in self._jobs.select_keys(seqs, columns)}
-
-    def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
-        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
-        with store_errors(self._where):
-            return attempts_by_seq(self._attempts.select_keys(seqs))
-
-    def repeats(self) -> list[StoredRepeat]:
-        """Return all repeats, in order of clients and names."""
-        with store_errors(self._where):
-            return [StoredRepeat(*row) for row in self._repeats.select("ORDER BY client, name")]
-
-    def limits(self) -> list[StoredLimit]:
-        """Return the limits of kinds."""
-        with store_errors(self._where):
-            return [StoredLimit(*row) for row in self._limits.select()]
-
-    def named_leases(self) -> list[tuple[str, str, int, int]]:
-        """Return name, holder and token of each named lease, and until when it lasts."""
-        with store_errors(self._where):
-            return self._named_leases.select()
-
-    def replies(self) -> list[tuple[str, int, int, bytes]]:
-        """Return session, number, time and frame of all replies, those of a session in order."""
-        with store_errors(self._where):
-            return checked(self._replies.select("ORDER BY at_ms, seq"))
-
-    def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
-        """Return the journal's rows of events with numbers above `after`, in order."""
-        with store_errors(self._where):
-            return self._journal_queue.rows(EVENTS, after)
-
-    def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if none exists.
-
-        Only those with numbers above `after` count.
-        """
-        with store_errors(self._where):
-            return self._journal_queue.last_event_ms(after)
-
-    def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
-        """Return the journal's rows of extensions with numbers above `after`, in order."""
-        with store_errors(self._where):
-            return self._journal_queue.rows(EXTENSIONS, after)
-
-    def queued_jobs(self, after: int) -> list[QueuedJob]:
-        """Return the ends of jobs for the journal with numbers above `after`, in order."""
-        with store_errors(self._where):
-            return self._journal_queue.jobs(after)
+    def _read_keys(self, table: str, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:
+        return self._tables[table].select_keys(keys, columns)
 
     def deleted_queued(self) -> QueueNumbers:
         """Return up to which numbers the journal's events, extensions and jobs were deleted."""

@@ -189,11 +189,18 @@ class JournalQueue:
 
     def jobs(self, after: int) -> list[QueuedJob]:
         """Return the jobs with numbers above `after`, in order."""
-        packed = [jobs for _, _, jobs in self.rows(JOBS, after)]
+        packed = [jobs for _, _, jobs in self._rows(JOBS, after)]
         return [job for jobs in packed for job in unpack_jobs(jobs) if job.number > after]
 
-    def rows(self, table: str, after: int) -> list[Any]:
-        """Return the rows of a table with numbers above `after`, in order."""
+    def events(self, after: int) -> list[Any]:
+        """Return the rows of events with numbers above `after`, in order."""
+        return self._rows(EVENTS, after)
+
+    def extensions(self, after: int) -> list[Any]:
+        """Return those of extensions."""
+        return self._rows(EXTENSIONS, after)
+
+    def _rows(self, table: str, after: int) -> list[Any]:
         names = ", ".join(_COLUMNS[table])
         sql = f"SELECT {names} FROM {table} WHERE number > ? ORDER BY number"
         return self._connection.execute(sql, (after,)).fetchall()

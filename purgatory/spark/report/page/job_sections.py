@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from purgatory.spark.report.formatting import count, duration, share
 from purgatory.spark.report.jobs import job_tables
 from purgatory.spark.report.jobs.job_report import LATE_MS
+from purgatory.spark.report.page.charts import Chart, draw_week
 from purgatory.spark.report.page.html import figure, paragraph, section, table
-from purgatory.spark.report.page.job_charts import by_hour_of_week
 
 if TYPE_CHECKING:
-    from purgatory.spark.report.jobs.job_content import JobsReport
+    from purgatory.spark.report.jobs.job_content import JobHour, JobsReport
     from purgatory.spark.report.tables import Figure
+
+
+def by_hour_of_week(
+    report: JobsReport, title: str, value: Callable[[JobHour], float], shown: Callable[..., str]
+) -> Chart:
+    """Draw a field for each hour of the week (UTC) in which jobs were due."""
+    fields = [(row.weekday, row.hour, value(row), row.ended) for row in report.hours]
+    title = f"{title}, by hour of the week (UTC)"
+    return draw_week(title, fields, shown, "job", job_tables.hours(report))
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:

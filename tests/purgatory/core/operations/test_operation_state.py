@@ -6,7 +6,6 @@ from purgatory import DelayedOperation, Outcome
 from purgatory.core.operations.operation_state import (
     OperationOwner,
     OperationState,
-    drop_condition,
     first_of,
     outcome_of,
     prepare_operation,
@@ -48,7 +47,7 @@ def test_the_outcome_comes_with_the_end(harness):
 def test_without_its_condition_no_check_is_made(harness):
     """Only its key could end such an operation."""
     operation = Checked(1)
-    drop_condition(operation)
+    operation._op_has_condition = False
     harness.purgatory.try_complete_else_watch(operation, ["a"])
     assert not tell_key(operation, "a", None)
     assert operation.checks == 0

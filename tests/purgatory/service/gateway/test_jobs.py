@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from purgatory.service import Client, JobFailed, Worker
+from tests.purgatory.service.gateway.console.driver import make_dead
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 
@@ -166,3 +167,105 @@ def test_jobs_of_others(gateway, shop):
         ):
             assert other.request(method, path).status_code == 404
     assert shop.get("/v1/jobs/a").json()["state"] == "scheduled"
+
+
+@pytest.fixture
+def client(server):
+    """A client of the token's name."""
+    with Client(server.address, name="shop", timeout=HANG) as made:
+        yield made
+
+
+@pytest.fixture
+def other(server):
+    """A client of another name."""
+    with Client(server.address, name="other", timeout=HANG) as made:
+        yield made
+
+
+def test_cancel(shop, client):
+    """All that match, and no other; the answer counts them."""
+    for n in range(700):
+        client.schedule_later(3600, kind="mail", job_id=f"a-{n}", tags=["customer:42"])
+    client.flush(HANG)
+    client.schedule(3600, kind="mail", job_id="b")
+    answer = shop.post("/v1/batch/jobs/cancel", json={"tag": "customer:42"})
+    assert (answer.status_code, answer.json()) == (200, {"count": 700})
+    assert client.job_counts() == {("mail", "cancelled"): 700, ("mail", "scheduled"): 1}
+    assert shop.post("/v1/batch/jobs/cancel", json={"tag": "customer:42"}).json() == {"count": 0}
+
+
+@pytest.mark.parametrize("body", [{}, {"state": "old"}, {"tags": "a"}, {"tag": 1, "x": 2}, []])
+def test_bad_selections(shop, body):
+    """Without a filter, or with an unknown one, nothing is cancelled."""
+    answer = shop.post("/v1/batch/jobs/cancel", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+
+
+def test_retry(shop, client, monkeypatch):
+    """The dead jobs that match, page by page."""
+    monkeypatch.setattr("purgatory.service.gateway.jobs._PAGE", 2)
+    make_dead(client, *[f"a-{n}" for n in range(5)], tags=["t"])
+    make_dead(client, "b", kind="print")
+    answer = shop.post("/v1/batch/jobs/retry", json={"kind": "mail", "tag": "t"})
+    assert (answer.status_code, answer.json()) == (200, {"count": 5})
+    assert client.job_counts() == {("mail", "ready"): 5, ("print", "dead"): 1}
+    assert shop.post("/v1/batch/jobs/retry", json={}).json() == {"count": 1}
+
+
+def test_own_jobs_only(gateway, shop, client, other):
+    """A token without `administer` changes the jobs of its client alone."""
+    for each in (client, other):
+        each.schedule(3600, kind="mail", job_id=f"wait-{each.name}", tags=["t"])
+        make_dead(each, f"dead-{each.name}", kind="print", tags=["t"])
+    assert shop.post("/v1/batch/jobs/cancel", json={"kind": "mail"}).json() == {"count": 1}
+    assert shop.post("/v1/batch/jobs/retry", json={"kind": "print"}).json() == {"count": 1}
+    assert other.job("wait-other").state == "scheduled"
+    assert other.job("dead-other").state == "dead"
+    for path in ("cancel", "retry"):
+        answer = shop.post(f"/v1/batch/jobs/{path}", json={"tag": "t", "client": "other"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "not-allowed")
+    with gateway.program("boss", ["administer"]) as boss:
+        cancel = {"client": "other", "kind": "mail"}
+        assert boss.post("/v1/batch/jobs/cancel", json=cancel).json() == {"count": 1}
+        assert boss.post("/v1/batch/jobs/retry", json={"client": "other"}).json() == {"count": 1}
+
+
+def test_limits(shop):
+    """What is not given stays; 0 takes a limit away."""
+    assert shop.get("/v1/limits").json() == {"limits": []}
+    for body, expected in (
+        ({"kind": "mail", "paused": True}, (True, None, None)),
+        ({"kind": "mail", "running": 3, "per_second": 2.5}, (True, 3, 2.5)),
+        ({"kind": "mail", "paused": False}, (False, 3, 2.5)),
+        ({"kind": "mail", "running": 0}, (False, None, 2.5)),
+    ):
+        answer = shop.patch("/v1/limits", json=body)
+        assert answer.status_code == 200
+        [limit] = answer.json()["limits"]
+        assert limit.pop("kind") == "mail"
+        assert tuple(limit.values()) == expected
+        assert shop.get("/v1/limits").json() == answer.json()
+    assert shop.patch("/v1/limits", json={"kind": "mail", "per_second": 0}).json()["limits"] == []
+
+
+def test_a_kind_without_a_name(shop):
+    """It has limits, too."""
+    answer = shop.patch("/v1/limits", json={"kind": "", "paused": True})
+    assert [each["kind"] for each in answer.json()["limits"]] == [""]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"kind": 1},
+        {"kind": "a", "running": -1},
+        {"kind": "a", "per_second": "fast"},
+        {"kind": "a", "x": 1},
+    ],
+)
+def test_bad_limits(shop, body):
+    """They are refused, and say where."""
+    answer = shop.patch("/v1/limits", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed")

@@ -7,9 +7,8 @@ from purgatory.service.store.rows import StoredOutcome
 
 COMMON = {"operations", "progress", "outcomes"}
 ROW = [0] * len(StoredOutcome._fields)
-# Not from __slots__: a compiled class has none.
 FIELDS = [
-    name for name in dir(Changes) if name[0] != "_" and name not in {"has_others", "is_one_row"}
+    name for name in dir(Changes()) if name[0] != "_" and name not in {"has_others", "is_one_row"}
 ]
 
 

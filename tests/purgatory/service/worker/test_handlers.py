@@ -1,10 +1,12 @@
 """Handlers: how often, and after which delays, a job is tried again."""
 
+import threading
 from datetime import timedelta
 
 import pytest
 
 from purgatory.service.worker.handlers import (
+    Attempt,
     Job,
     Retry,
     check_concurrency,
@@ -58,3 +60,41 @@ def test_an_error_names_the_argument(call, error, words):
     """With its value, and what was expected."""
     with pytest.raises(error, match=f"^{words}"):
         call()
+
+
+@pytest.mark.parametrize("asks_first", [False, True])
+def test_the_event_of_a_cancelled_job(asks_first):
+    """It is set, whether the handler has asked for it before or asks later; it is one event."""
+    attempt = Attempt()
+    if asks_first:
+        assert not attempt.cancelled.is_set()
+    attempt.cancel()
+    assert attempt.cancelled.is_set()
+    assert attempt.cancelled is attempt.cancelled
+
+
+def test_threads_that_ask_at_once():
+    """All get the same event."""
+    attempt, found, start = Attempt(), [], threading.Barrier(8)
+
+    def ask():
+        start.wait()
+        found.append(attempt.cancelled)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(map(id, found))) == 1
+
+
+def test_a_job_without_a_worker():
+    """A program's test can make one: it is not cancelled, and cannot be extended."""
+    job = Job("a", "mail", None, 1, 5, 0, 0, ("customer:42",))
+    assert not job.cancelled.is_set()
+    assert not job.extend(5)
+    assert job == Job("a", "mail", None, 1, 5, 0, 0, ("customer:42",))
+    with pytest.raises(TypeError):
+        job.extend("soon")

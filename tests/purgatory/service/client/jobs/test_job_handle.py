@@ -1,8 +1,9 @@
-"""Handles of jobs: each method is the client's, with the id."""
+"""Handles of jobs: each method is the client's, with the id; for asyncio, awaited."""
 
+import asyncio
 from datetime import UTC, datetime
 
-from purgatory.service.client.jobs.job_handle import JobHandle, ScheduledFuture
+from purgatory.service.client.jobs.job_handle import AsyncJobHandle, JobHandle, ScheduledFuture
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
 
@@ -52,3 +53,41 @@ def test_what_it_shows():
     known = ScheduledFuture(client, is_made_up=False).handle("a", is_new=False)
     assert (known.id, known.is_new) == ("a", False)
     assert repr(known) == "<JobHandle 'a', known before>"
+
+
+class AsyncRecordingClient(RecordingClient):
+    """Its calls are to be awaited."""
+
+    def __getattr__(self, name):
+        call = super().__getattr__(name)
+
+        async def later(*arguments, **options):
+            return call(*arguments, **options)
+
+        return later
+
+
+def test_each_method_of_a_handle_for_asyncio():
+    """It is the client's, too, and awaited."""
+    client = AsyncRecordingClient()
+    handle = AsyncJobHandle(client, "a", is_new=False)
+
+    async def main():
+        return [
+            await call
+            for call in (
+                *(handle.result(5), handle.status(), handle.cancel()),
+                *(handle.reschedule("1m", at=None), handle.reschedule(at=NOON)),
+                *(handle.run(), handle.retry(), handle.drop()),
+            )
+        ]
+
+    assert asyncio.run(main()) == [name for name, *_ in client.calls]
+    assert [call[:2] for call in client.calls] == [
+        *(("result", "a"), ("job", "a"), ("cancel_job", "a")),
+        *(("reschedule_job", "a"), ("reschedule_job", "a")),
+        *(("run_job", "a"), ("retry_job", "a"), ("drop_job", "a")),
+    ]
+    assert client.calls[3][2:] == ("1m", {"at": None})
+    assert client.calls[4][2:] == (None, {"at": NOON})
+    assert repr(handle) == "<AsyncJobHandle 'a', known before>"

@@ -1,13 +1,18 @@
 """Handles of repeats, at a real server."""
 
+import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import Raw
 
 import purgatory
-from purgatory.service import Worker
+from purgatory.service import AsyncClient, Worker
 from purgatory.service.client.repeats import repeat_handle
+from purgatory.service.client.repeats.repeat_handle import RepeatFacts
+from purgatory.service.encoding import encode
+from purgatory.service.job_messages import Repeat, RepeatState
 from tests.testing.purgatory_harness import HANG
 
 
@@ -98,3 +103,62 @@ def test_it_asks_only_when_it_knows_nothing_fresh(client, monkeypatch):
     monkeypatch.setattr(repeat_handle, "_FRESH_S", -1.0)
     with pytest.raises(AttributeError):
         _ = repeat.paused
+
+
+def test_settings():
+    """As they were declared; times in seconds."""
+    repeat = Repeat(
+        *("r", "5 4 * * *", None, "Asia/Tokyo", "mail", Raw(encode({"a": [1]}))),
+        *("allow", "all", 1500),
+    )
+    facts = RepeatFacts(RepeatState(repeat, "shop"))
+    assert (facts.name, facts.client, facts.kind, facts.payload) == (
+        "r",
+        "shop",
+        "mail",
+        {"a": [1]},
+    )
+    assert (facts.cron, facts.every, facts.tz) == ("5 4 * * *", None, "Asia/Tokyo")
+    assert (facts.overlap, facts.missed, facts.jitter) == ("allow", "all", 1.5)
+    assert RepeatFacts(RepeatState(Repeat("r", every_ms=250), "c")).every == 0.25
+
+
+def test_moments_are_aware_and_of_the_zone():
+    """One that this machine does not know is shown in UTC."""
+    facts = RepeatFacts(RepeatState(Repeat("r", "* * * * *", tz="Asia/Tokyo"), "c"))
+    moment = facts._moment(1_000_000_000_250)
+    assert moment == datetime(2001, 9, 9, 1, 46, 40, 250_000, UTC)
+    assert moment.utcoffset() == timedelta(hours=9)
+    assert facts._moment(None) is None
+    unknown = RepeatFacts(RepeatState(Repeat("r", "* * * * *", tz="Mars/Base"), "c"))
+    assert unknown._moment(1_000_000_000_250).utcoffset() == timedelta(0)
+
+
+def test_the_same_methods_are_awaited(server):
+    """What a handle shows is what the server has told last."""
+
+    async def main():
+        async with AsyncClient(server.address, name="shop", timeout=HANG) as client:
+            repeat = await client.repeat("r", every=60, kind="nobody", payload={"a": 1})
+            assert (repeat.name, repeat.kind, repeat.payload) == ("r", "nobody", {"a": 1})
+            assert (repeat.last, repeat.paused, repeat.skipped) == (None, False, 0)
+            following = repeat.next
+            assert await repeat.pause()
+            assert (repeat.paused, repeat.next) == (True, None)
+            [other] = await client.repeats()
+            assert other.paused
+            assert await other.resume()
+            assert repeat.paused
+            assert await repeat.refresh()
+            assert (repeat.paused, repeat.next) == (False, following)
+            assert await repeat.run()
+            assert repeat.last is not None
+            assert not await repeat.run()
+            assert repeat.skipped == 1
+            assert await repeat.delete()
+            assert not await repeat.refresh()
+            assert not await repeat.delete()
+            assert list(await client.repeats()) == []
+            assert repr(repeat) == "<AsyncRepeatHandle 'r' of 'shop'>"
+
+    asyncio.run(main())

@@ -1,10 +1,12 @@
 """Jobs in the order in which they are due."""
 
 import random
+from collections import Counter
 
 import pytest
 
-from purgatory.service.server.jobs.due_order import MOST, DueOrder, place_of
+from purgatory.service.server.jobs.due_order import FEW, MOST, DueOrder, NumberedOrder, place_of
+from purgatory.service.server.jobs.number_order import block_of
 from purgatory.service.server.records.job_record import JobRecord
 
 
@@ -63,3 +65,23 @@ def test_a_cursor_whose_job_has_gone():
         order.add(job)
     assert places(order, (20, 0)) == [(20, 2), (30, 3)]
     assert places(order, (25, 9)) == [(30, 3)]
+
+
+def test_blocks():
+    """They are those of the jobs that are in it, once there were many; few jobs have none."""
+    dice, order, inside, most = random.Random(1), NumberedOrder(), [], 0
+    for number in range(1, FEW + 3000):
+        if inside and dice.random() < 0.1:
+            order.remove(inside.pop(dice.randrange(len(inside))))
+            continue
+        inside.append(JobRecord(number * 7, f"{number}", "c", "k", dice.randrange(10**7)))
+        order.add(inside[-1])
+        most = max(most, len(inside))
+        assert (order.blocks is None) == (most <= FEW)
+    assert most > FEW
+    assert order.blocks == Counter(block_of(job.number) for job in inside)
+    by_due = sorted((job.due_ms, job.number) for job in inside)
+    assert [(job.due_ms, job.number) for job in order.after(-1, -1)] == by_due
+    for job in inside:
+        order.remove(job)
+    assert (order.blocks, order.length) == ({}, 0)

@@ -21,6 +21,8 @@ from purgatory.service.server.network.accept_gate import (
     AcceptGate,
     most_descriptors,
 )
+from purgatory.service.server.network.flood_gates import FloodGates
+from purgatory.service.server.network.unread_connections import UnreadConnections
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
 from tests.testing.server_processes import ServerProcess
@@ -43,11 +45,12 @@ class Counted:
     def __init__(self, listener, most):
         self.count = 0
         self.time = 0.0
-        self.arrivals = 0
+        self.gates = FloodGates(UnreadConnections())
         self.gate = AcceptGate(
             listener.fileno(),
             most,
             listener.fileno(),
+            self.gates,
             now=lambda: self.time,
             count=lambda: self.count,
         )
@@ -60,8 +63,9 @@ class Counted:
     def come(self, arrivals, *, behind=True, seconds=0.01, is_memory_full=False):
         """Check when so many more have come; tells whether others are let in."""
         self.time += seconds
-        self.arrivals += arrivals
-        self.gate.check(self.arrivals, behind=behind, is_memory_full=is_memory_full)
+        self.gates.arrivals += arrivals
+        self.gates.is_memory_full = is_memory_full
+        self.gate.check(behind=behind)
         return self.gate.is_open
 
 
@@ -234,7 +238,7 @@ def test_a_busy_server_lets_some_in(listener):
 def test_one_line_a_minute_without_descriptors(monkeypatch, caplog):
     """However often it is checked."""
     now = [1000.0]
-    gate = AcceptGate(-1, 0, 7, now=lambda: now[0])
+    gate = AcceptGate(-1, 0, 7, FloodGates(UnreadConnections()), now=lambda: now[0])
     copied = []
 
     def refuse(descriptor):
@@ -243,7 +247,7 @@ def test_one_line_a_minute_without_descriptors(monkeypatch, caplog):
 
     monkeypatch.setattr(os, "dup", refuse)
     for _ in range(1200):
-        gate.check(0, behind=False)
+        gate.check(behind=False)
         now[0] += 0.1
     first, second = caplog.messages
     assert first == LINE

@@ -169,8 +169,8 @@ def test_nothing_is_left_to_the_cycle_collector(server, work):
     """It would stop all threads, for half a second with a million operations."""
     server.hello()
     gc.disable()
-    # What other tests have left, and threads of theirs that end meanwhile, is not looked at. It stays
-    # frozen, with the tests themselves: see tests/conftest.py.
+    # What other tests have left, and threads of theirs that end meanwhile, is not looked at; it
+    # stays frozen, as the tests themselves: see tests/conftest.py.
     gc.freeze()
     try:
         work(server)

@@ -9,13 +9,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec import Raw
 
 from purgatory.service.store.rows import MAX_BATCH, OperationBatch, StoredOperation
-from purgatory.service.store.sqlite.operation_batches import SCHEMA, OperationBatches
+from purgatory.service.store.sqlite.migrations import create_tables
+from purgatory.service.store.sqlite.operation_batches import OperationBatches
 
 
 def table():
     """Return a connection with empty tables."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(SCHEMA)
+    create_tables(connection)
     return connection
 
 

@@ -1,0 +1,269 @@
+"""TableStore: what both stores do alike; the tables that have a row for each thing.
+
+Used by the thread with the store.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple, Protocol
+
+from purgatory.service.portions import in_portions
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.contract import Store
+from purgatory.service.store.rows import (
+    QueuedJob,
+    StoredAttempt,
+    StoredEvent,
+    StoredJob,
+    StoredLimit,
+    StoredOperation,
+    StoredOutcome,
+    StoredRepeat,
+    StoredSpread,
+    attempts_by_seq,
+    checked,
+    spread_of,
+    with_deadlines,
+)
+
+_CHUNK: Final = 500
+
+
+class TableShape(NamedTuple):
+    """A table whose rows replace those of the same key, the first `keys` columns.
+
+    `times`: the columns that move when times are shifted, in the rows of the SQL `moved`.
+    """
+
+    columns: tuple[str, ...]
+    keys: int = 1
+    times: tuple[str, ...] = ()
+    moved: str = ""
+
+
+#: By name: the tables; `Changes` has an attribute of each name, with the rows to write.
+SHAPES: Final = {
+    "deadlines": TableShape(("number", "deadline_ms"), 1, ("deadline_ms",)),
+    "jobs": TableShape(
+        # 0: a job is ready at once.
+        (*StoredJob._fields, "error"),
+        1,
+        ("at_ms",),
+        "WHERE at_ms > 0",
+    ),
+    "attempts": TableShape(StoredAttempt._fields, 2),
+    "results": TableShape(("seq", "result")),
+    "held": TableShape(("key", *StoredEvent._fields), 1, ("at_ms", "until_ms")),
+    "spreads": TableShape(StoredSpread._fields, 1, ("at_ms",)),
+    # A time of the calendar is what the clock shows then, however it was set.
+    "repeats": TableShape(
+        StoredRepeat._fields, 2, ("next_ms",), "WHERE every_ms > 0 AND next_ms > 0"
+    ),
+    "replies": TableShape(("session", "seq", "at_ms", "reply"), 2, ("at_ms",)),
+    "named_leases": TableShape(("name", "holder", "token", "until_ms"), 1, ("until_ms",)),
+    "limits": TableShape(StoredLimit._fields),
+}
+#: The tables whose times are shifted; those of deadlines only of operations that wait.
+SHIFTED: Final = [name for name, shape in SHAPES.items() if shape.times and name != "deadlines"]
+
+
+def rows_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the tables that changes write to, and the rows, as a flat list of their values."""
+    for name in SHAPES:
+        rows = getattr(changes, name)
+        if rows:
+            yield name, rows
+
+
+class OperationTable(Protocol):
+    """The table of operations; see `Store` for its reads."""
+
+    def oldest_submission_ms(self) -> int | None:
+        """See `Store.oldest_submission_ms`."""
+
+    def all(self, after: int) -> Iterator[StoredOperation]:
+        """See `Store.submissions`."""
+
+    def some(self, after: int, batches: int) -> list[StoredOperation]:
+        """See `Store.some_operations`."""
+
+    def some_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """See `Store.some_operations_before`."""
+
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+        """See `Store.by_numbers`."""
+
+
+class JournalQueueTables(Protocol):
+    """The tables of what the journal is to get; see `Store` for their reads."""
+
+    def events(self, after: int) -> list[Any]:
+        """See `Store.queued_events`."""
+
+    def extensions(self, after: int) -> list[Any]:
+        """See `Store.queued_extensions`."""
+
+    def jobs(self, after: int) -> list[QueuedJob]:
+        """See `Store.queued_jobs`."""
+
+    def last_event_ms(self, after: int) -> int | None:
+        """See `Store.last_event_ms`."""
+
+
+class TableStore(Store):
+    """A store that reads its tables by name. All methods raise StoreError."""
+
+    _operations: OperationTable
+    _journal_queue: JournalQueueTables
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[None]:
+        """Raise StoreError for what fails in the block, which reads."""
+
+    @abstractmethod
+    def _read(self, table: str, rest: str = "", columns: Sequence[str] = ()) -> list[Any]:
+        """Return rows; `rest`: what follows in the statement. `columns`: all by default."""
+
+    @abstractmethod
+    def _read_keys(self, table: str, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:
+        """Return the rows of some keys, of the first column."""
+
+    @abstractmethod
+    def _read_outcomes(self, seqs: Sequence[int]) -> list[StoredOutcome]:
+        """Return the outcomes of some numbers as they were written, in order."""
+
+    # Operations and outcomes.
+
+    def oldest_submission_ms(self) -> int | None:
+        """Return a time before which no stored operation was submitted; None if none exists."""
+        with self._reading():
+            return self._operations.oldest_submission_ms()
+
+    def submissions(self, after: int = 0) -> Iterator[StoredOperation]:
+        """Yield all operations with numbers above `after`, in order, with their first deadlines."""
+        with self._reading():
+            yield from self._operations.all(after)
+
+    def operations(self) -> Iterator[StoredOperation]:
+        """Yield all operations, ended ones too, in order."""
+        with self._reading():
+            for chunk in in_portions(self.submissions(), _CHUNK):
+                yield from self._with_deadlines(chunk)
+
+    def _with_deadlines(self, operations: list[StoredOperation]) -> list[StoredOperation]:
+        """Return operations with the deadlines that are in force."""
+        numbers = [operation.number for operation in operations]
+        return with_deadlines(operations, dict(self._read_keys("deadlines", numbers)))
+
+    def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
+        """Return operations of the next so many batches with numbers above `after`, in order."""
+        with self._reading():
+            return self._with_deadlines(self._operations.some(after, batches))
+
+    def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
+        """Return operations of so many batches with numbers below `number`, the newest first."""
+        with self._reading():
+            return self._with_deadlines(self._operations.some_before(number, batches))
+
+    def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:
+        """Return number -> operation, for existing `numbers`."""
+        with self._reading():
+            found = self._operations.by_numbers(numbers)
+            return {row.number: row for row in self._with_deadlines(list(found.values()))}
+
+    def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
+        """Return outcomes with their operations, in order of `seq`; at most 500 at a time."""
+        with self._reading():
+            outcomes = checked(self._with_spread_values(self._read_outcomes(seqs)))
+            operations = self.by_numbers([outcome.number for outcome in outcomes])
+            return [(outcome, operations[outcome.number]) for outcome in outcomes]
+
+    def _with_spread_values(self, outcomes: list[StoredOutcome]) -> list[StoredOutcome]:
+        """Return outcomes with the values of the spreads that they refer to."""
+        numbers = {number for one in outcomes if (number := spread_of(one.result))}
+        if not numbers:
+            return outcomes
+        values = dict(self._read_keys("spreads", list(numbers), ("number", "value")))
+        return [
+            one._replace(result=values[number]) if (number := spread_of(one.result)) else one
+            for one in outcomes
+        ]
+
+    # Other tables.
+
+    def held_events(self) -> list[tuple[str, StoredEvent]]:
+        """Return the keys for which an event is held, and the events."""
+        with self._reading():
+            return [(key, StoredEvent(*values)) for key, *values in checked(self._read("held"))]
+
+    def spreads(self) -> list[StoredSpread]:
+        """Return the events that have ended many operations, or are about to, in order."""
+        with self._reading():
+            return [StoredSpread(*row) for row in checked(self._read("spreads", "ORDER BY number"))]
+
+    def jobs(self) -> list[StoredJob]:
+        """Return all due jobs with more data than their due time."""
+        with self._reading():
+            return [StoredJob(*row) for row in self._read("jobs", columns=StoredJob._fields)]
+
+    def dead_jobs(self, seqs: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return of jobs, by `seq`, when they were given up, and why; at most 500 at a time."""
+        return {seq: row[2:] for seq, row in self.job_rows(seqs).items()}
+
+    def job_rows(self, seqs: Sequence[int]) -> dict[int, tuple[int, int, int, str]]:
+        """Return of due jobs, by `seq`: state, attempts, `at_ms` and error."""
+        with self._reading():
+            return {seq: tuple(row) for seq, *row in self._read_keys("jobs", seqs)}
+
+    def results(self, seqs: Sequence[int]) -> dict[int, bytes]:
+        """Return the results of done jobs, by `seq`, where there are any."""
+        with self._reading():
+            return dict(checked(self._read_keys("results", seqs)))
+
+    def attempts(self, seqs: Sequence[int]) -> dict[int, list[StoredAttempt]]:
+        """Return the kept attempts of jobs, by `seq`, where there are any; the last one last."""
+        with self._reading():
+            return attempts_by_seq(self._read_keys("attempts", seqs))
+
+    def repeats(self) -> list[StoredRepeat]:
+        """Return all repeats, in order of clients and names."""
+        with self._reading():
+            return [StoredRepeat(*row) for row in self._read("repeats", "ORDER BY client, name")]
+
+    def limits(self) -> list[StoredLimit]:
+        """Return the limits of kinds."""
+        with self._reading():
+            return [StoredLimit(*row) for row in self._read("limits")]
+
+    def named_leases(self) -> list[tuple[str, str, int, int]]:
+        """Return name, holder and token of each named lease, and until when it lasts."""
+        with self._reading():
+            return self._read("named_leases")
+
+    def replies(self) -> list[tuple[str, int, int, bytes]]:
+        """Return session, number, time and frame of all replies, those of a session in order."""
+        with self._reading():
+            return checked(self._read("replies", "ORDER BY at_ms, seq"))
+
+    # The journal's queue.
+
+    def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
+        """Return the journal's rows of events with numbers above `after`, in order."""
+        with self._reading():
+            return self._journal_queue.events(after)
+
+    def last_event_ms(self, after: int) -> int | None:
+        """Return the time of the last event that is to be journaled; None if none exists."""
+        with self._reading():
+            return self._journal_queue.last_event_ms(after)
+
+    def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
+        """Return the journal's rows of extensions with numbers above `after`, in order."""
+        with self._reading():
+            return self._journal_queue.extensions(after)
+
+    def queued_jobs(self, after: int) -> list[QueuedJob]:
+        """Return the ends of jobs for the journal with numbers above `after`, in order."""
+        with self._reading():
+            return self._journal_queue.jobs(after)
