@@ -23,7 +23,6 @@ EXCEPTIONS = {
     "purgatory/__init__.py": FRONT_DOOR,
     "purgatory/service/__init__.py": FRONT_DOOR,
     "purgatory/testing/__init__.py": FRONT_DOOR,
-    "purgatory/service/store/postgres/journal_queue_rows.py": BOTH,
     "purgatory/service/store/postgres/tables.py": BOTH,
     "purgatory/service/store/postgres/operation_rows.py": BOTH,
     "purgatory/service/store/postgres/remembered_table.py": BOTH,

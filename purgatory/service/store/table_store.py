@@ -13,6 +13,7 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import (
     QueuedJob,
+    QueueNumbers,
     StoredAttempt,
     StoredEvent,
     StoredJob,
@@ -23,9 +24,12 @@ from purgatory.service.store.rows import (
     StoredSpread,
     attempts_by_seq,
     checked,
+    pack_jobs,
     spread_of,
+    unpack_jobs,
     with_deadlines,
 )
+from purgatory.trace.tables import Extension, KeyEvent
 
 _CHUNK: Final = 500
 
@@ -64,6 +68,13 @@ SHAPES: Final = {
     "named_leases": TableShape(("name", "holder", "token", "until_ms"), 1, ("until_ms",)),
     "limits": TableShape(StoredLimit._fields),
 }
+#: By name: the tables of what the journal is to get. A row of jobs has all that ended in a
+#: transaction; its number is that of the last.
+QUEUES: Final = {
+    "queued_events": TableShape(("number", *KeyEvent._fields)),
+    "queued_extensions": TableShape(("number", *Extension._fields)),
+    "queued_jobs": TableShape(("number", "first", "jobs")),
+}
 #: The tables whose times are shifted; those of deadlines only of operations that wait.
 SHIFTED: Final = [name for name, shape in SHAPES.items() if shape.times and name != "deadlines"]
 
@@ -74,6 +85,16 @@ def rows_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
         rows = getattr(changes, name)
         if rows:
             yield name, rows
+
+
+def queued_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the tables of QUEUES that changes write to, and the rows, likewise."""
+    if changes.queued_events:
+        yield "queued_events", changes.queued_events
+    if changes.queued_extensions:
+        yield "queued_extensions", changes.queued_extensions
+    if jobs := changes.queued_jobs:
+        yield "queued_jobs", [jobs[-1].number, jobs[0].number, pack_jobs(jobs)]
 
 
 class OperationTable(Protocol):
@@ -95,27 +116,10 @@ class OperationTable(Protocol):
         """See `Store.by_numbers`."""
 
 
-class JournalQueueTables(Protocol):
-    """The tables of what the journal is to get; see `Store` for their reads."""
-
-    def events(self, after: int) -> list[Any]:
-        """See `Store.queued_events`."""
-
-    def extensions(self, after: int) -> list[Any]:
-        """See `Store.queued_extensions`."""
-
-    def jobs(self, after: int) -> list[QueuedJob]:
-        """See `Store.queued_jobs`."""
-
-    def last_event_ms(self, after: int) -> int | None:
-        """See `Store.last_event_ms`."""
-
-
 class TableStore(Store):
     """A store that reads its tables by name. All methods raise StoreError."""
 
     _operations: OperationTable
-    _journal_queue: JournalQueueTables
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[None]:
@@ -250,20 +254,39 @@ class TableStore(Store):
 
     def queued_events(self, after: int) -> list[tuple[int, str, int, int, int]]:
         """Return the journal's rows of events with numbers above `after`, in order."""
-        with self._reading():
-            return self._journal_queue.events(after)
-
-    def last_event_ms(self, after: int) -> int | None:
-        """Return the time of the last event that is to be journaled; None if none exists."""
-        with self._reading():
-            return self._journal_queue.last_event_ms(after)
+        return self._queued("queued_events", after)
 
     def queued_extensions(self, after: int) -> list[tuple[int, str, int, int]]:
         """Return the journal's rows of extensions with numbers above `after`, in order."""
-        with self._reading():
-            return self._journal_queue.extensions(after)
+        return self._queued("queued_extensions", after)
 
     def queued_jobs(self, after: int) -> list[QueuedJob]:
         """Return the ends of jobs for the journal with numbers above `after`, in order."""
+        rows = self._queued("queued_jobs", after)
         with self._reading():
-            return self._journal_queue.jobs(after)
+            return [job for *_, packed in rows for job in unpack_jobs(packed) if job.number > after]
+
+    def _queued(self, table: str, after: int) -> list[Any]:
+        with self._reading():
+            return self._read(table, f"WHERE number > {after:d} ORDER BY number")
+
+    def last_event_ms(self, after: int) -> int | None:
+        """Return the time of the last event that is to be journaled; None if none exists."""
+        last = f"WHERE number > {after:d} ORDER BY number DESC LIMIT 1"
+        with self._reading():
+            found = self._read("queued_events", last, ("at_ms",))
+            return found[0][0] if found else None
+
+    def deleted_queued(self) -> QueueNumbers:
+        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
+        last = self.last_numbers()
+        with self._reading():
+            return (
+                self._deleted("queued_events", "number", last.events),
+                self._deleted("queued_extensions", "number", last.extensions),
+                self._deleted("queued_jobs", "first", last.jobs),
+            )
+
+    def _deleted(self, table: str, column: str, last: int) -> int:
+        found = self._read(table, "ORDER BY number LIMIT 1", (column,))
+        return found[0][0] - 1 if found else last

@@ -20,7 +20,6 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import UNFINISHED_COPY
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
-from purgatory.service.store.postgres.journal_queue_rows import PostgresJournalQueue
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.operation_rows import PostgresOperations
 from purgatory.service.store.postgres.outcome_table import PostgresOutcomes
@@ -35,7 +34,6 @@ from purgatory.service.store.rows import (
     QUEUED_EVENT,
     QUEUED_EXTENSION,
     JournalPosition,
-    QueueNumbers,
     StoredOutcome,
     checked,
 )
@@ -100,7 +98,6 @@ class PostgresStore(TableStore):
         self._operations: PostgresOperations = PostgresOperations(database, namespace)
         self._outcomes = PostgresOutcomes(database, namespace)
         self._small = SmallTables(namespace, self._outcomes.is_used_up)
-        self._journal_queue: PostgresJournalQueue = PostgresJournalQueue(database, namespace)
         self.remembered: PostgresRemembered = PostgresRemembered(database, namespace, self._meta)
         self._small.note_use(database.read(*self._small.looks()))
         for packed in (self._operations.table, self._outcomes.table):
@@ -176,11 +173,6 @@ class PostgresStore(TableStore):
         made += self._small.writing(changes)
         if changes.remembered is not None:
             made += self.remembered.write(changes.remembered)
-        made += self._journal_queue.write(
-            changes.queued_events, changes.queued_extensions, changes.queued_jobs
-        )
-        if changes.delete_queued is not None:
-            made += self._journal_queue.delete(changes.delete_queued)
         return made
 
     def _last_of(self, changes: Changes) -> JournalPosition:
@@ -280,11 +272,6 @@ class PostgresStore(TableStore):
         if not found.is_used or not keys:
             return []
         return found.decoded(self._rows(found.select_keys(keys, columns)), columns)
-
-    def deleted_queued(self) -> QueueNumbers:
-        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
-        last = self.last_numbers()
-        return self._journal_queue.deleted((last.events, last.extensions, last.jobs))
 
     # The life of the store.
 

@@ -3,6 +3,7 @@
 Makes statements only. Parts of `PostgresStore`, for its thread.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
@@ -20,7 +21,7 @@ from purgatory.service.store.postgres.sessions.wire_values import (
     wire_ints,
 )
 from purgatory.service.store.rows import delete_early_attempts
-from purgatory.service.store.table_store import SHAPES, SHIFTED, rows_of
+from purgatory.service.store.table_store import QUEUES, SHAPES, SHIFTED, queued_of, rows_of
 
 #: Columns of a table, with their kinds.
 Columns = dict[str, Kind]
@@ -130,9 +131,11 @@ _KINDS: Final[dict[str, Kind]] = {
     "counts": "bytea",
     "error": "text",
     "holder": "text",
+    "jobs": "bytea",
     "key": "text",
     "kind": "text",
     "name": "text",
+    "op_id": "text",
     "per_second": "float8",
     "reply": "bytea",
     "result": "bytea",
@@ -157,12 +160,15 @@ class SmallTables:
 
     def __init__(self, namespace: Namespace, is_used_up: str) -> None:
         self._is_used_up = is_used_up
-        #: By name; `progress` is beside those of both stores.
+        #: By name, also those of the journal's queue.
         self.by_name: dict[str, KeyedTable] = {
             name: KeyedTable(
                 namespace, name, _columns(*shape.columns), keys=shape.keys, times=shape.times
             )
             for name, shape in SHAPES.items()
+        } | {
+            name: KeyedTable(namespace, name, _columns(*shape.columns), kept=True)
+            for name, shape in QUEUES.items()
         }
         self.progress: KeyedTable = KeyedTable(
             namespace, "progress", _columns("number", "key", "value"), keys=2, kept=True
@@ -181,7 +187,15 @@ class SmallTables:
     def writing(self, changes: Changes) -> list[Statement]:
         """Write rows, then delete the named rows."""
         tables = self.by_name
-        made = [tables[name].write(rows) for name, rows in rows_of(changes)]
+        made = [
+            tables[name].write(rows)
+            for name, rows in itertools.chain(rows_of(changes), queued_of(changes))
+        ]
+        if changes.delete_queued is not None:
+            made += [
+                statement(f"DELETE FROM {tables[name].name} WHERE number <= {number:d}")
+                for name, number in zip(QUEUES, changes.delete_queued, strict=True)
+            ]
         if changes.trim_attempts:
             seqs = wire_ints(changes.trim_attempts)
             sql = delete_early_attempts(tables["attempts"].name)

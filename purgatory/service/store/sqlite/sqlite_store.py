@@ -25,7 +25,6 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import DAMAGE
 from purgatory.service.store.rows import (
     JournalPosition,
-    QueueNumbers,
     StoredOutcome,
     checked,
     delete_early_attempts,
@@ -37,13 +36,19 @@ from purgatory.service.store.sqlite.remembered import RememberedTable, quick_che
 from purgatory.service.store.sqlite.schema import set_up_schema
 from purgatory.service.store.sqlite.sqlite_errors import store_errors
 from purgatory.service.store.sqlite.tables import (
-    JournalQueue,
     RowInserter,
     StoredTable,
     chunks,
     placeholders,
 )
-from purgatory.service.store.table_store import SHAPES, SHIFTED, TableStore, rows_of
+from purgatory.service.store.table_store import (
+    QUEUES,
+    SHAPES,
+    SHIFTED,
+    TableStore,
+    queued_of,
+    rows_of,
+)
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -171,9 +176,11 @@ class SqliteStore(TableStore):
         self._tables = {
             name: StoredTable(connection, limit, name, shape.columns, shape.times)
             for name, shape in SHAPES.items()
+        } | {
+            name: StoredTable(connection, limit, name, shape.columns, kept=True)
+            for name, shape in QUEUES.items()
         }
         self.remembered: RememberedTable = RememberedTable(connection, limit, self._where)
-        self._journal_queue: JournalQueue = JournalQueue(connection, limit)
         self._progress = RowInserter("progress", ("number", "key", "value"), limit)
         self._outcomes = RowInserter("outcomes", StoredOutcome._fields, limit, nullable=_LARGE)
 
@@ -253,11 +260,14 @@ class SqliteStore(TableStore):
             self._connection.executemany(sql, changes.delete_replies)
         if changes.remembered is not None:
             self.remembered.write(changes.remembered)
-        self._journal_queue.write(
-            changes.queued_events, changes.queued_extensions, changes.queued_jobs
-        )
+        self._write_queued(changes)
+
+    def _write_queued(self, changes: Changes) -> None:
+        for name, rows in queued_of(changes):
+            self._tables[name].write(rows)
         if changes.delete_queued is not None:
-            self._journal_queue.delete(changes.delete_queued)
+            for name, number in zip(QUEUES, changes.delete_queued, strict=True):
+                self._tables[name].delete_where("number <= ?", (number,))
 
     def _delete(self, changes: Changes) -> None:
         run = self._connection.execute
@@ -313,10 +323,10 @@ class SqliteStore(TableStore):
 
     def last_numbers(self) -> JournalPosition:
         """Return the last numbers ever given, also of deleted rows."""
-        sql = "SELECT max(seq) FROM sqlite_sequence WHERE name = 'outcomes'"
         with store_errors(self._where):
-            outcome = self._connection.execute(sql).fetchone()[0] or 0
-            return JournalPosition(self._last_operation(), outcome, *self._journal_queue.last())
+            found = dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence"))
+            others = (found.get(name) or 0 for name in ("outcomes", *QUEUES))
+            return JournalPosition(self._last_operation(), *others)
 
     def _last_operation(self) -> int:
         kept = self._connection.execute("SELECT value FROM meta WHERE key = ?", (_LAST,)).fetchone()
@@ -358,11 +368,6 @@ class SqliteStore(TableStore):
 
     def _read_keys(self, table: str, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:
         return self._tables[table].select_keys(keys, columns)
-
-    def deleted_queued(self) -> QueueNumbers:
-        """Return up to which numbers the journal's events, extensions and jobs were deleted."""
-        with store_errors(self._where):
-            return self._journal_queue.deleted()
 
     def trouble(self) -> str:
         """Say what has become of the files; empty: they are where they were."""
