@@ -3,7 +3,10 @@
 import pytest
 
 import mq as zmq
-from mq.pipes.round_robin import Sent
+from mq.pipes.flow_control import HighWaterMarks
+from mq.pipes.message import MessagePart, data_of
+from mq.pipes.pipe import pipepair
+from mq.pipes.round_robin import FairQueue, Sent
 from mq.queues.mailbox import Mailbox
 
 URL = "inproc://pipeline"
@@ -92,3 +95,27 @@ def test_a_broken_message_is_again_for_who_does_not_wait(socket):
             push.send(b"b", flags)
         assert push._core.xsend(b"c") is Sent.AGAIN
         push._core.mailbox = theirs
+
+
+def receiving_pipe(*parts):
+    """Return the reading end of a pipe with parts in it."""
+    marks = HighWaterMarks(0, 0)
+    reader, writer = pipepair(marks, marks, conflate=False)
+    for end in (reader, writer):
+        end.mailbox = Mailbox()
+    for part in parts:
+        assert writer.write(part)
+    writer.flush()
+    return reader
+
+
+def test_a_pipe_that_ends_inside_a_message():
+    """The rest of its message is dropped; the next part begins another pipe's message."""
+    queue = FairQueue()
+    ends, stays = receiving_pipe(MessagePart(b"a", True), b"b"), receiving_pipe(b"c")
+    for pipe in (ends, stays):
+        queue.attach(pipe)
+    assert (data_of(queue.recv()), queue.mid_message) == (b"a", True)
+    ends.terminate(False)
+    assert (queue.recv(), queue.mid_message, queue.at_message_start) == (b"c", False, True)
+    assert (queue.recv(), queue.last_pipe) == (None, stays)

@@ -51,11 +51,20 @@ class TestAsAFuture:
         assert [future.result(0) for future in futures] == list(range(2000))
         assert harness.errors == []
 
-    def test_a_result_set_behind_its_back_is_reported(self, harness):
+    @pytest.mark.parametrize(
+        "end",
+        [
+            lambda p: p.complete("a", 2),
+            lambda p: p.fail("a", OSError),
+            lambda p: len(p.cancel_for_key("a")),
+        ],
+        ids=["complete", "fail", "cancel"],
+    )
+    def test_a_result_set_behind_its_back_is_reported(self, harness, end):
         """A future resolved past its class: the clash is reported, and the operation ends."""
         future = harness.purgatory.defer("a")
         concurrent.futures.Future.set_result(future, 1)
-        assert harness.purgatory.complete("a", 2) == 1
+        assert end(harness.purgatory) == 1
         assert future.result(0) == 1
         assert isinstance(harness.errors[0][0], concurrent.futures.InvalidStateError)
         assert harness.purgatory.watched == 0
