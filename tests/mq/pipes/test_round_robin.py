@@ -6,7 +6,7 @@ import mq as zmq
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart, data_of
 from mq.pipes.pipe import pipepair
-from mq.pipes.round_robin import FairQueue, Sent
+from mq.pipes.round_robin import FairQueue, LoadBalancer, Sent
 from mq.queues.mailbox import Mailbox
 
 URL = "inproc://pipeline"
@@ -97,12 +97,18 @@ def test_a_broken_message_is_again_for_who_does_not_wait(socket):
         push._core.mailbox = theirs
 
 
+def pipe_ends():
+    """Return the two ends of a pipe."""
+    marks = HighWaterMarks(0, 0)
+    ends = pipepair(marks, marks, conflate=False)
+    for end in ends:
+        end.mailbox = Mailbox()
+    return ends
+
+
 def receiving_pipe(*parts):
     """Return the reading end of a pipe with parts in it."""
-    marks = HighWaterMarks(0, 0)
-    reader, writer = pipepair(marks, marks, conflate=False)
-    for end in (reader, writer):
-        end.mailbox = Mailbox()
+    reader, writer = pipe_ends()
     for part in parts:
         assert writer.write(part)
     writer.flush()
@@ -119,3 +125,55 @@ def test_a_pipe_that_ends_inside_a_message():
     ends.terminate(False)
     assert (queue.recv(), queue.mid_message, queue.at_message_start) == (b"c", False, True)
     assert (queue.recv(), queue.last_pipe) == (None, stays)
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_receiver_that_ends_inside_a_message(more):
+    """The part after is refused; the message is dropped to its end, and another can begin."""
+    balancer, (pipe, _) = LoadBalancer(), pipe_ends()
+    balancer.attach(pipe)
+    assert balancer.send(MessagePart(b"a", True)) is Sent.OK
+    pipe.terminate(False)
+    assert balancer.send(MessagePart(b"b", more)) is Sent.BROKEN
+    assert balancer.mid_message is more
+    if more:
+        assert balancer.send(b"c") is Sent.OK  # dropped
+    assert not balancer.mid_message
+    assert balancer.send(b"d") is Sent.AGAIN
+    other, theirs = pipe_ends()
+    balancer.attach(other)
+    balancer.rollback()
+    assert balancer.send(b"e") is Sent.OK
+    assert (theirs.read(), balancer.last_pipe) == (b"e", other)
+
+
+def test_a_peer_that_has_gone_inside_a_message():
+    """A receiver's message is dropped to its end; the rest of a sender's does not come."""
+    balancer, (pipe, _) = LoadBalancer(), pipe_ends()
+    balancer.attach(pipe)
+    assert balancer.send(MessagePart(b"a", True)) is Sent.OK
+    balancer.terminated(pipe)
+    assert balancer.mid_message
+    assert balancer.send(b"b") is Sent.OK
+    assert not balancer.mid_message
+    assert balancer.send(b"c") is Sent.AGAIN
+    queue, reader = FairQueue(), receiving_pipe(MessagePart(b"a", True), b"b")
+    queue.attach(reader)
+    assert queue.recv() is not None
+    queue.terminated(reader)
+    assert (queue.mid_message, queue.last_pipe, queue.recv()) == (False, None, None)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_turns_go_on_when_a_peer_goes(gone):
+    """Whoever goes, the others get their turns."""
+    balancer, pipes = LoadBalancer(), [pipe_ends() for _ in range(3)]
+    for pipe, _ in pipes:
+        balancer.attach(pipe)
+    assert balancer.send(b"0") is Sent.OK
+    balancer.terminated(pipes[gone][0])
+    balancer.terminated(pipes[gone][0])
+    del pipes[gone]
+    for _ in range(4):
+        assert balancer.send(b"1") is Sent.OK
+    assert [list(iter(theirs.read, None))[-2:] for _, theirs in pipes] == [[b"1"] * 2] * 2

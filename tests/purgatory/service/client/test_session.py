@@ -23,9 +23,11 @@ from purgatory.service.client.session import (
 )
 from purgatory.service.encoding import decode_answer, decode_request, encode
 from purgatory.service.job_messages import (
+    CancelLeases,
     JobFilter,
     JobStates,
     JobStatus,
+    LeaseReady,
     ListJobs,
     WatchJobs,
 )
@@ -44,10 +46,14 @@ from purgatory.service.protocol import (
     Failed,
     Failure,
     Hello,
+    Jobs,
     KeyFailure,
+    Lease,
+    LeasedJob,
     OperationStatus,
     OutcomeMessage,
     Outcomes,
+    Ping,
     Query,
     Raw,
     Refusal,
@@ -547,3 +553,39 @@ def test_an_error_of_a_later_version(talk, error):
     talk.deliver(Outcomes([end(1, "o", "failed", error)]))
     with pytest.raises(OperationFailed):
         future.result(0)
+
+
+class RecordingLink:
+    """What a session tells its worker."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        return lambda *news: self.told.append((name, *news))
+
+
+LEASED = [LeasedJob(1, 2, "job", "mail", 1, 0, 0)]
+LEASES = [Lease(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (LeaseReady("n", "h"), [("lease", LeaseReady("n", "h"))]),
+        (Jobs(LEASED), [("on_jobs", LEASED)]),
+        (CancelLeases(LEASES), [("on_cancelled", CancelLeases(LEASES))]),
+        (Ping(), []),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("listens", [True, False])
+def test_news_of_leases(talk, message, told, listens):
+    """Each kind goes to who listens to it, and to nobody else; nothing is sent."""
+    link = RecordingLink()
+    if listens:
+        talk.session.worker = link
+        talk.session.on_lease_ready = lambda news: link.told.append(("lease", news))
+    assert talk.deliver(message) == []
+    assert link.told == (told if listens else [])
+    assert talk.session.has_callbacks(message) is not isinstance(message, Ping)
