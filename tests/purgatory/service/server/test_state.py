@@ -3,8 +3,9 @@
 from _purgatory_cpython import at_exit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import PROCESS_BYTES
-from purgatory.service.server.state import ServerState
+from purgatory.service.server.state import DeferredExecutor, ServerState
 from tests.testing.step_server import START_MS, job, operation
+from timingwheel import ManualClock, Timer
 
 
 def test_an_operation_belongs_to_its_client(step_server):
@@ -40,3 +41,26 @@ def test_memory_left():
     """What the process takes is gone already; without a limit there is always enough."""
     assert ServerState("s", 0, max_memory=PROCESS_BYTES + 5).memory_left == 5
     assert ServerState("s", 0).memory_left > 1 << 60
+
+
+def test_an_interrupted_run_goes_on_later():
+    """A task that has made enough ends the run; the rest of its bucket is there for the next."""
+    executor, clock, ran = DeferredExecutor(), ManualClock(), []
+    timer = Timer(clock=clock, executor=executor)
+
+    def interrupt():
+        ran.append("first")
+        executor.interrupt()
+
+    timer.schedule(1, interrupt)
+    for name in ("second", "third"):
+        timer.schedule(1, ran.append, name)
+    clock.advance(1)
+    timer.advance_clock()
+    assert (ran, bool(executor)) == ([], True)
+    executor.run(lambda: bool(ran))
+    assert (ran, bool(executor)) == (["first"], True)
+    executor.run(lambda: False)
+    assert (ran, bool(executor)) == (["first", "second", "third"], False)
+    executor.interrupt()
+    timer.close()

@@ -1,5 +1,7 @@
 """HeldJobs and Pace: what a worker has, and how much of it."""
 
+import pytest
+
 from purgatory.service.protocol import Lease, LeasedJob
 from purgatory.service.worker import held_jobs
 from purgatory.service.worker.held_jobs import HeldJobs, Pace
@@ -115,3 +117,25 @@ def test_pace():
         huge.add(0.0)
     huge.look()
     assert huge.room == held_jobs.MAX_ROOM
+
+
+@pytest.mark.parametrize(
+    ("before", "ahead", "after"),
+    [(8, 2, 16), (10, 2, 10), (32, 2, 16), (31, 2, 31), (8, 1, 8), (12, 1, 8), (12, 2, 12)],
+)
+def test_small_changes_of_pace_change_nothing(before, ahead, after):
+    """The room changes to the half or the double at least, or to one job a handler."""
+    speed = Pace(8, lambda: 0.0)
+    speed.room = before
+    speed._average = held_jobs.LOOK_AHEAD_S / (ahead + 0.1)
+    assert speed.look() is (after != before)
+    assert speed.room == after
+
+
+def test_to_take_one_that_waits():
+    """A job that has begun, or was taken, is not taken."""
+    jobs = HeldJobs(60.0, lambda: 0.0)
+    waits, begun = jobs.add(leased(1)), jobs.add(leased(2))
+    assert jobs.begin(begun)
+    assert [jobs.take(held) for held in (waits, waits, begun)] == [True, False, False]
+    assert len(jobs) == 1

@@ -333,13 +333,49 @@ def test_a_handler_that_comes_too_late(worker, client):
     assert jobs.get(timeout=HANG).id == "a"
 
 
+class CountedWake:
+    """A worker's event, and a loop that is finished after two steps; it tells their order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def wait(self, seconds):
+        self.calls.append(("wait", seconds))
+
+    def clear(self):
+        self.calls.append("clear")
+
+    def step(self):
+        self.calls.append("step")
+
+    def finished(self):
+        return self.calls.count("step") == 2
+
+    def sleep_seconds(self):
+        return 7.0
+
+
+def test_it_sleeps_between_steps():
+    """As long as the loop says, and what wakes it during a step is for the next one."""
+    worker, both = Worker("tcp://127.0.0.1:1", name="jobs"), CountedWake()
+    worker._wake = both
+    worker._drive(both)
+    assert both.calls == [("wait", 7.0), "clear", "step"] * 2
+
+
 def test_a_server_that_refuses(server, monkeypatch):
-    """The error is that of `run`."""
+    """The error is that of `run`, and of `wait`."""
     monkeypatch.setattr(job_requests, "MAX_KINDS", 0)
     worker = Worker(server.address, name="jobs")
     worker.on("a")(print)
     with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
         worker.run()
+    started = Worker(server.address, name="jobs")
+    started.on("a")(print)
+    assert started.wait() is True
+    started.start()
+    with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
+        started.wait(HANG)
 
 
 @pytest.mark.parametrize("others", ["plain", "async"])
