@@ -223,6 +223,21 @@ class TestAsAFuture:
             assert (p.delayed, p.watched) == (0, 0)
         assert harness.errors == []
 
+    @pytest.mark.parametrize("end", ["complete", "set_result", "set_exception", "cancel"])
+    def test_it_is_resolved_once(self, harness, end):
+        """Whatever ended it, a result of one's own comes too late, and changes nothing."""
+        future = harness.purgatory.defer("k")
+        if end == "complete":
+            harness.purgatory.complete("k")
+        else:
+            getattr(future, end)(*{"set_result": [None], "set_exception": [OSError()]}.get(end, []))
+        before = future._state, future._result, future._exception
+        with pytest.raises(concurrent.futures.InvalidStateError):
+            future.set_result(2)
+        with pytest.raises(concurrent.futures.InvalidStateError):
+            future.set_exception(ValueError())
+        assert (future._state, future._result, future._exception) == before
+
     def test_a_running_one_is_not_cancelled(self, harness):
         """As of the standard library's: `cancel` returns False, and the operation goes on."""
         future = harness.purgatory.defer("k")

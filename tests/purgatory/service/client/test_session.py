@@ -23,6 +23,7 @@ from purgatory.service.client.session import (
 )
 from purgatory.service.encoding import decode_answer, decode_request, encode
 from purgatory.service.job_messages import (
+    Begin,
     CancelLeases,
     JobFilter,
     JobStates,
@@ -589,3 +590,50 @@ def test_news_of_leases(talk, message, told, listens):
     assert talk.deliver(message) == []
     assert link.told == (told if listens else [])
     assert talk.session.has_callbacks(message) is not isinstance(message, Ping)
+
+
+def _watch_no_longer(talk):
+    future = JobEndFuture("job")
+    talk.session.add(WatchJobs, [("job", talk.session.job_waits.enter(future))])
+    [message] = talk.sent()
+    talk.deliver(JobStates(message.seq, [JobStatus("job", "ready")]))
+    talk.session.job_waits.leave(future)
+
+
+@pytest.mark.parametrize(
+    ("have_something", "kind"),
+    [
+        (lambda talk: talk.ask(Complete, Completion("k")), Complete),
+        (lambda talk: talk.session.received.handled.append(1), None),
+        (_watch_no_longer, None),
+        (lambda talk: talk.session.begun.leases.append(Lease(1, 2)), Begin),
+    ],
+    ids=["calls", "acknowledgements", "watches", "begun"],
+)
+def test_without_a_connection_nothing_is_sent(talk, have_something, kind):
+    """Calls wait for the next one; what is of the last connection alone is dropped."""
+    have_something(talk)
+    talk.session.on_disconnected(lost=True)
+    assert talk.sent() == []
+    talk.connect()
+    assert [type(message) for message in talk.sent()] == ([] if kind is None else [kind])
+    have_something(talk)
+    assert len(talk.sent()) == 1
+
+
+def test_messages_that_lost_connections_are_sent_one_by_one(talk):
+    """The next one after the answer, on the same connection; new ones after all of these."""
+    calls = [talk.ask(kind, item) for kind, item in ((Complete, Completion("k")), (Query, "a"))]
+    first, second = talk.sent()
+    for sent in ([first, second], [first]):
+        talk.session.on_disconnected(lost=True)
+        assert talk.connect() == sent
+    talk.ask(Extend, TimeoutExtension("a", 5))
+    assert talk.sent() == []
+    talk.deliver(Completed(first.seq, [1]))
+    talk.session.on_disconnected(lost=True)
+    assert talk.sent() == []
+    assert talk.connect() == [second]
+    talk.deliver(States(second.seq, [OperationStatus("a", "unknown")]))
+    assert [type(message) for message in talk.sent()] == [Extend]
+    assert all(call.done() for call in calls)

@@ -139,3 +139,14 @@ def test_to_take_one_that_waits():
     assert jobs.begin(begun)
     assert [jobs.take(held) for held in (waits, waits, begun)] == [True, False, False]
     assert len(jobs) == 1
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_to_extend_one(answer):
+    """The worker is asked; before its handler has begun there is no one to ask."""
+    held = HeldJobs(60.0, lambda: 0.0).add(leased(1))
+    assert held.extend(5.0) is False
+    asked = []
+    held.extender = lambda *news: asked.append(news) or answer
+    assert held.extend(5.0) is answer
+    assert asked == [(held, 5.0)]

@@ -1,12 +1,16 @@
 """Named leases of programs, at a real server."""
 
+import asyncio
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from purgatory.service import LeaseTimeout, TooManyLeases
+from purgatory.service import LeaseTimeout, RequestTimeout, TooManyLeases
+from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
+from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.server.named_leases import named_leases
 from tests.testing.purgatory_harness import HANG
 
@@ -145,3 +149,73 @@ def test_bad_arguments(server, connect, name, options, error):
     """Raise in the caller, before anything is sent."""
     with pytest.raises(error):
         connect(server).lease(name, **options)
+
+
+class ScriptedCalls:
+    """A server's answers to one that asks for a lease, each after so many seconds."""
+
+    def __init__(self, answers):
+        self.answers, self.asked, self.ended, self.kept = answers, [], [], []
+        self.seconds = 100.0
+        self.keeper = SimpleNamespace(add=self.kept.append)
+
+    def now(self):
+        return self.seconds
+
+    def new_holder(self):
+        return "me"
+
+    def expect(self, name, holder, ready):
+        self.ready = ready
+
+    def forget(self, name, holder):
+        """There is nothing to forget."""
+
+    def end(self, name, holder):
+        self.ended.append(holder)
+
+    def take(self, name, holder, keep_ms, wait_ms):
+        self.asked.append(wait_ms)
+
+    def wait(self, take, seconds):
+        """Answer; whoever is to ask again need not wait."""
+        after, answer = self.answers.pop(0)
+        assert after <= seconds
+        self.seconds += after
+        self.ready()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def await_it(self, take, seconds):
+        return self.wait(take, seconds)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "asked"),
+    [
+        ([(0.0, 7)], None, [5000]),
+        ([(4.0, None), (0.0, 7)], None, [5000, 1000]),
+        ([(4.0, RequestTimeout("slow")), (0.5, 7)], None, [5000, 1000]),
+        ([(5.0, None)], LeaseTimeout, [5000]),
+        ([(5.0, RequestTimeout("slow"))], RequestTimeout, [5000]),
+        ([(4.5, None), (0.5, RequestTimeout("slow"))], RequestTimeout, [5000, 500]),
+        ([(0.0, TooManyLeases("no"))], TooManyLeases, [5000]),
+    ],
+)
+@pytest.mark.parametrize("way", ["thread", "coroutine"])
+def test_asking_until_the_deadline(answers, error, asked, way):
+    """It asks again until then; who does not get the lease gives back the place in the queue."""
+    calls, terms = ScriptedCalls(list(answers)), LeaseTerms("n", 30, 5)
+    if way == "thread":
+        enter = LeaseHandle(calls, calls.wait, terms).__enter__
+    else:
+        handle = AsyncLeaseHandle(calls, calls.await_it, terms)
+        enter = lambda: asyncio.run(handle.__aenter__())  # noqa: E731
+    if error is None:
+        assert enter().token == 7
+    else:
+        with pytest.raises(error):
+            enter()
+    assert (calls.asked, calls.answers) == (asked, [])
+    assert (len(calls.kept), calls.ended) == ((1, []) if error is None else (0, ["me"]))

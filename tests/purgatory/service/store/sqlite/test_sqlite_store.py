@@ -329,7 +329,7 @@ def test_a_log_that_was_cut_off_is_fatal(store):
     """The commit, and every one after it: what it wrote may be gone."""
     store._wal_preallocator.extend_if_full = lambda: False
     for _ in range(2):
-        with pytest.raises(StoreError, match="a.db-wal: it was cut off") as caught:
+        with pytest.raises(StoreError, match=r"a\.db-wal: it was cut off") as caught:
             store.commit(changes_of(operations=batch(1)))
         assert caught.value.fatal
 
