@@ -77,6 +77,8 @@ def test_what_is_asked_for_tells_whether_it_is_fewer(bench):
 def test_busy_kinds(bench):
     """Those whose handlers all run, by their own limit or by that of the worker."""
     busy = bench.demand.busy_kinds
+    assert busy(bench.running()) == set()
+    assert busy(bench.running("slow")) == {"slow"}
     assert busy(bench.running("quick", "quick")) == set()
     assert busy(bench.running("quick", "slow")) == {"slow"}
     assert busy(bench.running("quick", "quick", "quick", "slow")) == {"quick", "slow"}
