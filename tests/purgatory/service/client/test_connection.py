@@ -113,3 +113,17 @@ def test_when_to_look_for_life(state, at):
         assert link.next_look_at == (at if at is None else pytest.approx(at))
     finally:
         link.discard()
+
+
+@pytest.mark.parametrize(("now", "opens"), [(99.9, False), (100.0, True), (101.0, True)])
+def test_when_it_connects_again(monkeypatch, now, opens):
+    """At the end of the pause; nothing else is done in that step."""
+    link = ServerConnection(("tcp://127.0.0.1:1",), None, SocketOptions(None, 10.0), None)
+    opened = []
+    monkeypatch.setattr(link, "open", lambda: opened.append(now))
+    link.reconnect_at, link._monotonic = 100.0, lambda: now
+    try:
+        link.step()
+    finally:
+        link.discard()
+    assert (opened, link.reconnect_at) == (([now], None) if opens else ([], 100.0))

@@ -150,3 +150,13 @@ def test_to_extend_one(answer):
     held.extender = lambda *news: asked.append(news) or answer
     assert held.extend(5.0) is answer
     assert asked == [(held, 5.0)]
+
+
+def test_the_pace_is_looked_at_now_and_then():
+    """At `next_look`, and not before."""
+    now = [0.0]
+    speed = Pace(8, lambda: now[0])
+    assert not speed.look()
+    speed._average = 0.0
+    for now[0], changes in ((speed.next_look - 0.001, False), (speed.next_look, True)):
+        assert speed.look() is changes

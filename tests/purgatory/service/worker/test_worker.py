@@ -374,6 +374,7 @@ def test_a_server_that_refuses(server, monkeypatch):
     started.on("a")(print)
     assert started.wait() is True
     started.start()
+    assert started._thread.daemon
     with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
         started.wait(HANG)
 

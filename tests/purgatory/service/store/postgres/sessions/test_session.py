@@ -1,11 +1,15 @@
 """Sessions: groups in one round trip, and an end to each wait."""
 
+import threading
+
 import pytest
 
+from purgatory.service.store.postgres.sessions import interrupt as interrupt_module
 from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.session import open_session, statement
 from tests.postgres.proxy import Link, Proxy
+from tests.testing.purgatory_harness import HANG
 
 
 @pytest.fixture
@@ -133,3 +137,15 @@ def test_a_host_that_swallows(postgres, interrupt):
         session.close()
         with pytest.raises(SessionLost, match="no answer in time"):
             open_session(postgres.cluster.url_of(ports=[proxy.port]), "x", interrupt, 0.2)
+
+
+def test_an_interrupt_of_an_attempt_to_connect(postgres, interrupt, monkeypatch):
+    """It ends soon, however much time it had."""
+    monkeypatch.setattr(interrupt_module, "_GRACE_S", 0.01)
+    with Proxy(postgres.cluster.primary.port) as proxy:
+        proxy.set(Link.SWALLOW)
+        timer = threading.Timer(0.02, interrupt.set)
+        timer.start()
+        with pytest.raises(SessionLost, match="no answer in time"):
+            open_session(postgres.cluster.url_of(ports=[proxy.port]), "x", interrupt, 10 * HANG)
+        timer.join()
