@@ -165,12 +165,14 @@ def test_a_peer_that_has_gone_inside_a_message():
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
-def test_turns_go_on_when_a_peer_goes(gone):
-    """Whoever goes, the others get their turns."""
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_turns_go_on_when_a_peer_goes(gone, before):
+    """Whoever goes, and whoever is next, the others get their turns."""
     balancer, pipes = LoadBalancer(), [pipe_ends() for _ in range(3)]
     for pipe, _ in pipes:
         balancer.attach(pipe)
-    assert balancer.send(b"0") is Sent.OK
+    for _ in range(before):
+        assert balancer.send(b"0") is Sent.OK
     balancer.terminated(pipes[gone][0])
     balancer.terminated(pipes[gone][0])
     del pipes[gone]

@@ -3,7 +3,7 @@
 from _purgatory_cpython import at_exit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import PROCESS_BYTES
-from purgatory.service.server.state import DeferredExecutor, ServerState
+from purgatory.service.server.state import COPIED_BYTES, DeferredExecutor, ServerState
 from tests.testing.step_server import START_MS, job, operation
 from timingwheel import ManualClock, Timer
 
@@ -26,6 +26,19 @@ def test_the_next_wake(step_server):
     assert (START_MS + 11) * NS_PER_MS < state.next_wake_ns() <= latest
     step_server.complete("k", hold_ms=10)
     assert state.next_wake_ns() == (START_MS + 11) * NS_PER_MS
+
+
+def test_which_events_are_for_many(step_server):
+    """Those that end more than a portion, or would copy a large value more than once."""
+    state = step_server.state
+    state.portion = 10
+    found = [
+        state.is_for_many(count, bytes(size))
+        for count, size in [(10, 0), (11, 0), (1, COPIED_BYTES + 1)]
+    ]
+    assert found == [False, True, False]
+    half = COPIED_BYTES // 2
+    assert [state.is_for_many(2, bytes(size)) for size in (half, half + 1)] == [False, True]
 
 
 def test_at_the_exit_no_operation_is_visited(step_server):

@@ -274,7 +274,7 @@ def test_bad_arguments(server):
     for arguments, error, words in [
         ({"concurrency": 0}, ValueError, "concurrency is 0; expected at least 1"),
         ({"concurrency": 2.5}, TypeError, "concurrency is 2.5"),
-        ({"lease": 0.01}, ValueError, "lease is 0.01"),
+        ({"lease": 0.099}, ValueError, "lease is 0.099"),
         ({"max_attempts": 0}, ValueError, "max_attempts is 0"),
         ({"max_attempts": "5"}, TypeError, "max_attempts is '5'"),
         ({"retry_delay": 5, "max_retry_delay": 1}, ValueError, "retry_delay is 5"),
@@ -283,7 +283,7 @@ def test_bad_arguments(server):
     ]:
         with pytest.raises(error, match=words):
             Worker(server.address, name="jobs", **arguments)
-    worker = Worker(server.address, name="jobs")
+    worker = Worker(server.address, name="jobs", lease=0.1)
     with pytest.raises(ValueError, match="no handler"):
         worker.run()
     worker.on("a")(print)
