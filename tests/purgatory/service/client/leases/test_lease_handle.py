@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from purgatory.service import LeaseTimeout, RequestTimeout, TooManyLeases
+from purgatory.service.client.leases import lease_handle
 from purgatory.service.client.leases.async_lease_handle import AsyncLeaseHandle
+from purgatory.service.client.leases.lease_calls import WAIT_MS
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.server.named_leases import named_leases
 from tests.testing.purgatory_harness import HANG
@@ -219,3 +221,21 @@ def test_asking_until_the_deadline(answers, error, asked, way):
             enter()
     assert (calls.asked, calls.answers) == (asked, [])
     assert (len(calls.kept), calls.ended) == ((1, []) if error is None else (0, ["me"]))
+
+
+def test_the_shortest_lease():
+    """Shorter ones are refused."""
+    least_s = lease_handle._MIN_KEEP_MS / 1000
+    assert LeaseTerms("n", least_s, None).keep_ms == lease_handle._MIN_KEEP_MS
+    with pytest.raises(ValueError, match=f"expected at least {least_s} s"):
+        LeaseTerms("n", least_s - 0.001, None)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "now", "wait_ms"),
+    [(None, 5.0, 1000 * WAIT_MS), (0, 5.0, 0), (2.5, 5.0, 2500), (2.5, 7.0, 500), (2.5, 8.0, 0)],
+)
+def test_how_long_the_server_keeps_the_place(timeout, now, wait_ms):
+    """Until the deadline of one that began at 5 s, and no longer than WAIT_MS."""
+    terms = LeaseTerms("n", 30, timeout)
+    assert terms.wait_ms(terms.deadline(5.0), now) == min(wait_ms, WAIT_MS)
