@@ -68,7 +68,7 @@ NOT_COMPILED = tests/purgatory/spark tests/purgatory/trace tests/purgatory/cli t
 	$(addprefix tests/purgatory/service/test_,config.py encoding.py errors.py exports.py job_messages.py \
 		machine_memory.py platform.py portions.py process_metrics.py protocol.py) \
 	$(addprefix tests/purgatory/service/client/route/test_,addresses.py scout.py) \
-	$(addprefix tests/purgatory/service/cluster/test_,cluster_metrics.py cluster_status.py heartbeat.py lease_watch.py \
+	$(addprefix tests/purgatory/service/cluster/test_,cluster_status.py heartbeat.py lease_watch.py \
 		member.py standby_page.py store_lease.py store_report.py takeover.py) \
 	$(addprefix tests/purgatory/service/store/sqlite/test_,migrations.py sqlite_errors.py)
 test-compiled: $(COMPILED)/.test

@@ -97,6 +97,19 @@ def test_a_returning_writer_lets_the_queued_readers_through(threads):
     assert sorted(threads.notes) == ["reader", "writer again"]
 
 
+def test_the_last_queued_reader_wakes_the_writer(threads):
+    """A writer that waits for readers in the queue, and for no other writer."""
+    lock = ReadWriteLock()
+    lock._queued = 1  # a reader that has not come through
+    threads.start(lambda: lock.__enter__() or threads.notes.append("writer"))
+    until(lambda: lock._turnstile._waiters)
+    lock._queued = 0
+    assert threads.notes == []
+    lock._queue_behind_writer()
+    threads.end()
+    assert threads.notes == ["writer"]
+
+
 def test_reading_again_inside(threads):
     """A thread that has either side may read, also while a writer waits."""
     lock = ReadWriteLock()

@@ -478,6 +478,7 @@ class TestAdvance:
         before = time.monotonic()
         assert timer.advance_clock(timedelta(milliseconds=50)) is False
         assert time.monotonic() - before >= 0.05
+        assert timer._waiters == ()
 
     def test_ends_early_when_a_task_comes_due(self):
         """advance_clock returns when a task comes due, added before or during the wait."""

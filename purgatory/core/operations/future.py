@@ -103,13 +103,16 @@ class FastResultFuture(concurrent.futures.Future[_T]):
         another thread asked to cancel. Raises InvalidStateError if it is done.
         """
         with self._condition:
-            if self._state not in UNRESOLVED:
-                raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+            self._check_unresolved()
             self._state = CANCELLED_AND_NOTIFIED
             for waiter in self._waiters:
                 waiter.add_cancelled(self)
             self._condition.notify_all()
         self._invoke_callbacks()  # type: ignore[attr-defined]  # the base's
+
+    def _check_unresolved(self) -> None:
+        if self._state not in UNRESOLVED:
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
 
     def notify_waiters(self) -> None:
         """Wake the threads waiting for the future. Idempotent.
@@ -224,6 +227,7 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             super().set_result(result)
         else:
+            self._check_unresolved()  # first: a result that is there must stay
             self._result = result
             super().set_exception(error)
 

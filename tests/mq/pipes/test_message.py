@@ -6,6 +6,17 @@ import gc
 import pytest
 
 import mq as zmq
+from mq.pipes.message import DELIMITER, ENVELOPE_END, MessagePart, more_of
+
+
+@pytest.mark.parametrize(
+    ("part", "more"),
+    [(b"last", False), (MessagePart(b"last", False), False), (MessagePart(b"", True), True)],
+)
+def test_whether_another_part_follows(part, more):
+    """Bytes are a last part; others say so themselves."""
+    assert more_of(part) is more
+    assert (more_of(ENVELOPE_END), more_of(DELIMITER)) == (True, False)
 
 
 def test_tracker(pair):

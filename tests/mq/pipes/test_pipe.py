@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq.pipes.commands import PipeHwm, PipeTerm, PipeTermAck
+from mq.pipes.commands import ActivateWrite, PipeHwm, PipeTerm, PipeTermAck
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.message import MessagePart
 from mq.pipes.pipe import PipeState, pipepair
@@ -79,11 +79,12 @@ def test_messages_left_are_read_before_the_acknowledgement(pipe_ends):
     assert far.state is PipeState.TERM_ACK_SENT
 
 
-def test_delimiter_before_the_command(pipe_ends):
-    """delimiter_received: the delimiter was read first, the command then acknowledges at once."""
+@pytest.mark.parametrize("look", [lambda end: end.read(), lambda end: end.check_read()])
+def test_delimiter_before_the_command(pipe_ends, look):
+    """delimiter_received: the delimiter was seen first, the command then acknowledges at once."""
     near, far = pipe_ends
     near.terminate(False)
-    assert far.read() is None
+    assert not look(far)
     assert far.state is PipeState.DELIMITER_RECEIVED
     deliver(far)
     assert far.state is PipeState.TERM_ACK_SENT
@@ -194,6 +195,30 @@ def test_a_dry_reader_and_a_full_writer_are_activated(pipe_ends):
     far.read()
     deliver(near)
     assert near.sink.events == ["write_activated"]
+
+
+def test_new_marks_tell_what_was_read(pipe_ends):
+    """The reader of a full pipe reports at once, whichever end has new marks."""
+    for changed in (0, 1):
+        near, far = ends = make(HighWaterMarks(9, 9))
+        while near.write(X):
+            pass
+        near.flush()
+        deliver(far)
+        assert far.read() == X
+        assert deliver(near) == []  # no low-water mark is reached
+        ends[changed].set_hwms(HighWaterMarks(8, 8))
+        deliver(far)
+        assert ActivateWrite in deliver(near)
+        assert near._peers_msgs_read == 1
+
+
+def test_a_pipe_that_waited_for_a_bind():
+    """It has the peer's name and marks from then on, and its socket hears of it."""
+    near, _ = make(HighWaterMarks(2, 9))
+    near.process_inproc_connected(HighWaterMarks(9, 1), b"name")
+    assert (near.routing_id, near.sink.events) == (b"name", ["pipe_connected"])
+    assert [near.write(X) for _ in range(4)] == [True, True, True, False]
 
 
 @given(st.lists(st.sampled_from("wrtdWRTD"), max_size=30), st.booleans(), st.booleans())

@@ -3,7 +3,10 @@
 import pytest
 
 import mq as zmq
-from mq.pipes.round_robin import Sent
+from mq.pipes.flow_control import HighWaterMarks
+from mq.pipes.message import MessagePart, data_of
+from mq.pipes.pipe import pipepair
+from mq.pipes.round_robin import FairQueue, LoadBalancer, Sent
 from mq.queues.mailbox import Mailbox
 
 URL = "inproc://pipeline"
@@ -92,3 +95,87 @@ def test_a_broken_message_is_again_for_who_does_not_wait(socket):
             push.send(b"b", flags)
         assert push._core.xsend(b"c") is Sent.AGAIN
         push._core.mailbox = theirs
+
+
+def pipe_ends():
+    """Return the two ends of a pipe."""
+    marks = HighWaterMarks(0, 0)
+    ends = pipepair(marks, marks, conflate=False)
+    for end in ends:
+        end.mailbox = Mailbox()
+    return ends
+
+
+def receiving_pipe(*parts):
+    """Return the reading end of a pipe with parts in it."""
+    reader, writer = pipe_ends()
+    for part in parts:
+        assert writer.write(part)
+    writer.flush()
+    return reader
+
+
+def test_a_pipe_that_ends_inside_a_message():
+    """The rest of its message is dropped; the next part begins another pipe's message."""
+    queue = FairQueue()
+    ends, stays = receiving_pipe(MessagePart(b"a", True), b"b"), receiving_pipe(b"c")
+    for pipe in (ends, stays):
+        queue.attach(pipe)
+    assert (data_of(queue.recv()), queue.mid_message) == (b"a", True)
+    ends.terminate(False)
+    assert (queue.recv(), queue.mid_message, queue.at_message_start) == (b"c", False, True)
+    assert (queue.recv(), queue.last_pipe) == (None, stays)
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_receiver_that_ends_inside_a_message(more):
+    """The part after is refused; the message is dropped to its end, and another can begin."""
+    balancer, (pipe, _) = LoadBalancer(), pipe_ends()
+    balancer.attach(pipe)
+    assert balancer.send(MessagePart(b"a", True)) is Sent.OK
+    pipe.terminate(False)
+    assert balancer.send(MessagePart(b"b", more)) is Sent.BROKEN
+    assert balancer.mid_message is more
+    if more:
+        assert balancer.send(b"c") is Sent.OK  # dropped
+    assert not balancer.mid_message
+    assert balancer.send(b"d") is Sent.AGAIN
+    other, theirs = pipe_ends()
+    balancer.attach(other)
+    balancer.rollback()
+    assert balancer.send(b"e") is Sent.OK
+    assert (theirs.read(), balancer.last_pipe) == (b"e", other)
+
+
+def test_a_peer_that_has_gone_inside_a_message():
+    """A receiver's message is dropped to its end; the rest of a sender's does not come."""
+    balancer, (pipe, _) = LoadBalancer(), pipe_ends()
+    balancer.attach(pipe)
+    assert balancer.send(MessagePart(b"a", True)) is Sent.OK
+    balancer.terminated(pipe)
+    assert balancer.mid_message
+    assert balancer.send(b"b") is Sent.OK
+    assert not balancer.mid_message
+    assert balancer.send(b"c") is Sent.AGAIN
+    queue, reader = FairQueue(), receiving_pipe(MessagePart(b"a", True), b"b")
+    queue.attach(reader)
+    assert queue.recv() is not None
+    queue.terminated(reader)
+    assert (queue.mid_message, queue.last_pipe, queue.recv()) == (False, None, None)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_turns_go_on_when_a_peer_goes(gone, before):
+    """Whoever goes, and whoever is next, the others get their turns."""
+    balancer, pipes = LoadBalancer(), [pipe_ends() for _ in range(3)]
+    for pipe, _ in pipes:
+        balancer.attach(pipe)
+    for _ in range(before):
+        assert balancer.send(b"0") is Sent.OK
+    balancer.terminated(pipes[gone][0])
+    balancer.terminated(pipes[gone][0])
+    del pipes[gone]
+    for _ in range(4):
+        assert balancer.send(b"1") is Sent.OK
+    assert [list(iter(theirs.read, None))[-2:] for _, theirs in pipes] == [[b"1"] * 2] * 2

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mq
-from mq.queues.ypipe import Empty, YPipe
+from mq.queues.ypipe import ConflatePipe, Empty, YPipe
 
 
 def test_unflushed_write_is_unreadable():
@@ -153,3 +153,21 @@ def test_behaves_as_lists(chunk_size, operations):  # noqa: C901 - a model is a 
                 assert pipe.read() == readable.pop(0)
         assert pipe.asleep == asleep
         pipe._check()
+
+
+def test_a_conflating_pipe_keeps_the_last_value():
+    """One that came after the look stays; the final value follows the last one."""
+    pipe = ConflatePipe("end")
+    assert pipe.probe_or_none() is None
+    for value in ("one", "two"):
+        pipe.write(value)
+    assert pipe.probe_or_none() == "two"
+    pipe.write("three")
+    pipe.drop()
+    assert pipe.probe_or_none() == "three"
+    pipe.write("end")
+    pipe.drop()
+    assert pipe.probe_or_none() == "end"
+    pipe.drop()
+    assert pipe.probe_or_none() is None
+    assert pipe.flush() is False

@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 
 from purgatory import HeldFull, KeyedOperation, Purgatory
+from purgatory.core.held_events import Unit
+from purgatory.core.operations.operation_state import UNAFFECTED
 from tests.testing.purgatory_harness import HANG, Hooked, PurgatoryHarness, Recorder, in_thread
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerFull
 
@@ -34,6 +36,19 @@ class TestLimit:
         futures = [p.defer("a") for _ in range(3)]
         assert p.complete("a", limit=7) == 3
         assert all(future.done() for future in futures)
+
+    def test_a_unit_is_given_back_once_and_only_if_it_was_claimed(self, harness):
+        """An interrupt can come before the claim, or have a unit settled twice."""
+        p = harness.purgatory
+        p.complete("a", limit=2, hold=5)
+        held, event, unit = p._parts.held, p._parts.held.by_key["a"], Unit()
+        held.settle(event, unit, UNAFFECTED)
+        assert (event.units, event.claimed) == (2, 0)
+        assert held.claim(event, unit, [], 0)
+        assert (event.units, event.claimed) == (1, 1)
+        for _ in range(2):
+            held.settle(event, unit, UNAFFECTED)
+            assert (event.units, event.claimed) == (2, 0)
 
     def test_what_it_brings_nearer_counts(self, harness):
         """An operation of several keys uses the event that it counts."""

@@ -49,6 +49,31 @@ def test_one_warning_for_all_threads():
     p.close()
 
 
+class CountingWaiter:
+    """Counts how often a timer has woken it."""
+
+    wakes = 0
+
+    def wake(self):
+        self.wakes += 1
+
+    def wait(self, timeout):
+        raise NotImplementedError
+
+
+def test_the_last_end_wakes_the_loop():
+    """After close it must not sleep until a deadline that does not matter any more."""
+    p, waiter = Purgatory(), CountingWaiter()
+    one, two = p.defer("a", timeout=10**6), p.defer("b", timeout=10**6)
+    p.close(wait=False, cancel_pending=False)
+    p.timer.change_waiters(add=waiter)
+    p.complete("a", 1)
+    assert waiter.wakes == 0
+    p.complete("b", 2)
+    assert waiter.wakes
+    assert (one.result(0), two.result(0)) == (1, 2)
+
+
 def test_errors_of_all_threads_are_reported():
     """What a callback raises goes to `on_error`, whichever thread made the operation."""
 

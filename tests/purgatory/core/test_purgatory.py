@@ -230,6 +230,15 @@ class TestClose:
             p._check()
 
 
+def test_no_steps_beside_the_loop():
+    """While a loop runs, `step` is refused, and does nothing."""
+    with Purgatory("mine") as p:
+        future = p.defer("k")
+        with pytest.raises(RuntimeError, match="purgatory 'mine' is started; its loop does"):
+            p.step()
+        assert not future.done()
+
+
 class TestFork:
     @staticmethod
     def in_child(function):

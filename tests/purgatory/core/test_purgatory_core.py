@@ -14,6 +14,7 @@ from purgatory import (
     OperationExpired,
     Outcome,
     Purgatory,
+    PurgatoryClosed,
     PurgatoryError,
 )
 from purgatory.metrics import MetricsError
@@ -171,6 +172,30 @@ class TestCompleting:
         op.ready = True
         assert p.complete("k", 7) == 2
         assert future.result(0) == 7
+
+    @pytest.mark.parametrize(
+        ("method", "arguments", "end"),
+        [
+            ("complete_later", (7,), {"completed": 1}),
+            ("fail_later", (OSError,), {"failed": 1}),
+            ("cancel_later", (), {"cancelled": 1}),
+        ],
+    )
+    def test_later(self, harness, method, arguments, end):
+        """What is posted ends operations in the next step; a bad key is refused at once."""
+        p = harness.purgatory
+        future = p.defer("k")
+        post = getattr(p, method)
+        with pytest.raises(TypeError, match="unhashable"):
+            post([], *arguments)
+        post("k", *arguments)
+        assert not future.done()
+        p.step()
+        assert future.done()
+        assert {name: getattr(p.stats(), name) for name in end} == end
+        p.close()
+        with pytest.raises(PurgatoryClosed):
+            post("k", *arguments)
 
     def test_it_leaves_all_its_lists_at_once(self, harness):
         """Completing, expiring and cancelling remove an operation from every key and the wheel."""

@@ -9,6 +9,7 @@ import pytest
 from purgatory import DelayedOperation, Purgatory
 from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.section_lists import new_watch_lists
+from purgatory.core.watch_lists import WatchShard
 from purgatory.errors import PurgatoryClosed
 from tests.testing.keys import Key
 from tests.testing.purgatory_harness import PurgatoryHarness, Recorder
@@ -18,6 +19,18 @@ from timingwheel import TimerFull
 @pytest.fixture
 def lists():
     return new_watch_lists("test")
+
+
+def test_shards_have_sequence_numbers_of_their_own():
+    """An operation keeps its number in the lists of all shards, where others have theirs."""
+    shards, ops = [WatchShard(n) for n in range(3)], [Recorder() for _ in range(4)]
+    for op in ops:
+        op._op_sequence = None  # as `WatchLists.watch` does
+    assert [shard.sequence_of(op) for shard, op in zip(shards, ops[:3], strict=True)] == [
+        n * 2**56 + 1 for n in range(3)
+    ]
+    assert shards[0].sequence_of(ops[2]) == 2 * 2**56 + 1
+    assert shards[0].sequence_of(ops[3]) == 2
 
 
 class TestWatching:

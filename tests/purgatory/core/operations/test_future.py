@@ -51,11 +51,20 @@ class TestAsAFuture:
         assert [future.result(0) for future in futures] == list(range(2000))
         assert harness.errors == []
 
-    def test_a_result_set_behind_its_back_is_reported(self, harness):
+    @pytest.mark.parametrize(
+        "end",
+        [
+            lambda p: p.complete("a", 2),
+            lambda p: p.fail("a", OSError),
+            lambda p: len(p.cancel_for_key("a")),
+        ],
+        ids=["complete", "fail", "cancel"],
+    )
+    def test_a_result_set_behind_its_back_is_reported(self, harness, end):
         """A future resolved past its class: the clash is reported, and the operation ends."""
         future = harness.purgatory.defer("a")
         concurrent.futures.Future.set_result(future, 1)
-        assert harness.purgatory.complete("a", 2) == 1
+        assert end(harness.purgatory) == 1
         assert future.result(0) == 1
         assert isinstance(harness.errors[0][0], concurrent.futures.InvalidStateError)
         assert harness.purgatory.watched == 0
@@ -213,6 +222,21 @@ class TestAsAFuture:
             assert told == [future], order
             assert (p.delayed, p.watched) == (0, 0)
         assert harness.errors == []
+
+    @pytest.mark.parametrize("end", ["complete", "set_result", "set_exception", "cancel"])
+    def test_it_is_resolved_once(self, harness, end):
+        """Whatever ended it, a result of one's own comes too late, and changes nothing."""
+        future = harness.purgatory.defer("k")
+        if end == "complete":
+            harness.purgatory.complete("k")
+        else:
+            getattr(future, end)(*{"set_result": [None], "set_exception": [OSError()]}.get(end, []))
+        before = future._state, future._result, future._exception
+        with pytest.raises(concurrent.futures.InvalidStateError):
+            future.set_result(2)
+        with pytest.raises(concurrent.futures.InvalidStateError):
+            future.set_exception(ValueError())
+        assert (future._state, future._result, future._exception) == before
 
     def test_a_running_one_is_not_cancelled(self, harness):
         """As of the standard library's: `cancel` returns False, and the operation goes on."""

@@ -1,6 +1,7 @@
 """DelayedOperation: it ends once, with its callbacks in order; what subclasses may do."""
 
 import asyncio
+import contextlib
 import copy
 import dataclasses
 import pickle
@@ -10,11 +11,15 @@ import pytest
 
 from purgatory import DelayedOperation, KeyedOperation, Outcome, Purgatory
 from purgatory.aio import AsyncPurgatory
+from purgatory.core.operations import operation as operation_module
+from purgatory.core.operations import outcome_race
+from purgatory.core.operations.outcome_race import MAX_ATTEMPTS
 from tests.testing.purgatory_harness import (
     PurgatoryHarness,
     Recorder,
     all_in_threads,
 )
+from timingwheel import COMPILED, InlineExecutor, ManualClock, Timer
 
 
 @pytest.fixture
@@ -308,3 +313,46 @@ class TestCopies:
                     copy_of(thing)
             assert p.complete("k", 1) == 2
         asyncio.run(main())
+
+
+class RunFails(Recorder):
+    """Its method that the timer calls raises."""
+
+    def run(self):
+        raise ArithmeticError
+
+
+def test_it_ends_although_run_raises():
+    """The timer calls it once: the operation has expired all the same, and the error is told."""
+    told = []
+    clock = ManualClock()
+    timer = Timer(clock=clock, executor=InlineExecutor(), on_error=lambda *news: told.append(news))
+    p, op = Purgatory(timer=timer), RunFails(1)
+    p.try_complete_else_watch(op, ["k"])
+    clock.advance(1)
+    timer.advance_clock()
+    assert op.calls == ["complete", "expiration"]
+    assert [(type(error), task) for error, task in told] == [(ArithmeticError, op)]
+    assert (p.watched, p.delayed) == (0, 0)
+    timer.close()
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions cannot be replaced")
+@pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS - 1, MAX_ATTEMPTS])
+def test_it_expires_when_there_is_memory(monkeypatch, failures):
+    """It tries again so often, and then raises; the operation can still end."""
+    left, tries = [MemoryError()] * failures, []
+
+    def fail_at_first(op, outcome):
+        tries.append(outcome)
+        if left:
+            raise left.pop()
+        return outcome_race.finish(op, outcome)
+
+    monkeypatch.setattr(operation_module, "finish", fail_at_first)
+    op = Recorder()
+    with pytest.raises(MemoryError) if failures == MAX_ATTEMPTS else contextlib.nullcontext():
+        op.run()
+    assert len(tries) == min(failures + 1, MAX_ATTEMPTS)
+    op.run()
+    assert op.calls == ["complete", "expiration"]

@@ -1,10 +1,12 @@
 """Lifecycle: no check is lost, no two methods overlap; nesting and exceptions of callbacks."""
 
+import contextlib
 import threading
 
 import pytest
 
-from purgatory.core.operations.outcome_race import MAX_NESTED
+from purgatory.core.operations import outcome_race
+from purgatory.core.operations.outcome_race import MAX_ATTEMPTS, MAX_NESTED
 from tests.testing.purgatory_harness import (
     HANG,
     Hooked,
@@ -13,6 +15,7 @@ from tests.testing.purgatory_harness import (
     all_in_threads,
     in_thread,
 )
+from timingwheel import COMPILED
 from timingwheel.lowlevel import ATOMIC_SECTIONS
 
 
@@ -131,6 +134,36 @@ class TestOneAtATime:
 
 
 @pytest.mark.skipif(ATOMIC_SECTIONS, reason="operations have no lock where sections are atomic")
+@pytest.mark.skipif(COMPILED, reason="compiled functions cannot be replaced")
+@pytest.mark.parametrize(
+    ("error", "failures", "tries"),
+    [
+        (MemoryError, 1, 2),
+        (MemoryError, MAX_ATTEMPTS - 1, MAX_ATTEMPTS),
+        (MemoryError, MAX_ATTEMPTS, MAX_ATTEMPTS),
+        (ValueError, 1, 1),
+    ],
+)
+def test_a_release_that_fails(monkeypatch, error, failures, tries):
+    """Memory may come; any other error comes again. The callbacks run, and the caller hears."""
+    left, release = [error()] * failures, outcome_race._release
+    tried = []
+
+    def fail_at_first(operation, outcome):
+        tried.append(outcome)
+        if left:
+            raise left.pop()
+        release(operation, outcome)
+
+    operation = Recorder()
+    monkeypatch.setattr(outcome_race, "_release", fail_at_first)
+    raises = pytest.raises(error) if failures == tries else contextlib.nullcontext()
+    with raises:
+        operation.force_complete()
+    assert len(tried) == tries
+    assert operation.calls == ["complete"]
+
+
 def test_a_finalizer_may_end_the_operation_whose_lock_its_thread_has(harness):
     """The collector may run at the call that is made under the lock; nothing deadlocks."""
     op = Recorder(30)
@@ -349,3 +382,25 @@ class TestErrors:
         assert op.calls == ["complete", "expiration"]
         assert harness.purgatory.watched == 0
         harness.purgatory._check()
+
+    @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+    def test_an_interrupt_behind_a_long_chain(self, harness, kind):
+        """Callbacks that had to wait for the end of the first one are called, too."""
+        p, order = harness.purgatory, []
+
+        def link(i):
+            order.append(i)
+            p.check_and_complete(i + 1)
+            if i == 0:
+                raise kind
+
+        count = 2 * MAX_NESTED
+        ops = [Hooked(on_complete=lambda i=i: link(i)) for i in range(count)]
+        for i, op in enumerate(ops):
+            p.try_complete_else_watch(op, [i])
+            op.ready = True
+        with pytest.raises(kind):
+            p.check_and_complete(0)
+        assert order == list(range(count))
+        assert (p.watched, p.delayed) == (0, 0)
+        p._check()

@@ -116,3 +116,25 @@ def test_a_cancellation_that_comes_with_the_answer(server):
                 await waiting
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, None])
+@pytest.mark.parametrize("method", ["list", "jobs"])
+def test_limits_of_lists(server, connect, method, limit):
+    """One at least, by both clients: no more come, and no fewer."""
+    client = connect(server)
+    for number in range(3):
+        client.schedule(HANG, job_id=f"job {number}")
+    client.flush()
+
+    async def listed():
+        async with AsyncClient(server.address, timeout=HANG) as one:
+            return [found async for found in getattr(one, method)(limit=limit)]
+
+    ways = [lambda: list(getattr(client, method)(limit=limit)), lambda: asyncio.run(listed())]
+    for way in ways:
+        if limit == 0:
+            with pytest.raises(ValueError, match="limit is 0; expected"):
+                way()
+        else:
+            assert len(way()) == (limit or 3)

@@ -8,7 +8,7 @@ import pytest
 import zmq
 
 from purgatory.service import Client
-from purgatory.service.client.connection import SocketOptions
+from purgatory.service.client.connection import ServerConnection, SocketOptions
 from purgatory.service.protocol import StatsReply
 from tests.testing.purgatory_harness import HANG
 
@@ -89,3 +89,41 @@ def test_a_server_that_is_lost_while_much_is_unread():
         [sys.executable, "-c", _UNREAD], capture_output=True, text=True, timeout=HANG, check=False
     )
     assert (done.returncode, done.stdout) == (0, "5\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "at"),
+    [
+        ({"reconnect_at": 101.0, "_is_welcome": True}, None),
+        ({}, None),
+        ({"_attempt_until": 103.0}, 103.0),
+        ({"_is_welcome": True, "_attempt_until": 103.0}, 102.0),
+        ({"_is_welcome": True, "_is_probed": True}, 140.0),
+        ({"_is_welcome": True, "_is_probed": True, "_has_choice": True}, 106.7),
+    ],
+    ids=["away", "alone", "choosing", "quiet", "probed", "probed, with a choice"],
+)
+def test_when_to_look_for_life(state, at):
+    """Before the attempt is over, to probe, to look for another server, and to give up."""
+    link = ServerConnection(("tcp://127.0.0.1:1",), None, SocketOptions(None, 10.0), None)
+    try:
+        link._heard_at, link.probe_s = 100.0, 2.0
+        for name, value in state.items():
+            setattr(link, name, value)
+        assert link.next_look_at == (at if at is None else pytest.approx(at))
+    finally:
+        link.discard()
+
+
+@pytest.mark.parametrize(("now", "opens"), [(99.9, False), (100.0, True), (101.0, True)])
+def test_when_it_connects_again(monkeypatch, now, opens):
+    """At the end of the pause; nothing else is done in that step."""
+    link = ServerConnection(("tcp://127.0.0.1:1",), None, SocketOptions(None, 10.0), None)
+    opened = []
+    monkeypatch.setattr(link, "open", lambda: opened.append(now))
+    link.reconnect_at, link._monotonic = 100.0, lambda: now
+    try:
+        link.step()
+    finally:
+        link.discard()
+    assert (opened, link.reconnect_at) == (([now], None) if opens else ([], 100.0))

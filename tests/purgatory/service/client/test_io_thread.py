@@ -9,6 +9,8 @@ import pytest
 
 from purgatory.service import Client, RequestTimeout, Unavailable
 from purgatory.service.client import client as client_module
+from purgatory.service.client import io_thread
+from purgatory.service.client.connection import ServerConnection
 from purgatory.service.client.io_thread import FlushCommand
 from purgatory.service.encoding import decode_request
 from purgatory.service.platform import CAN_LEND
@@ -300,6 +302,22 @@ def test_a_step_that_fails(server, connect):
     assert client.complete("k", 5) == 3
     assert [future.result(HANG) for future in futures] == [5] * 3
     assert not errors
+
+
+def test_a_client_that_cannot_be_made(monkeypatch):
+    """It leaves no sockets behind."""
+    made = []
+
+    class Failing(ServerConnection):
+        def open(self):
+            made.append(self)
+            super().open()
+            raise OSError(24, "too many open files")
+
+    monkeypatch.setattr(io_thread, "ServerConnection", Failing)
+    with pytest.raises(OSError, match="too many open files"):
+        Client("tcp://127.0.0.1:1", name="me")
+    assert made[0]._context.closed
 
 
 @pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")

@@ -1,6 +1,7 @@
 """`extend`, `fail`, `limit` and `hold` through a server, by both clients; old peers."""
 
 import asyncio
+import inspect
 import threading
 from datetime import timedelta
 
@@ -17,6 +18,8 @@ from purgatory.service import (
     Worker,
     WrongVersion,
 )
+from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.later_calls import described_by
 from purgatory.service.protocol import Complete, Completion
 from purgatory.service.server.network.reception import Reception
 from tests.testing.eventually import eventually
@@ -366,3 +369,19 @@ def test_a_callback_of_a_future(server, connect, error):
         assert client.complete("l") == 1
         assert called.wait(HANG)
         called.clear()
+
+
+@pytest.mark.parametrize(("returns", "annotation"), [(None, int), (str, str)])
+def test_what_is_made_of_a_call_is_described(returns, annotation):
+    """It has the name, docstring and parameters of the call, and returns the answer itself."""
+
+    def count_later(self: object, key: str = "k") -> ReplyFuture[int]:
+        """Count."""
+
+    made = described_by(count_later, lambda *_: 5, returns)
+    signature = inspect.signature(made)
+    assert (made.__name__, made.__qualname__, made.__doc__) == ("count", "count", "Count.")
+    assert (list(signature.parameters), signature.return_annotation) == (
+        ["self", "key"],
+        annotation,
+    )

@@ -23,9 +23,12 @@ from purgatory.service.client.session import (
 )
 from purgatory.service.encoding import decode_answer, decode_request, encode
 from purgatory.service.job_messages import (
+    Begin,
+    CancelLeases,
     JobFilter,
     JobStates,
     JobStatus,
+    LeaseReady,
     ListJobs,
     WatchJobs,
 )
@@ -44,10 +47,14 @@ from purgatory.service.protocol import (
     Failed,
     Failure,
     Hello,
+    Jobs,
     KeyFailure,
+    Lease,
+    LeasedJob,
     OperationStatus,
     OutcomeMessage,
     Outcomes,
+    Ping,
     Query,
     Raw,
     Refusal,
@@ -547,3 +554,86 @@ def test_an_error_of_a_later_version(talk, error):
     talk.deliver(Outcomes([end(1, "o", "failed", error)]))
     with pytest.raises(OperationFailed):
         future.result(0)
+
+
+class RecordingLink:
+    """What a session tells its worker."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        return lambda *news: self.told.append((name, *news))
+
+
+LEASED = [LeasedJob(1, 2, "job", "mail", 1, 0, 0)]
+LEASES = [Lease(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (LeaseReady("n", "h"), [("lease", LeaseReady("n", "h"))]),
+        (Jobs(LEASED), [("on_jobs", LEASED)]),
+        (CancelLeases(LEASES), [("on_cancelled", CancelLeases(LEASES))]),
+        (Ping(), []),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("listens", [True, False])
+def test_news_of_leases(talk, message, told, listens):
+    """Each kind goes to who listens to it, and to nobody else; nothing is sent."""
+    link = RecordingLink()
+    if listens:
+        talk.session.worker = link
+        talk.session.on_lease_ready = lambda news: link.told.append(("lease", news))
+    assert talk.deliver(message) == []
+    assert link.told == (told if listens else [])
+    assert talk.session.has_callbacks(message) is not isinstance(message, Ping)
+
+
+def _watch_no_longer(talk):
+    future = JobEndFuture("job")
+    talk.session.add(WatchJobs, [("job", talk.session.job_waits.enter(future))])
+    [message] = talk.sent()
+    talk.deliver(JobStates(message.seq, [JobStatus("job", "ready")]))
+    talk.session.job_waits.leave(future)
+
+
+@pytest.mark.parametrize(
+    ("have_something", "kind"),
+    [
+        (lambda talk: talk.ask(Complete, Completion("k")), Complete),
+        (lambda talk: talk.session.received.handled.append(1), None),
+        (_watch_no_longer, None),
+        (lambda talk: talk.session.begun.leases.append(Lease(1, 2)), Begin),
+    ],
+    ids=["calls", "acknowledgements", "watches", "begun"],
+)
+def test_without_a_connection_nothing_is_sent(talk, have_something, kind):
+    """Calls wait for the next one; what is of the last connection alone is dropped."""
+    have_something(talk)
+    talk.session.on_disconnected(lost=True)
+    assert talk.sent() == []
+    talk.connect()
+    assert [type(message) for message in talk.sent()] == ([] if kind is None else [kind])
+    have_something(talk)
+    assert len(talk.sent()) == 1
+
+
+def test_messages_that_lost_connections_are_sent_one_by_one(talk):
+    """The next one after the answer, on the same connection; new ones after all of these."""
+    calls = [talk.ask(kind, item) for kind, item in ((Complete, Completion("k")), (Query, "a"))]
+    first, second = talk.sent()
+    for sent in ([first, second], [first]):
+        talk.session.on_disconnected(lost=True)
+        assert talk.connect() == sent
+    talk.ask(Extend, TimeoutExtension("a", 5))
+    assert talk.sent() == []
+    talk.deliver(Completed(first.seq, [1]))
+    talk.session.on_disconnected(lost=True)
+    assert talk.sent() == []
+    assert talk.connect() == [second]
+    talk.deliver(States(second.seq, [OperationStatus("a", "unknown")]))
+    assert [type(message) for message in talk.sent()] == [Extend]
+    assert all(call.done() for call in calls)

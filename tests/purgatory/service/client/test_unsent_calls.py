@@ -191,3 +191,22 @@ def test_a_request_that_ends_each_server(connect):
         client.close()
         server.wait(HANG)
     assert codes == [2] * MAX_SENDINGS
+
+
+@pytest.mark.parametrize(
+    ("request_type", "count", "gathers"),
+    [
+        (Cancel, 0, False),
+        (Cancel, 1, True),
+        (Cancel, CALLS_PER_MESSAGE - 1, True),
+        (Cancel, CALLS_PER_MESSAGE, False),
+        (Cancel, CALLS_PER_MESSAGE + 1, False),
+        (Stats, 1, False),
+    ],
+)
+def test_which_messages_wait_for_further_calls(request_type, count, gathers):
+    """A single one that has room, of a kind with several items."""
+    unsent = UnsentCalls()
+    if count:
+        unsent.add(request_type, calls(*map(str, range(count))))
+    assert unsent.may_gather is gathers

@@ -2,7 +2,9 @@
 
 import time
 
-from purgatory.service.server.clock import ServiceClock, boot_id
+import pytest
+
+from purgatory.service.server.clock import JUMP_MS, ServiceClock, boot_id
 from tests.testing.step_server import START_MS, ManualTime
 
 
@@ -31,6 +33,18 @@ def test_small_differences_are_no_jumps():
     moved.wall_ms = 999
     clock = ServiceClock(metadata, moved.sources())
     assert (clock.shift_ms, clock.now_ms()) == (0, START_MS)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_smallest_jump(sign):
+    """On this machine, or as it was noted before a boot."""
+    for size, shift in ((JUMP_MS - 1, 0), (JUMP_MS, sign * JUMP_MS)):
+        moved = ManualTime()
+        metadata = ServiceClock({}, moved.sources()).metadata()
+        noted = metadata | {"boot_id": "another", "drift_ms": sign * size}
+        assert ServiceClock(noted, moved.sources()).shift_ms == shift
+        moved.wall_ms = sign * size
+        assert ServiceClock(metadata, moved.sources()).shift_ms == shift
 
 
 def test_a_jump_between_two_runs():

@@ -145,3 +145,15 @@ def test_a_start_on_a_disk_that_fails_otherwise(server):
         server.crash()
     server.faults.clear()
     server.open()
+
+
+@pytest.mark.parametrize(
+    ("look_ms", "after_ms", "looks"), [(0, 0, False), (100, 99, False), (100, 100, True)]
+)
+def test_when_the_disk_is_asked(server, monkeypatch, look_ms, after_ms, looks):
+    """At the time that was set, if one was: a disk that is well is left alone."""
+    commits, start_ms, asked = server.store_loop._commits, server.time.ms, []
+    monkeypatch.setattr(server.store, "set_metadata", asked.append)
+    commits.look_ms = look_ms and start_ms + look_ms
+    assert commits.look(start_ms + after_ms) is None
+    assert bool(asked) is looks

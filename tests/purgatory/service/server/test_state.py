@@ -3,8 +3,9 @@
 from _purgatory_cpython import at_exit
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS
 from purgatory.service.server.memory import PROCESS_BYTES
-from purgatory.service.server.state import ServerState
+from purgatory.service.server.state import COPIED_BYTES, DeferredExecutor, ServerState
 from tests.testing.step_server import START_MS, job, operation
+from timingwheel import ManualClock, Timer
 
 
 def test_an_operation_belongs_to_its_client(step_server):
@@ -27,6 +28,19 @@ def test_the_next_wake(step_server):
     assert state.next_wake_ns() == (START_MS + 11) * NS_PER_MS
 
 
+def test_which_events_are_for_many(step_server):
+    """Those that end more than a portion, or would copy a large value more than once."""
+    state = step_server.state
+    state.portion = 10
+    found = [
+        state.is_for_many(count, bytes(size))
+        for count, size in [(10, 0), (11, 0), (1, COPIED_BYTES + 1)]
+    ]
+    assert found == [False, True, False]
+    half = COPIED_BYTES // 2
+    assert [state.is_for_many(2, bytes(size)) for size in (half, half + 1)] == [False, True]
+
+
 def test_at_the_exit_no_operation_is_visited(step_server):
     """A server that ends with a million of them ends at once."""
     step_server.submit(*[operation(f"op {n}") for n in range(500)])
@@ -40,3 +54,26 @@ def test_memory_left():
     """What the process takes is gone already; without a limit there is always enough."""
     assert ServerState("s", 0, max_memory=PROCESS_BYTES + 5).memory_left == 5
     assert ServerState("s", 0).memory_left > 1 << 60
+
+
+def test_an_interrupted_run_goes_on_later():
+    """A task that has made enough ends the run; the rest of its bucket is there for the next."""
+    executor, clock, ran = DeferredExecutor(), ManualClock(), []
+    timer = Timer(clock=clock, executor=executor)
+
+    def interrupt():
+        ran.append("first")
+        executor.interrupt()
+
+    timer.schedule(1, interrupt)
+    for name in ("second", "third"):
+        timer.schedule(1, ran.append, name)
+    clock.advance(1)
+    timer.advance_clock()
+    assert (ran, bool(executor)) == ([], True)
+    executor.run(lambda: bool(ran))
+    assert (ran, bool(executor)) == (["first"], True)
+    executor.run(lambda: False)
+    assert (ran, bool(executor)) == (["first", "second", "third"], False)
+    executor.interrupt()
+    timer.close()

@@ -3,8 +3,27 @@
 import pytest
 
 from purgatory.service.encoding import encode, unpack
+from purgatory.service.errors import (
+    Malformed,
+    Refused,
+    TimeoutTooLong,
+    TooLarge,
+    TooManyItems,
+    TooManyKeys,
+    TooManyPending,
+)
 from purgatory.service.nesting import MAX_LEVELS
-from purgatory.service.protocol import MAX_INT, Complete, Completion, Raw, Submission
+from purgatory.service.protocol import (
+    MAX_INT,
+    Complete,
+    Completion,
+    KeyFailure,
+    Limits,
+    Raw,
+    Submission,
+)
+from purgatory.service.server.records.clients import ClientRecord
+from purgatory.service.server.validation import RequestValidator, shown
 from tests.testing.step_server import StepServer, nested, operation
 
 
@@ -73,3 +92,95 @@ def test_limits_of_pending_operations(tmp_path):
     server.acknowledge(1)
     assert server.submit(operation("c")).refused == []
     server.store.close()
+
+
+SMALL = Limits(
+    message_bytes=50,
+    keys=3,
+    text_bytes=20,
+    payload_bytes=100,
+    pending_per_client=5,
+    pending=7,
+    timeout_ms=1000,
+    items=4,
+)
+
+
+def refused_submission(pending=0, total=0, **fields):
+    """Return why a submission is refused."""
+    usual = {"keys": ("k",), "timeout_ms": 5, "need": 1, "kind": "", "payload": Raw(b"\xc0")}
+    values = {"op_id": "a"} | usual | fields
+    client = ClientRecord("c")
+    client.count = pending
+    check = RequestValidator(SMALL).check_submission
+    return check(Submission(**values), tuple(values.values()), client, total, None)
+
+
+def refused(method, *arguments):
+    """Return why something is refused."""
+    try:
+        return getattr(RequestValidator(SMALL), method)(*arguments)
+    except Refused as refusal:
+        return refusal
+
+
+def bytes_of(size):
+    """Return so many bytes that are one value."""
+    return Raw(b"\xc4" + bytes([size - 2]) + bytes(size - 2))
+
+
+@pytest.mark.parametrize(
+    ("check", "most", "error"),
+    [
+        (lambda n: refused_submission(pending=n), 4, TooManyPending),
+        (lambda n: refused_submission(total=n), 6, TooManyPending),
+        (lambda n: refused_submission(timeout_ms=n), 1000, TimeoutTooLong),
+        (lambda n: refused_submission(keys=tuple("abcd"[:n])), 3, TooManyKeys),
+        (lambda n: refused_submission(keys=("a", "b", "a"), need=n), 2, Malformed),
+        (lambda n: refused_submission(keys=("k" * n,)), 20, TooLarge),
+        (lambda n: refused_submission(op_id="a" * n), 20, TooLarge),
+        (lambda n: refused_submission(op_id="ä" * n), 10, TooLarge),
+        (lambda n: refused_submission(kind="a" * n), 20, TooLarge),
+        (lambda n: refused_submission(payload=bytes_of(n)), 100, TooLarge),
+        (lambda n: refused("check_tags", tuple("abcd"[:n])), 3, TooManyItems),
+        (lambda n: refused("check_timeout", n), 1000, TimeoutTooLong),
+        (lambda n: refused("check_message", bytes(n)), 50, TooLarge),
+        (lambda n: refused("check_message", encode([0, 0, [1] * n])), 4, TooManyItems),
+        (lambda n: refused("check_completion", Completion("k", bytes_of(n))), 100, TooLarge),
+        (
+            lambda n: refused("check_completion", Completion("k", hold_ms=n)),
+            1000,
+            TimeoutTooLong,
+        ),
+        (lambda n: refused("check_failure", KeyFailure("k", "E", "m" * n)), 100, TooLarge),
+        (lambda n: refused("check_failure", KeyFailure("k", "E", "ä" * n)), 50, TooLarge),
+        (lambda n: refused("check_text", "ä" * n), 10, TooLarge),
+    ],
+)
+def test_the_most_is_taken_and_no_more(check, most, error):
+    """Of each limit."""
+    assert check(most) is None
+    assert isinstance(check(most + 1), error)
+
+
+@pytest.mark.parametrize(
+    ("check", "least"),
+    [
+        (lambda n: refused_submission(timeout_ms=n), 0),
+        (lambda n: refused_submission(need=n), 0),
+        (lambda n: refused_submission(keys=("k",) * n), 1),
+        (lambda n: refused_submission(op_id="a" * n), 1),
+        (lambda n: refused("check_text", "a" * n), 1),
+        (lambda n: refused("check_completion", Completion("k", limit=n)), 1),
+    ],
+)
+def test_the_least_is_taken_and_no_less(check, least):
+    """Anything below is malformed."""
+    assert check(least) is None
+    assert isinstance(check(least - 1), Malformed)
+
+
+@pytest.mark.parametrize(("length", "text"), [(50, "a" * 50), (51, "a" * 47 + "...")])
+def test_long_texts_are_cut_in_errors(length, text):
+    """They are quoted."""
+    assert shown("a" * length) == repr(text)

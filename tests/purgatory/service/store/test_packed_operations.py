@@ -1,5 +1,6 @@
 """PackedBatch: a row of many operations, of which some can be read, deleted and moved."""
 
+import pytest
 from msgspec import Raw
 
 from purgatory.service.store.packed_operations import PackedBatch
@@ -33,6 +34,14 @@ def test_the_rest_of_a_row_is_read():
     """What was read before or was deleted is left out."""
     assert [one.number for one in batch(4).all(5, {7})] == [6, 8]
     assert [one.number for one in batch().without({5}).all(5)] == [6, 7]
+
+
+@pytest.mark.parametrize("number", range(4, 9))
+def test_from_and_before_a_number(number):
+    """That number itself is in neither."""
+    row = batch()
+    assert [one.number for one in row.all(number)] == [n for n in (5, 6, 7) if n > number]
+    assert [one.number for one in row.all_before(number)] == [n for n in (7, 6, 5) if n < number]
 
 
 def test_some_are_deleted():

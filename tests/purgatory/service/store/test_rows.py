@@ -8,6 +8,8 @@ from purgatory.service.errors import Malformed
 from purgatory.service.store.rows import (
     QUEUED_EVENT,
     QUEUED_EXTENSION,
+    JobState,
+    Options,
     StoredOperation,
     reference_to,
     spread_of,
@@ -44,3 +46,16 @@ def test_deadlines_that_were_moved():
     )
     found = with_deadlines([first, second], {2: 5000})
     assert found == [first, second._replace(deadline_ms=5000)]
+
+
+def test_options_that_were_not_given():
+    """Rows of submissions without them are decoded with these."""
+    assert Options(5) == Options(5, (), 0, None)
+
+
+def test_states_on_disk():
+    """Their numbers stand in databases of all versions."""
+    names = ["WAITING", "DONE", "DEAD", "CANCELLING", "CANCELLED", "DROPPED"]
+    assert [(state.name, state.value) for state in JobState] == list(
+        zip(names, range(6), strict=True)
+    )

@@ -64,9 +64,21 @@ def test_the_room_of_a_kind_follows_its_own_handlers(bench):
     assert rooms["slow"] == 1
 
 
+def test_what_is_asked_for_tells_whether_it_is_fewer(bench):
+    """Then jobs that were given are too many. More, or no change, is not fewer."""
+    for seconds, fewer in ((0.0001, False), (0.0001, False), (5.0, True), (5.0, False)):
+        for _ in range(500):
+            bench.demand.note("quick", seconds)
+        bench.now += 1
+        assert bench.demand.look([], bench.now) is fewer
+    assert len(bench.asked) == 3
+
+
 def test_busy_kinds(bench):
     """Those whose handlers all run, by their own limit or by that of the worker."""
     busy = bench.demand.busy_kinds
+    assert busy(bench.running()) == set()
+    assert busy(bench.running("slow")) == {"slow"}
     assert busy(bench.running("quick", "quick")) == set()
     assert busy(bench.running("quick", "slow")) == {"slow"}
     assert busy(bench.running("quick", "quick", "quick", "slow")) == {"quick", "slow"}

@@ -9,7 +9,8 @@ import pytest
 
 from purgatory.service import WorkerStuck
 from purgatory.service.protocol import LeasedJob
-from purgatory.service.worker.handler_threads import KindSlots
+from purgatory.service.worker.handler_threads import HandlerThreads, KindSlots
+from purgatory.service.worker.handlers import Retry, make_handler
 from purgatory.service.worker.held_jobs import HeldJob
 from tests.testing.eventually import eventually
 from tests.testing.purgatory_harness import HANG
@@ -436,3 +437,24 @@ def test_a_kind_with_a_limit(slots, started):
     for number in (5, 6, 7):
         slots.add(held(number, "slow"))
     assert started == [0, 1, 9, 2, 3, 4, 5, 6]
+
+
+def test_stopping_while_coroutines_wait_for_their_turn():
+    """Those that run and those that have not begun are cancelled, and the thread ends."""
+    began = queue.SimpleQueue()
+
+    async def run(job):
+        began.put(job.id)
+        await asyncio.sleep(HANG)
+
+    threads = HandlerThreads("w", 1, {"": make_handler(run, Retry(1, 0, 0))}, None)
+    ended = []
+    threads.start(lambda held: True, lambda held, error: ended.append((held, type(error))))
+    held = [HeldJob(LeasedJob(n, 1, f"{n}", "", 1, 0, 0), 0.0) for n in range(3)]
+    for one in held:
+        threads.add(one)
+    assert began.get(timeout=HANG) == "0"
+    threads.stop(HANG)
+    assert not any(thread.is_alive() for thread in threads._threads)
+    assert ended == [(held[0], asyncio.CancelledError)]
+    assert began.empty()

@@ -7,6 +7,7 @@ import pytest
 
 from purgatory.service.worker.handlers import (
     Attempt,
+    HandlerLimits,
     Job,
     Retry,
     check_concurrency,
@@ -98,3 +99,16 @@ def test_a_job_without_a_worker():
     assert job == Job("a", "mail", None, 1, 5, 0, 0, ("customer:42",))
     with pytest.raises(TypeError):
         job.extend("soon")
+
+
+def test_the_least_of_limits():
+    """A time limit of nothing is refused; the first delay may be the longest."""
+    assert check_limits(0.001, 1) == HandlerLimits(0.001, 1)
+    for timeout in (0, -1):
+        with pytest.raises(ValueError, match="timeout is"):
+            check_limits(timeout, None)
+    with pytest.raises(ValueError, match="concurrency is 0"):
+        check_limits(None, 0)
+    assert check_retry(1, 5, 5) == Retry(1, 5.0, 5.0)
+    with pytest.raises(ValueError, match="retry_delay is 5"):
+        check_retry(1, 5, 4.999)

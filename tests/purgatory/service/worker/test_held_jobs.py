@@ -1,5 +1,7 @@
 """HeldJobs and Pace: what a worker has, and how much of it."""
 
+import pytest
+
 from purgatory.service.protocol import Lease, LeasedJob
 from purgatory.service.worker import held_jobs
 from purgatory.service.worker.held_jobs import HeldJobs, Pace
@@ -115,3 +117,46 @@ def test_pace():
         huge.add(0.0)
     huge.look()
     assert huge.room == held_jobs.MAX_ROOM
+
+
+@pytest.mark.parametrize(
+    ("before", "ahead", "after"),
+    [(8, 2, 16), (10, 2, 10), (32, 2, 16), (31, 2, 31), (8, 1, 8), (12, 1, 8), (12, 2, 12)],
+)
+def test_small_changes_of_pace_change_nothing(before, ahead, after):
+    """The room changes to the half or the double at least, or to one job a handler."""
+    speed = Pace(8, lambda: 0.0)
+    speed.room = before
+    speed._average = held_jobs.LOOK_AHEAD_S / (ahead + 0.1)
+    assert speed.look() is (after != before)
+    assert speed.room == after
+
+
+def test_to_take_one_that_waits():
+    """A job that has begun, or was taken, is not taken."""
+    jobs = HeldJobs(60.0, lambda: 0.0)
+    waits, begun = jobs.add(leased(1)), jobs.add(leased(2))
+    assert jobs.begin(begun)
+    assert [jobs.take(held) for held in (waits, waits, begun)] == [True, False, False]
+    assert len(jobs) == 1
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_to_extend_one(answer):
+    """The worker is asked; before its handler has begun there is no one to ask."""
+    held = HeldJobs(60.0, lambda: 0.0).add(leased(1))
+    assert held.extend(5.0) is False
+    asked = []
+    held.extender = lambda *news: asked.append(news) or answer
+    assert held.extend(5.0) is answer
+    assert asked == [(held, 5.0)]
+
+
+def test_the_pace_is_looked_at_now_and_then():
+    """At `next_look`, and not before."""
+    now = [0.0]
+    speed = Pace(8, lambda: now[0])
+    assert not speed.look()
+    speed._average = 0.0
+    for now[0], changes in ((speed.next_look - 0.001, False), (speed.next_look, True)):
+        assert speed.look() is changes

@@ -274,7 +274,7 @@ def test_bad_arguments(server):
     for arguments, error, words in [
         ({"concurrency": 0}, ValueError, "concurrency is 0; expected at least 1"),
         ({"concurrency": 2.5}, TypeError, "concurrency is 2.5"),
-        ({"lease": 0.01}, ValueError, "lease is 0.01"),
+        ({"lease": 0.099}, ValueError, "lease is 0.099"),
         ({"max_attempts": 0}, ValueError, "max_attempts is 0"),
         ({"max_attempts": "5"}, TypeError, "max_attempts is '5'"),
         ({"retry_delay": 5, "max_retry_delay": 1}, ValueError, "retry_delay is 5"),
@@ -283,7 +283,7 @@ def test_bad_arguments(server):
     ]:
         with pytest.raises(error, match=words):
             Worker(server.address, name="jobs", **arguments)
-    worker = Worker(server.address, name="jobs")
+    worker = Worker(server.address, name="jobs", lease=0.1)
     with pytest.raises(ValueError, match="no handler"):
         worker.run()
     worker.on("a")(print)
@@ -333,13 +333,50 @@ def test_a_handler_that_comes_too_late(worker, client):
     assert jobs.get(timeout=HANG).id == "a"
 
 
+class CountedWake:
+    """A worker's event, and a loop that is finished after two steps; it tells their order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def wait(self, seconds):
+        self.calls.append(("wait", seconds))
+
+    def clear(self):
+        self.calls.append("clear")
+
+    def step(self):
+        self.calls.append("step")
+
+    def finished(self):
+        return self.calls.count("step") == 2
+
+    def sleep_seconds(self):
+        return 7.0
+
+
+def test_it_sleeps_between_steps():
+    """As long as the loop says, and what wakes it during a step is for the next one."""
+    worker, both = Worker("tcp://127.0.0.1:1", name="jobs"), CountedWake()
+    worker._wake = both
+    worker._drive(both)
+    assert both.calls == [("wait", 7.0), "clear", "step"] * 2
+
+
 def test_a_server_that_refuses(server, monkeypatch):
-    """The error is that of `run`."""
+    """The error is that of `run`, and of `wait`."""
     monkeypatch.setattr(job_requests, "MAX_KINDS", 0)
     worker = Worker(server.address, name="jobs")
     worker.on("a")(print)
     with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
         worker.run()
+    started = Worker(server.address, name="jobs")
+    started.on("a")(print)
+    assert started.wait() is True
+    started.start()
+    assert started._thread.daemon
+    with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
+        started.wait(HANG)
 
 
 @pytest.mark.parametrize("others", ["plain", "async"])

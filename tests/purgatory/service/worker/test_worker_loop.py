@@ -171,6 +171,24 @@ def test_to_stop(bench):
     assert bench.counts.done == 1
 
 
+def test_what_wakes_a_loop_that_stops(bench):
+    """The end of a handler, and the last answer: they end its phase. Else it need not wake."""
+    one, two = bench.give(1), bench.give(2)
+    for held in (one, two):
+        assert bench.loop.begin(held)
+    bench.loop.end(one, None)
+    assert bench.wakes == []
+    bench.loop.stop(30)
+    bench.wakes.clear()
+    bench.loop.end(two, None)
+    assert bench.wakes
+    bench.loop.step()
+    bench.wakes.clear()
+    for _, reply in bench.calls.ended:
+        reply.set_result(True)
+    assert bench.wakes
+
+
 def test_to_stop_without_a_server(bench, caplog):
     """What runs is given back after a while, and no answer is awaited for ever."""
     assert bench.loop.begin(bench.give(1))

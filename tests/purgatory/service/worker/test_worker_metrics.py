@@ -9,8 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.metrics import MetricsError
 from purgatory.service import Client
+from purgatory.service.worker.lease_returns import WorkerCounts
 from purgatory.service.worker.worker import Worker
-from purgatory.service.worker.worker_metrics import checked_port
+from purgatory.service.worker.worker_metrics import WorkerCollector, checked_port
 from tests.testing.eventually import eventually
 from tests.testing.odd_numbers import LyingInt
 from tests.testing.purgatory_harness import HANG
@@ -87,3 +88,14 @@ def test_an_int_of_any_class():
     """A subclass of int may compare as it likes; the system takes its port as a plain int."""
     assert type(checked_port(LyingInt(80))) is int
     assert checked_port(LyingInt(80)) == 80
+
+
+def test_help():
+    """Each metric has a help text of its own."""
+    found = list(WorkerCollector(WorkerCounts(), lambda: 2, 4).collect())
+    assert [(family.name, family.type) for family in found] == [
+        ("purgatory_worker_attempts", "counter"),
+        ("purgatory_worker_running_handlers", "gauge"),
+        ("purgatory_worker_concurrency", "gauge"),
+    ]
+    assert len({family.documentation for family in found} - {""}) == len(found)

@@ -47,8 +47,11 @@ def test_all(way):
 
 
 @pytest.mark.parametrize("way", ["iterator", "async"])
-def test_a_limit(way):
-    """No more are asked for than are wanted."""
+@pytest.mark.parametrize(
+    ("left", "asked"), [(0, []), (1, [1]), (3, [3]), (4, [4, 1, 1]), (5, [5, 2, 2])]
+)
+def test_a_limit(way, left, asked):
+    """No more are asked for than are wanted, and no fewer."""
     pages = Pages()
-    assert listed(pages, 5, way) == [f"{n}" for n in range(5)]
-    assert [limit for limit, _ in pages.asked] == [5, 2, 2]
+    assert listed(pages, left, way) == [f"{n}" for n in range(left)]
+    assert [limit for limit, _ in pages.asked] == asked

@@ -4,10 +4,14 @@ import asyncio
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from purgatory.service import AsyncClient, LeaseTimeout, TooManyLeases
+from purgatory.service import AsyncClient, LeaseTimeout, RequestTimeout, TooManyLeases
+from purgatory.service.client.leases import lease_handle
+from purgatory.service.client.leases.lease_calls import WAIT_MS
+from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseHandle, LeaseTerms
 from purgatory.service.server.named_leases import named_leases
 from tests.testing.purgatory_harness import HANG
 
@@ -188,3 +192,91 @@ def test_a_lease_that_is_lost_in_a_coroutine(server):
             assert repr(lease) == "<AsyncLeaseHandle 'n', lost>"
 
     asyncio.run(main())
+
+
+class ScriptedCalls:
+    """A server's answers to one that asks for a lease, each after so many seconds."""
+
+    def __init__(self, answers):
+        self.answers, self.asked, self.ended, self.kept = answers, [], [], []
+        self.seconds = 100.0
+        self.keeper = SimpleNamespace(add=self.kept.append)
+
+    def now(self):
+        return self.seconds
+
+    def new_holder(self):
+        return "me"
+
+    def expect(self, name, holder, ready):
+        self.ready = ready
+
+    def forget(self, name, holder):
+        """There is nothing to forget."""
+
+    def end(self, name, holder):
+        self.ended.append(holder)
+
+    def take(self, name, holder, keep_ms, wait_ms):
+        self.asked.append(wait_ms)
+
+    def wait(self, take, seconds):
+        """Answer; whoever is to ask again need not wait."""
+        after, answer = self.answers.pop(0)
+        assert after <= seconds
+        self.seconds += after
+        self.ready()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def await_it(self, take, seconds):
+        return self.wait(take, seconds)
+
+
+@pytest.mark.parametrize(
+    ("answers", "error", "asked"),
+    [
+        ([(0.0, 7)], None, [5000]),
+        ([(4.0, None), (0.0, 7)], None, [5000, 1000]),
+        ([(4.0, RequestTimeout("slow")), (0.5, 7)], None, [5000, 1000]),
+        ([(5.0, None)], LeaseTimeout, [5000]),
+        ([(5.0, RequestTimeout("slow"))], RequestTimeout, [5000]),
+        ([(4.5, None), (0.5, RequestTimeout("slow"))], RequestTimeout, [5000, 500]),
+        ([(0.0, TooManyLeases("no"))], TooManyLeases, [5000]),
+    ],
+)
+@pytest.mark.parametrize("way", ["thread", "coroutine"])
+def test_asking_until_the_deadline(answers, error, asked, way):
+    """It asks again until then; who does not get the lease gives back the place in the queue."""
+    calls, terms = ScriptedCalls(list(answers)), LeaseTerms("n", 30, 5)
+    if way == "thread":
+        enter = LeaseHandle(calls, calls.wait, terms).__enter__
+    else:
+        handle = AsyncLeaseHandle(calls, calls.await_it, terms)
+        enter = lambda: asyncio.run(handle.__aenter__())  # noqa: E731
+    if error is None:
+        assert enter().token == 7
+    else:
+        with pytest.raises(error):
+            enter()
+    assert (calls.asked, calls.answers) == (asked, [])
+    assert (len(calls.kept), calls.ended) == ((1, []) if error is None else (0, ["me"]))
+
+
+def test_the_shortest_lease():
+    """Shorter ones are refused."""
+    least_s = lease_handle._MIN_KEEP_MS / 1000
+    assert LeaseTerms("n", least_s, None).keep_ms == lease_handle._MIN_KEEP_MS
+    with pytest.raises(ValueError, match=f"expected at least {least_s} s"):
+        LeaseTerms("n", least_s - 0.001, None)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "now", "wait_ms"),
+    [(None, 5.0, 1000 * WAIT_MS), (0, 5.0, 0), (2.5, 5.0, 2500), (2.5, 7.0, 500), (2.5, 8.0, 0)],
+)
+def test_how_long_the_server_keeps_the_place(timeout, now, wait_ms):
+    """Until the deadline of one that began at 5 s, and no longer than WAIT_MS."""
+    terms = LeaseTerms("n", 30, timeout)
+    assert terms.wait_ms(terms.deadline(5.0), now) == min(wait_ms, WAIT_MS)

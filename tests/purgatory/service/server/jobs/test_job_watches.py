@@ -52,3 +52,17 @@ def test_bounds(monkeypatch):
     assert watches.add(b"1", ["a", "b"]) is None
     assert "3 more" not in str(watches.add(b"1", ["c"]))
     assert isinstance(watches.add(b"2", ["a", "b"]), TooManyItems)
+
+
+def test_as_many_as_may_be(monkeypatch):
+    """Those that are watched already do not count once more."""
+    monkeypatch.setattr(job_watches, "PER_CONNECTION", 2)
+    monkeypatch.setattr(job_watches, "MOST", 3)
+    watches = JobWatches()
+    assert watches.add(b"1", ["a", "b"]) is None
+    assert watches.add(b"1", ["a", "b"]) is None
+    assert watches.add(b"2", ["a"]) is None
+    assert watches.add(b"2", ["a"]) is None
+    for route, job_id in ((b"1", "c"), (b"3", "a")):
+        assert isinstance(watches.add(route, [job_id]), TooManyItems)
+    assert watches.count == 3

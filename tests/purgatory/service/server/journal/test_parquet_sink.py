@@ -13,7 +13,7 @@ from purgatory import JournalError
 from purgatory.journal import writer as journal_writer
 from purgatory.journal.files import WritePace
 from purgatory.service.server.journal import parquet_sink
-from purgatory.service.server.journal.parquet_sink import ParquetSink
+from purgatory.service.server.journal.parquet_sink import ParquetSink, _numbered
 from purgatory.service.store.rows import JournalPosition
 from tests.testing.journal_rows import JournalJob, JournalOperation, JournalOutcome
 from tests.testing.purgatory_harness import HANG
@@ -239,3 +239,11 @@ class TestRestarts:
 def no_space(descriptor):
     """Fail as a full disk does."""
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_rows_that_were_written_are_skipped(after):
+    """By their numbers, over batches, of which some may be empty."""
+    batches = [[], [(1, 9, 9), (2, 0, 0)], [(3, 0, 9)]]
+    found = list(_numbered(batches, after))
+    assert found == [(1, (9, 9)), (2, (0, 0)), (3, (0, 9))][after:]

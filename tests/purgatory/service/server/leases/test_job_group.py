@@ -79,3 +79,17 @@ def test_when_it_is_empty(group):
     group.dead.clear()
     group.put(due_job(1))
     assert not group.is_empty
+
+
+def test_a_job_that_waits_no_longer(group):
+    """It is given to no one; a kind goes with its last job."""
+    worker = add_worker(group, b"1", "mail")
+    one, two, other = due_job(1), due_job(2), due_job(3, "bill")
+    for job in (one, two, other):
+        group.put(job)
+    group.remove(one)
+    group.remove(other)
+    assert list(group.ready) == ["mail"]
+    assert group.pop_for(worker, 0) is two
+    assert group.pop_for(worker, 0) is None
+    assert not group.ready

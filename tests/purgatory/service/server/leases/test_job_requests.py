@@ -1,5 +1,8 @@
 """Requests of workers are checked before anything changes."""
 
+from functools import partial
+
+import pytest
 from msgspec import Raw
 
 from purgatory.service.encoding import encode
@@ -49,3 +52,39 @@ def test_as_many_kinds_as_there_may_be(step_server):
     kinds = dict.fromkeys(map(str, range(job_requests.MAX_KINDS)), 1)
     answer = step_server.ask(Work, kinds, job_requests.MAX_ROOM, job_requests.MIN_LEASE_MS)
     assert isinstance(answer, Working)
+
+
+@pytest.mark.parametrize(
+    ("lease_ms", "attempts", "room"),
+    [
+        (job_requests.MIN_LEASE_MS, 1, 0),
+        (10**9, job_requests._MAX_ATTEMPTS, job_requests.MAX_ROOM),
+    ],
+)
+def test_the_least_and_the_most_of_a_worker(step_server, lease_ms, attempts, room):
+    """Both are taken, and nothing beyond."""
+    ask = partial(step_server.ask, Work)
+    assert isinstance(ask({"": attempts}, room, lease_ms, False, {"": room}), Working)
+    step = 1 if attempts > 1 else -1
+    for more in (
+        ask({"": attempts + step}, room, lease_ms),
+        ask({"": attempts}, room + step, lease_ms),
+        ask({"": attempts}, room, lease_ms + step),
+        ask({"": attempts}, room, lease_ms, False, {"": room + step}),
+    ):
+        assert isinstance(more, Failure)
+
+
+def test_the_most_of_an_end(step_server):
+    """The delay, the error and the result may be so large."""
+    for end in (
+        LeaseEnd(1, 1, How.FAILED, 10**9, "x" * 1000),
+        LeaseEnd(1, 1, How.DONE, 0, "", Raw(encode("x" * 997))),
+    ):
+        assert step_server.ask(Finish, [end]).done == [False]
+    for end in (
+        LeaseEnd(1, 1, How.FAILED, 10**9 + 1),
+        LeaseEnd(1, 1, How.FAILED, 0, "x" * 1001),
+        LeaseEnd(1, 1, How.DONE, 0, "", Raw(encode("x" * 998))),
+    ):
+        assert isinstance(step_server.ask(Finish, [end]), Failure)

@@ -11,6 +11,7 @@ from purgatory.service.protocol import (
     ReadDead,
 )
 from purgatory.service.server.commands import ClientDisconnected
+from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.store.rows import KEPT_ATTEMPTS
 from tests.testing.step_server import job, step_server
 
@@ -204,3 +205,19 @@ class TestMoves:
 
         assert not step_server.change_jobs(end_and_move)
         assert step_server.job("a").state == "done"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_no_cycle_is_left(step_server, is_committed):
+    """What follows a commit refers to the ends: both ways out of a transaction drop it."""
+    step_server.work(begins=True)
+    [leased] = due(step_server, "a")
+    transaction = Transaction(step_server.state, step_server.store_loop.clock.now_ns())
+    ends = transaction.lease_ends
+    assert ends.finish("c", LeaseEnd(leased.number, leased.token, How.DONE))
+    if is_committed:
+        ends.publish()
+    else:
+        transaction.roll_back()
+    assert ends._effects == []
+    assert (leased.number in step_server.state.leases.by_number) is not is_committed

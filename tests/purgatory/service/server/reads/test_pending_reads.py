@@ -14,6 +14,7 @@ from purgatory.service.protocol import (
     ReadOperations,
     States,
     Stats,
+    SubmissionOptions,
     Submit,
     Unread,
 )
@@ -21,6 +22,7 @@ from purgatory.service.server.commands import (
     ClientConnected,
     ClientRequest,
     FetchOutcomes,
+    OutcomeFrame,
     StopStoreLoop,
 )
 from purgatory.service.server.reads.outcome_frames import FRAME_BYTES
@@ -42,6 +44,12 @@ def end_many(server, count, **others):
     server.submit(*(operation(op_id, "k", **others) for op_id in ids))
     server.complete("k")
     return ids
+
+
+def outcome_frames(server):
+    """Return of each frame of outcomes sent the last number, and whether it is a repetition."""
+    found = [command for command in server.sent if isinstance(command, OutcomeFrame)]
+    return [(command.last, command.repeated) for command in found if command.frame]
 
 
 def reads_of(server, monkeypatch):
@@ -179,6 +187,7 @@ def test_repeated_outcomes_come_one_frame_at_a_time(server):
     assert len(answer.known) == 600
     got = [outcome.op_id for outcome in told]
     assert len(got) == 256
+    assert outcome_frames(server) == [(told[-1].number, True)]
     while told := fetch_repeated(server):
         got += [outcome.op_id for outcome in told]
         assert len(told) <= 256
@@ -312,3 +321,19 @@ def test_jobs_that_cannot_be_read_are_leased_later(server, monkeypatch, fault):
         assert server.leased == []
     server.pass_time(1000)
     assert [(one.op_id, one.attempt) for one in server.leased] == [("a", 1)]
+
+
+def test_remembered_outcomes_are_repeated_alike(server):
+    """Those of which only the id, and what is asked by it, was left."""
+    submissions = [operation(name, "k") for name in "ab"]
+    for one in submissions:
+        one.options = SubmissionOptions(10**9)
+    server.submit(*submissions)
+    _, outcomes = server.complete_and_push("k", 5)
+    server.acknowledge(*[outcome.number for outcome in outcomes])
+    while server.state.known:
+        server.pass_time(10**7)
+    server.post(Submit, submissions)
+    told = server.step()[1]
+    assert sorted(outcome.op_id for outcome in told) == ["a", "b"]
+    assert outcome_frames(server) == [(told[-1].number, True)]

@@ -58,3 +58,17 @@ def test_depths():
     clients.record("ada").count = 2
     clients.record("bob").count = 5
     assert clients.depths() == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("until_ms", "now_ms", "is_over"), [(100, 99, False), (100, 100, True), (0, 100, False)]
+)
+def test_when_an_id_may_be_used_again(until_ms, now_ms, is_over):
+    """At the end of its period, if it has one, and once its outcome is acknowledged."""
+    client = ClientRecord("ada")
+    note(client, 1)
+    record = client.unacknowledged[1]
+    record.until_ms = until_ms
+    assert record.is_over(now_ms) is False
+    del client.unacknowledged[1]
+    assert record.is_over(now_ms) is is_over

@@ -22,6 +22,16 @@ def test_states():
     assert names == ["scheduled", "done", "cancelled"]
 
 
+def test_which_are_alive():
+    """Those that are to run, or run."""
+    record = JobRecord(1, "a", "c", "mail", 5)
+    alive = []
+    for record.state in range(STATE_COUNT):
+        if record.is_alive:
+            alive.append(JOB_STATES[record.state])
+    assert alive == ["scheduled", "ready", "running", "retrying"]
+
+
 def test_defaults():
     """A job without options has no tags, and the middle priority."""
     plain = JobRecord(1, "a", "c", "mail", 5)

@@ -46,8 +46,9 @@ def test_units():
 def test_one_key():
     """Its value is the result; none is told apart."""
     for value, result in [(encode(7), encode(7)), (NOTHING, None)]:
-        operation = pending()
-        assert operation._op_complete_key("k", event(value))
+        operation, context = pending(), event(value)
+        assert operation._op_complete_key("k", context)
+        assert context.progressed == []  # nothing is written of it but its end
         assert (operation.by_key, operation.result()) == ("k", result)
 
 

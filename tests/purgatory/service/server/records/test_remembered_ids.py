@@ -1,12 +1,14 @@
 """Places of remembered ids: found by the id, in arrays that are checked against a dict."""
 
 import random
+import sys
 from zlib import crc32
 
 import pytest
 
 from purgatory.service.errors import TooManyRemembered
 from purgatory.service.protocol import MADE_UP
+from purgatory.service.server.records import remembered_ids
 from purgatory.service.server.records.remembered_ids import (
     ID_BYTES,
     SHARDS,
@@ -117,3 +119,21 @@ def test_an_entry_twice():
     ids.add(hashed, 1)
     ids.discard(hashed, 2)
     assert ids.entries == 1
+
+
+@pytest.mark.parametrize("count", range(3))
+def test_the_smallest_dumps(count):
+    """A shard of a single entry, or of none, is loaded, too."""
+    ids, other = RememberedIds(b"key"), RememberedIds(b"key")
+    remember(ids, *map(str, range(count)))
+    for shard in range(SHARDS):
+        other.load(shard, ids.dump(shard))
+    assert other.entries == count
+
+
+def test_the_last_entry_there_can_be():
+    """Its bits are all set, and no others."""
+    most = (remembered_ids._ENTRIES << remembered_ids._PLACE_BITS | remembered_ids._PLACES) + 1
+    RememberedIds().load(0, (most - 1).to_bytes(8, sys.byteorder))
+    with pytest.raises(ValueError, match="damaged"):
+        RememberedIds().load(0, most.to_bytes(8, sys.byteorder))

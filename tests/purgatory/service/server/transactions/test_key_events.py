@@ -12,7 +12,7 @@ from purgatory.service.protocol import (
     TimeoutExtension,
 )
 from purgatory.service.server.transactions import key_events
-from tests.testing.step_server import StepServer, operation, result
+from tests.testing.step_server import StepServer, job, operation, result
 
 
 def test_a_limit(step_server):
@@ -226,3 +226,23 @@ def test_failing(step_server):
     [again, *_] = [o for o in server.fetch_outcomes() if o.op_id == "a"]
     assert again == outcomes[0]
     assert server.query("b").state == "failed"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda server: server.complete("k"),
+        lambda server: server.complete("k", limit=10),
+        lambda server: server.complete("k", hold_ms=10),
+        lambda server: server.fail("k"),
+    ],
+    ids=["complete", "limit", "hold", "fail"],
+)
+def test_operations_and_due_jobs_are_counted_together(step_server, end):
+    """The answer is how many of both the key has ended."""
+    server = step_server
+    server.submit(job("due", "k", timeout_ms=10), job("due too", "k", timeout_ms=10))
+    server.pass_time(11)
+    server.submit(operation("a", "k"), job("later", "k"), operation("other", "l"))
+    assert end(server).counts == [4]
+    assert server.query("due").state == "cancelled"

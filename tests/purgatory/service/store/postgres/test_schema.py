@@ -1,7 +1,9 @@
 """The schema in PostgreSQL: made once, refused where it is not ours, migrated by the holder."""
 
+import contextlib
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -256,3 +258,15 @@ class TestVersion1:
 def test_nothing_to_migrate():
     """A database of the present version is left as it is."""
     assert schema.migration(namespace_of(""), schema.SCHEMA_VERSION) == []
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [(139_999, True), (140_000, False)])
+def test_the_oldest_server(version, is_refused):
+    """PostgreSQL 14 is the first that is taken."""
+    session = SimpleNamespace(server_version=version)
+    with (
+        pytest.raises(StoreError, match="is PostgreSQL 13; expected 14 or later")
+        if (is_refused)
+        else contextlib.nullcontext()
+    ):
+        schema._check_server(session)

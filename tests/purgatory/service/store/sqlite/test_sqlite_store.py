@@ -325,6 +325,15 @@ def test_an_input_output_error_is_fatal(tmp_path):
     store.close()
 
 
+def test_a_log_that_was_cut_off_is_fatal(store):
+    """The commit, and every one after it: what it wrote may be gone."""
+    store._wal_preallocator.extend_if_full = lambda: False
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"a\.db-wal: it was cut off") as caught:
+            store.commit(changes_of(operations=batch(1)))
+        assert caught.value.fatal
+
+
 def test_a_rollback_that_fails(tmp_path):
     """A failing rollback is a fatal error, with that of the commit."""
     faults = DiskFaults()

@@ -1,6 +1,7 @@
 """Database: reads that are interrupted are done again, for they change nothing."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -125,3 +126,20 @@ def test_a_stop(postgres, database):
     (error,) = raised
     assert "stopped before the database answered" in str(error)
     assert error.fatal
+
+
+def test_pages_of_large_rows_have_fewer_rows():
+    """As many as fit: the rows of one page are in memory together."""
+    asked = []
+
+    def page(after, limit):
+        asked.append(limit)
+        return after, limit
+
+    def rows(asked_for):
+        after, limit = asked_for
+        return [(n, bytes(1 << 20)) for n in range(after + 1, min(after + limit, 600) + 1)]
+
+    pages = list(Database.pages(SimpleNamespace(rows=rows), 0, page))
+    assert [row[0] for page in pages for row in page] == list(range(1, 601))
+    assert asked[0] > asked[1]

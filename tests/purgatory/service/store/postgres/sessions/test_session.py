@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from purgatory.service.store.postgres.sessions import session as session_module
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.session import Interrupt, open_session, statement
 from tests.postgres.proxy import Link, Proxy
@@ -170,3 +171,15 @@ def test_after_its_end():
     interrupt = Interrupt()
     interrupt.close()
     interrupt.set()
+
+
+def test_an_interrupt_of_an_attempt_to_connect(postgres, interrupt, monkeypatch):
+    """It ends soon, however much time it had."""
+    monkeypatch.setattr(session_module, "_GRACE_S", 0.01)
+    with Proxy(postgres.cluster.primary.port) as proxy:
+        proxy.set(Link.SWALLOW)
+        timer = threading.Timer(0.02, interrupt.set)
+        timer.start()
+        with pytest.raises(SessionLost, match="no answer in time"):
+            open_session(postgres.cluster.url_of(ports=[proxy.port]), "x", interrupt, 10 * HANG)
+        timer.join()
