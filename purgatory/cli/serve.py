@@ -129,7 +129,7 @@ def _announce(text: str, facts: Mapping[str, object]) -> None:
 
 
 def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
-    # Of several servers over a database one loads it later, when it becomes active.
+    # A standby loads the database later, when it becomes active.
     with _SignalPipe() as signals, progress_shown(service.start_progress):
         service.on_end(signals.post_end)
         try:

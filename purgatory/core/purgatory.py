@@ -192,7 +192,7 @@ class Purgatory(PurgatoryCore):
 
 
 def _join_seconds(end_s: float | None) -> float | None:
-    """Return how long to wait for a thread: until then, and a moment in which it notices."""
+    """Return the seconds to wait for a thread: until `end_s`, and a moment more."""
     left = _seconds_until(end_s)
     return None if left is None else left + JOIN_GRACE_S
 

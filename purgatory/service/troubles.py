@@ -74,7 +74,7 @@ def by_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
 
 
 def in_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
-    """Return the kinds that `job_troubles` names, in its order."""
+    """Return the kinds of `job_troubles`, in the same order."""
     return sorted(filter(_in_trouble, kinds), key=_in_trouble, reverse=True)
 
 

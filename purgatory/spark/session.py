@@ -1,7 +1,7 @@
 """Spark sessions: an existing session, or a quick local session.
 
 `open_session` chooses, `local_session` starts a session, without output. Spark keeps one context
-per process, so call these from one thread at a time; any thread may use the session.
+per process, so call both from a single thread at a time; any thread may use the session.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
 
-A stream reads a page of outcomes from the server, sends it, and reads the next: so many streams
+A stream reads a page of outcomes from the server, sends the page, and reads the next: so many streams
 keep as many pages in memory, however many outcomes there are. The server pushes new outcomes to
 each connection of the client's name, which wakes the streams.
 

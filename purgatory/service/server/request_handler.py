@@ -444,7 +444,7 @@ class RequestHandler:
                 _add_known(index, before, known, outcomes)
                 continue
             if index in done:
-                continue  # it has ended, and its id was free again
+                continue  # the operation has ended, and the id was free again
             options: Options | None = None
             refusal = self._validator.check_submission(submission, values, client, total, before)
             if refusal is None and said is not None:

@@ -1,7 +1,7 @@
 """The tables that both stores have, a row for each thing, as SQLite reads them. Constants.
 
 Grouped as the versions of SQLite's schema added them. The SQL is that of its time: it does not
-change when a schema does. `table_store` has the shapes that they have now.
+change when a schema does. `table_store` has today's shapes.
 """
 
 from typing import Final

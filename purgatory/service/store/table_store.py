@@ -75,7 +75,7 @@ QUEUES: Final = {
     "queued_extensions": TableShape(("number", *Extension._fields)),
     "queued_jobs": TableShape(("number", "first", "jobs")),
 }
-#: The tables whose times are shifted; those of deadlines only of operations that wait.
+#: Tables with times to shift. Of deadlines only rows of pending operations are shifted.
 SHIFTED: Final = [name for name, shape in SHAPES.items() if shape.times and name != "deadlines"]
 
 
@@ -117,13 +117,13 @@ class OperationTable(Protocol):
 
 
 class TableStore(Store):
-    """A store that reads its tables by name. All methods raise StoreError."""
+    """A store with tables, read by name. All methods raise StoreError."""
 
     _operations: OperationTable
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[None]:
-        """Raise StoreError for what fails in the block, which reads."""
+        """Raise StoreError for failures of the reads in the block."""
 
     @abstractmethod
     def _read(self, table: str, rest: str = "", columns: Sequence[str] = ()) -> list[Any]:

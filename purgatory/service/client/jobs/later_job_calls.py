@@ -266,7 +266,7 @@ def job_id_of(job: JobName) -> str:
     """Return the id of a job. Raises TypeError."""
     job_id = getattr(job, "id", job)
     if not isinstance(job_id, str):
-        raise TypeError(f"job is {job!r}; expected its id, its handle or its status")
+        raise TypeError(f"job is {job!r}; expected the job's id, handle or status")
     return checked_text(job_id, "job")
 
 

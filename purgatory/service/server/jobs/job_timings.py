@@ -47,7 +47,7 @@ class JobTimings:
     """The figures of the first MOST_KINDS kinds, and of all others together."""
 
     def __init__(self) -> None:
-        #: By kind; OTHER is the last, if there are so many.
+        #: By kind; beyond the most kinds OTHER is the last.
         self.by_kind: dict[str, KindTimings] = {}
 
     def of(self, kind: str) -> KindTimings:

@@ -82,7 +82,7 @@ class DueJob:
         self.is_cancelled: bool = False  # its attempt is the last
         self.cancel_reason: str = ""
         self.losses: int = 0  # connections that were lost when its handler was the next to begin
-        self.is_recalled: bool = False  # its worker was asked to give it back
+        self.is_recalled: bool = False  # the worker was asked to give the job back
 
     @property
     def is_dead(self) -> bool:

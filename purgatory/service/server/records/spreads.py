@@ -47,7 +47,7 @@ class SpreadRequest:
 
 
 class Spread(EventContext):
-    """An event, and operations that may wait for it, the next one last. `place`: in the request.
+    """An event, and operations that may wait for the event, the next last. `place`: in the request.
 
     Outcomes from `first_seq` on refer to it.
     """

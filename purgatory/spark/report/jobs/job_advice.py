@@ -176,7 +176,7 @@ def last_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
     return Advice(
         f"{summary.kind}: more than {count(last.value)} attempts",
         f"Of {count(tried)} jobs that came to attempt {count(last.value)}, "
-        f"{share(last.done / tried)} were done by it, and the others are dead. A larger "
+        f"{share(last.done / tried)} were done by then, and the rest are dead. A larger "
         "max_attempts is worth a try.",
     )
 

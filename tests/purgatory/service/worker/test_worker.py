@@ -364,19 +364,25 @@ def test_it_sleeps_between_steps():
 
 
 def test_a_server_that_refuses(server, monkeypatch):
-    """The error is that of `run`, and of `wait`."""
+    """The error is that of `run`."""
     monkeypatch.setattr(job_requests, "MAX_KINDS", 0)
     worker = Worker(server.address, name="jobs")
     worker.on("a")(print)
     with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
         worker.run()
-    started = Worker(server.address, name="jobs")
-    started.on("a")(print)
-    assert started.wait() is True
-    started.start()
-    assert started._thread.daemon
-    with pytest.raises(purgatory.service.TooManyItems, match="1 kinds; expected at most 0"):
-        started.wait(HANG)
+
+
+def test_what_ends_its_thread(caplog):
+    """`wait` raises it; before the start there is nothing to wait for."""
+    worker = Worker("tcp://127.0.0.1:1", name="jobs")
+    worker.on("a")(print)
+    assert worker.wait() is True
+    worker._run = lambda: 1 / 0
+    worker.start()
+    assert worker._thread.daemon
+    with pytest.raises(ZeroDivisionError):
+        worker.wait(HANG)
+    assert "worker 'jobs' ends: division by zero" in caplog.text
 
 
 @pytest.mark.parametrize("others", ["plain", "async"])

@@ -152,7 +152,7 @@ class TestLastAttempts:
         rows = [*many(60, attempts=3), *many(60, state="dead", attempts=3, error="E")]
         what, why = said(job_advice.last_attempts, rows)
         assert what == "mail: more than 3 attempts"
-        assert "Of 120 jobs that came to attempt 3, 50 % were done by it" in why
+        assert "Of 120 jobs that came to attempt 3, 50 % were done by then" in why
 
     @pytest.mark.parametrize(
         "rows",
