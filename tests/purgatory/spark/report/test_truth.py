@@ -152,7 +152,7 @@ PATTERNS = {
     rf"With fewer \(max_attempts\) they are dead sooner, and cost "
     r"less\.": vain,
     rf"(\w+): more than {N} attempts Of {N} jobs that came to attempt {N}, {S} were done by then, "
-    r"and the others are dead\. A larger max_attempts is worth a try\.": luck,
+    r"and the rest are dead\. A larger max_attempts is worth a try\.": luck,
     rf"(\w+): look at worker (\w+) {S} of its jobs are dead; of the other workers' jobs "
     rf"{S}\.": sick,
 }
