@@ -5,6 +5,7 @@ import select
 import pytest
 
 import mq as zmq
+from mq.pipes.flow_control import HighWaterMarks, effective_hwms
 
 URL = "inproc://hwm"
 
@@ -234,3 +235,21 @@ def test_subscriptions_are_never_dropped(socket):
     for n in range(100):
         pub.send(b"%03d" % n)
         assert sub.recv() == b"%03d" % n
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "found"),
+    [
+        ((3, 8), None, (3, 4)),
+        ((3, 7), None, (3, 4)),
+        ((0, 0), None, (0, 0)),
+        ((3, 8), (2, 4), (7, 5)),
+        ((3, 8), (0, 4), (7, 0)),
+        ((3, 8), (2, 0), (0, 5)),
+        ((0, 8), (1, 4), (0, 5)),
+    ],
+)
+def test_the_marks_of_a_connection(own, peer, found):
+    """The sum of both sides for what is written, half of it for reports; 0 is no limit."""
+    marks = None if peer is None else HighWaterMarks(*peer)
+    assert effective_hwms(HighWaterMarks(*own), marks) == found

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.testing.eventually import eventually
 from tests.timingwheel.executors.test_executor import Recorder, fire, timer_on
 
 
@@ -101,6 +102,17 @@ class TestPool:
         assert len(ran) == 300
         (record,) = caplog.records
         assert "refused 300 tasks" in record.getMessage()
+
+    def test_later_refusals_wake_the_thread(self):
+        """The thread of the first one sleeps by then."""
+        pool, ran = ThreadPoolExecutor(1), []
+        pool.shutdown()
+        timer = timer_on(pool, on_error=Recorder())
+        for number in range(3):
+            timer.schedule(1, ran.append, number)
+            fire(timer)
+            eventually(lambda count=number + 1: len(ran) == count)
+        timer.close()
 
     def test_a_refused_task_can_be_cancelled(self):
         """Until it starts, as any other."""
