@@ -194,7 +194,7 @@ def _next(arguments: argparse.Namespace) -> int:
 
 
 def _preview(cron: str, tz: str, count: int) -> list[datetime]:
-    next_times = import_extra("purgatory.cron.expression", "service").next_times
+    next_times = import_extra("purgatory.cron.preview", "service").next_times
     try:
         times: list[datetime] = next_times(cron, tz, count)
     except ValueError as error:
