@@ -1,8 +1,8 @@
 """OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
 
-A stream reads a page of outcomes from the server, sends the page, and reads the next: so many streams
-keep as many pages in memory, however many outcomes there are. The server pushes new outcomes to
-each connection of the client's name, which wakes the streams.
+A stream reads a page of outcomes from the server, sends the page, and reads the next: so many
+streams keep as many pages in memory, however many outcomes there are. The server pushes new
+outcomes to each connection of the client's name, which wakes the streams.
 
 While a stream of a token with the right `submit` is open, a separate connection takes the
 outcomes of the name, so that no other program handles them. Used by the gateway's event loop.
