@@ -11,6 +11,7 @@ from purgatory.service import Client
 from purgatory.service.client.connection import ServerConnection, SocketOptions
 from purgatory.service.protocol import StatsReply
 from tests.testing.purgatory_harness import HANG
+from timingwheel import COMPILED
 
 
 def test_a_frame_that_is_no_message(fake, caplog):
@@ -91,6 +92,7 @@ def test_a_server_that_is_lost_while_much_is_unread():
     assert (done.returncode, done.stdout) == (0, "5\n"), done.stderr
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled connection wants a session")
 @pytest.mark.parametrize(
     ("state", "at"),
     [
@@ -115,6 +117,7 @@ def test_when_to_look_for_life(state, at):
         link.discard()
 
 
+@pytest.mark.skipif(COMPILED, reason="a compiled method cannot be replaced")
 @pytest.mark.parametrize(("now", "opens"), [(99.9, False), (100.0, True), (101.0, True)])
 def test_when_it_connects_again(monkeypatch, now, opens):
     """At the end of the pause; nothing else is done in that step."""
