@@ -13,12 +13,8 @@ from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.sessions.database import Database
-from purgatory.service.store.postgres.sessions.session import (
-    DatabaseSession,
-    Interrupt,
-    Rows,
-    Statement,
-)
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
+from purgatory.service.store.postgres.sessions.session import DatabaseSession, Rows, Statement
 from purgatory.service.store.rows import JournalPosition
 from purgatory.testing.world.world import World
 from tests.simulation.cluster.database_link import DatabaseLink

@@ -14,10 +14,10 @@ from purgatory.service.store.postgres.groups import (
     BEGIN,
     COMMIT,
     IS_REPLICATED,
-    end_sessions,
     set_clock,
     wire_reading,
 )
+from purgatory.service.store.postgres.metadata_rows import MetadataRows, value_of
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.schema import set_up_schema
 from purgatory.service.store.postgres.sessions.database import Database, one_row
@@ -32,8 +32,8 @@ from purgatory.service.store.postgres.sessions.session import (
     Statement,
     statement,
 )
+from purgatory.service.store.postgres.sessions.session_ends import end_sessions
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
-from purgatory.service.store.postgres.tables import MetadataRows, value_of
 
 _T = TypeVar("_T")
 

@@ -20,6 +20,7 @@ from purgatory.service.store.changes import Changes
 from purgatory.service.store.contract import UNFINISHED_COPY
 from purgatory.service.store.lease import HeldLease
 from purgatory.service.store.postgres.groups import NO_NUMBERS, Groups
+from purgatory.service.store.postgres.metadata_rows import MetadataRows, metadata_of
 from purgatory.service.store.postgres.namespace import namespace_of
 from purgatory.service.store.postgres.operation_rows import PostgresOperations
 from purgatory.service.store.postgres.outcome_table import PostgresOutcomes
@@ -29,7 +30,7 @@ from purgatory.service.store.postgres.schema import migration, set_up_schema, st
 from purgatory.service.store.postgres.sessions.database import ANSWER_S, Database
 from purgatory.service.store.postgres.sessions.postgres_errors import damage_refused
 from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
-from purgatory.service.store.postgres.tables import MetadataRows, SmallTables, metadata_of
+from purgatory.service.store.postgres.small_tables import SmallTables
 from purgatory.service.store.rows import (
     QUEUED_EVENT,
     QUEUED_EXTENSION,

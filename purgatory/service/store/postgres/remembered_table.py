@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from purgatory.service.store.changes import RememberedChanges
 from purgatory.service.store.contract import COUNT, LAST_PLACE, SHIFT, RememberedRows
+from purgatory.service.store.postgres.metadata_rows import MetadataRows, value_of
 from purgatory.service.store.postgres.namespace import Namespace
 from purgatory.service.store.postgres.sessions.database import Database
 from purgatory.service.store.postgres.sessions.session import Statement, statement
 from purgatory.service.store.postgres.sessions.wire_values import wire_int
-from purgatory.service.store.postgres.tables import KeyedTable, MetadataRows, value_of
+from purgatory.service.store.postgres.tables import KeyedTable
 from purgatory.service.store.rows import RememberedRow
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from purgatory.errors import StoreError
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.server_addresses import shown_url
 from purgatory.service.store.postgres.sessions.session import (
     DatabaseSession,
-    Interrupt,
     Rows,
     Statement,
     open_session,

@@ -5,9 +5,7 @@ database that was stopped and whose kernel still confirms what is sent. There is
 groups, so a pooler may give each transaction another connection. One thread at a time.
 """
 
-import os
 import select
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -15,56 +13,9 @@ from typing import Any, Final, NamedTuple
 from psycopg import Error, pq
 from psycopg.adapt import Transformer
 
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
 from purgatory.service.store.postgres.sessions.server_addresses import addresses_of
-
-# Seconds that a wait may still take after `set`: a database that is well answers meanwhile.
-_GRACE_S: Final = 0.5
-
-
-class Interrupt:
-    """Once it is set, waits end soon. Its file descriptor becomes readable then."""
-
-    def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        self._until_s: float | None = None
-        self._lock = threading.Lock()  # a closed descriptor may be another file's already
-
-    @property
-    def is_set(self) -> bool:
-        """Whether `set` was called."""
-        return self._until_s is not None
-
-    def fileno(self) -> int:
-        """Return the descriptor that pollers watch."""
-        return self._reader
-
-    def set(self) -> None:
-        """End all waits soon. Idempotent."""
-        with self._lock:
-            if self._until_s is None and self._writer >= 0:
-                self._until_s = time.monotonic() + _GRACE_S
-                os.write(self._writer, b"\0")
-
-    def wait(self, seconds: float) -> None:
-        """Wait so long, or until it is set."""
-        poll = select.poll()
-        poll.register(self._reader, select.POLLIN)
-        poll.poll(seconds * 1000)
-
-    def deadline(self, deadline_s: float) -> float:
-        """Return when a wait ends that would end at `deadline_s`, of the monotonic clock."""
-        until_s = self._until_s
-        return deadline_s if until_s is None else min(deadline_s, until_s)
-
-    def close(self) -> None:
-        """Close the descriptors; nothing waits any more. Idempotent."""
-        with self._lock:
-            for descriptor in (self._reader, self._writer):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._reader = self._writer = -1
-
 
 # The oldest version of the database that has what is used here.
 OLDEST_SERVER: Final = 140_000

@@ -1,13 +1,13 @@
 """Sessions: groups in one round trip, and an end to each wait."""
 
 import threading
-import time
 
 import pytest
 
-from purgatory.service.store.postgres.sessions import session as session_module
+from purgatory.service.store.postgres.sessions import interrupt as interrupt_module
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
 from purgatory.service.store.postgres.sessions.postgres_errors import SessionLost, StatementRefused
-from purgatory.service.store.postgres.sessions.session import Interrupt, open_session, statement
+from purgatory.service.store.postgres.sessions.session import open_session, statement
 from tests.postgres.proxy import Link, Proxy
 from tests.testing.purgatory_harness import HANG
 
@@ -139,43 +139,9 @@ def test_a_host_that_swallows(postgres, interrupt):
             open_session(postgres.cluster.url_of(ports=[proxy.port]), "x", interrupt, 0.2)
 
 
-def test_it_ends_a_wait():
-    """From another thread, and at once if it is set before."""
-    interrupt = Interrupt()
-    waiter = threading.Thread(target=interrupt.wait, args=(HANG,), daemon=True)
-    waiter.start()
-    assert not interrupt.is_set
-    interrupt.set()
-    waiter.join(HANG)
-    assert not waiter.is_alive()
-    assert interrupt.is_set
-    interrupt.wait(HANG)
-    interrupt.close()
-
-
-def test_deadlines():
-    """What waits has a moment left, in which a database that is well answers."""
-    interrupt = Interrupt()
-    late = time.monotonic() + HANG
-    assert interrupt.deadline(late) == late
-    interrupt.set()
-    interrupt.set()
-    assert time.monotonic() - HANG < interrupt.deadline(late) < late
-    assert interrupt.deadline(5.0) == 5.0
-    interrupt.close()
-    interrupt.close()
-
-
-def test_after_its_end():
-    """It may be set once its store is closed."""
-    interrupt = Interrupt()
-    interrupt.close()
-    interrupt.set()
-
-
 def test_an_interrupt_of_an_attempt_to_connect(postgres, interrupt, monkeypatch):
     """It ends soon, however much time it had."""
-    monkeypatch.setattr(session_module, "_GRACE_S", 0.01)
+    monkeypatch.setattr(interrupt_module, "_GRACE_S", 0.01)
     with Proxy(postgres.cluster.primary.port) as proxy:
         proxy.set(Link.SWALLOW)
         timer = threading.Timer(0.02, interrupt.set)

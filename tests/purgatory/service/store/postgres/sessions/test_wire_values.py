@@ -2,7 +2,8 @@
 
 import pytest
 
-from purgatory.service.store.postgres.sessions.session import Interrupt, open_session, statement
+from purgatory.service.store.postgres.sessions.interrupt import Interrupt
+from purgatory.service.store.postgres.sessions.session import open_session, statement
 from purgatory.service.store.postgres.sessions.wire_values import (
     column_type,
     wire_array,

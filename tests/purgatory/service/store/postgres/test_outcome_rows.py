@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory.service.store.postgres.outcome_table import MAX_OUTCOMES, outcome_rows
+from purgatory.service.store.postgres.outcome_rows import MAX_OUTCOMES, outcome_rows
 from purgatory.service.store.rows import StoredOutcome
 
 VALUES = st.tuples(

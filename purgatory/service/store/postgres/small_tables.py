@@ -1,0 +1,142 @@
+"""SmallTables: the store's tables with a row for each thing, and what a commit does with them.
+
+Part of `PostgresStore`, for its thread. Makes statements only.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from purgatory.service.store.changes import Changes
+from purgatory.service.store.postgres.namespace import Namespace
+from purgatory.service.store.postgres.sessions.session import Rows, Statement, statement
+from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
+from purgatory.service.store.postgres.tables import Columns, KeyedTable
+from purgatory.service.store.rows import delete_early_attempts
+from purgatory.service.store.table_store import QUEUES, SHAPES, SHIFTED, queued_of, rows_of
+
+# The kinds of columns that are no whole numbers.
+_KINDS: Final[dict[str, Kind]] = {
+    "client": "text",
+    "counts": "bytea",
+    "error": "text",
+    "holder": "text",
+    "jobs": "bytea",
+    "key": "text",
+    "kind": "text",
+    "name": "text",
+    "op_id": "text",
+    "per_second": "float8",
+    "reply": "bytea",
+    "result": "bytea",
+    "session": "text",
+    "settings": "bytea",
+    "value": "bytea",
+    "worker": "text",
+}
+_SIZES: Final = {
+    "progress": "SELECT key, octet_length(value)::int8, number FROM {}",
+    "held": "SELECT key, octet_length(value)::int8 FROM {}",
+    "replies": "SELECT session, octet_length(reply)::int8 FROM {}",
+}
+
+
+def _columns(*names: str) -> Columns:
+    return {name: _KINDS.get(name, "int8") for name in names}
+
+
+class SmallTables:
+    """The tables of a namespace. `is_used_up`: SQL of a spread to which no outcome refers."""
+
+    def __init__(self, namespace: Namespace, is_used_up: str) -> None:
+        self._is_used_up = is_used_up
+        #: By name, also those of the journal's queue.
+        self.by_name: dict[str, KeyedTable] = {
+            name: KeyedTable(
+                namespace, name, _columns(*shape.columns), keys=shape.keys, times=shape.times
+            )
+            for name, shape in SHAPES.items()
+        } | {
+            name: KeyedTable(namespace, name, _columns(*shape.columns), kept=True)
+            for name, shape in QUEUES.items()
+        }
+        self.progress: KeyedTable = KeyedTable(
+            namespace, "progress", _columns("number", "key", "value"), keys=2, kept=True
+        )
+        self._all = (self.progress, *self.by_name.values())
+
+    def looks(self) -> list[Statement]:
+        """Read a row of each table, for `note_use`."""
+        return [statement(f"SELECT 1 FROM {table.name} LIMIT 1") for table in self._all]
+
+    def note_use(self, found: list[Rows]) -> None:
+        """Note which tables are empty."""
+        for table, rows in zip(self._all, found, strict=True):
+            table.is_used = bool(rows)
+
+    def writing(self, changes: Changes) -> list[Statement]:
+        """Write rows, then delete the named rows."""
+        tables = self.by_name
+        made = [
+            tables[name].write(rows)
+            for name, rows in itertools.chain(rows_of(changes), queued_of(changes))
+        ]
+        if changes.delete_queued is not None:
+            made += [
+                statement(f"DELETE FROM {tables[name].name} WHERE number <= {number:d}")
+                for name, number in zip(QUEUES, changes.delete_queued, strict=True)
+            ]
+        if changes.trim_attempts:
+            seqs = wire_ints(changes.trim_attempts)
+            sql = delete_early_attempts(tables["attempts"].name)
+            made.append(statement(f"{sql} AND seq = ANY($1::int8[])", seqs))
+        for name, keys in (
+            ("held", changes.delete_held),
+            ("named_leases", changes.delete_named_leases),
+            ("limits", changes.delete_limits),
+        ):
+            if keys:
+                made.append(tables[name].delete(keys))
+        if changes.delete_repeats:
+            made.append(tables["repeats"].delete(*zip(*changes.delete_repeats, strict=True)))
+        if changes.delete_replies:
+            made.append(tables["replies"].delete(*zip(*changes.delete_replies, strict=True)))
+        return made
+
+    def deleting(self, changes: Changes) -> list[Statement]:
+        """Delete the rows of operations and deleted outcomes."""
+        made: list[Statement] = []
+        deadlines, attempts = self.by_name["deadlines"], self.by_name["attempts"]
+        if numbers := changes.delete_operations:
+            if deadlines.is_used:
+                made.append(deadlines.delete(numbers))
+            if self.progress.is_used:
+                made.append(self.progress.delete_by_first(numbers))
+        if seqs := changes.delete_outcomes:
+            tables = (self.by_name["jobs"], self.by_name["results"])
+            made += [table.delete(seqs) for table in tables if table.is_used]
+            if attempts.is_used:
+                made.append(attempts.delete_by_first(seqs))
+        return made
+
+    def deleting_spreads(self) -> list[Statement]:
+        """Delete the spreads to which no outcome refers any more."""
+        spreads = self.by_name["spreads"]
+        if not spreads.is_used:
+            return []
+        return [statement(f"DELETE FROM {spreads.name} s WHERE {self._is_used_up}")]
+
+    def sizes(self, table: Literal["progress", "held", "replies"]) -> Statement:
+        """Read the key, or the session, and the bytes of each value that a table has."""
+        sized = self.progress if table == "progress" else self.by_name[table]
+        return statement(_SIZES[table].format(sized.name))
+
+    def shifting(self, by_ms: int, ended: Sequence[int]) -> Iterator[Statement]:
+        """Move the times that still matter; `ended`: operations whose deadlines stay."""
+        sql = (
+            f"UPDATE {self.by_name['deadlines'].name} SET deadline_ms = deadline_ms + $1::int8 "
+            "WHERE number <> ALL($2::int8[])"
+        )
+        yield statement(sql, wire_int(by_ms), wire_ints(ended))
+        for name in SHIFTED:
+            yield self.by_name[name].shift_times(by_ms, SHAPES[name].moved)
