@@ -15,7 +15,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from purgatory.service.encoding import decode_answer, encode
-from purgatory.service.errors import Refused, TooManyHeld, TooManySessions, TooMuchMemory
+from purgatory.service.errors import Refused, TooManyHeld, TooManySessions
 from purgatory.service.job_messages import (
     Begin,
     CancelJobs,
@@ -380,7 +380,7 @@ class RequestHandler:
             if self._state.is_for_many(len(watchers), b""):
                 left -= spread_bytes(len(watchers), size)
                 if left < 0:
-                    raise self._too_much(f"the operations that wait for {shown(key)}", 0)
+                    raise self._state.no_room(f"the operations that wait for {shown(key)}")
         return left
 
     def _check_memory(self, request: Complete) -> None:
@@ -394,7 +394,7 @@ class RequestHandler:
             taken = self._bytes_left_behind(completion, left)
             left -= taken
             if taken and left < 0:
-                raise self._too_much("what is held or counts for operations of several keys", 0)
+                raise self._state.no_room("what is held or counts for operations of several keys")
 
     def _bytes_left_behind(self, completion: Completion, left: int) -> int:
         """Return how much memory a completion takes until its operations have ended, at most."""
@@ -405,14 +405,6 @@ class RequestHandler:
             watchers = self._state.watchers_of(completion.key)
             size += value * sum(operation.need > 1 for operation in watchers)
         return size
-
-    def _too_much(self, what: str, size: int) -> TooMuchMemory:
-        state = self._state
-        shown = f" of {size} bytes" if size else ""
-        return TooMuchMemory(
-            f"no room for {what}{shown}: the server takes {state.memory_bytes} bytes of memory; "
-            f"expected at most {state.max_memory}"
-        )
 
     def _submit(
         self,
@@ -458,7 +450,7 @@ class RequestHandler:
                     total += 1
                     left -= size + life
                     continue
-                refusal = self._too_much("an operation", size)
+                refusal = self._state.no_room(f"an operation of {size} bytes")
             refused.append(Refusal(index, refusal.code, str(refusal)))
         self.refused += len(refused)
         if outcomes:

@@ -21,6 +21,7 @@ from purgatory.core.operations.operation_state import Outcome
 from purgatory.core.purgatory import Purgatory
 from purgatory.core.purgatory_core import parts_of
 from purgatory.core.submission import submit
+from purgatory.service.errors import TooMuchMemory
 from purgatory.service.server.clock import NS_PER_MS, TICK_NS, Stamp, TransactionClock
 from purgatory.service.server.jobs.job_index import JobIndex
 from purgatory.service.server.jobs.mass_cancels import MassCancels
@@ -209,6 +210,13 @@ class ServerState:
     def memory_left(self) -> int:
         """How many bytes may be added; below 0 if it takes too many already."""
         return self.max_memory - self.memory_bytes if self.max_memory else sys.maxsize
+
+    def no_room(self, what: str) -> TooMuchMemory:
+        """Return the refusal of what takes more than `memory_left`."""
+        return TooMuchMemory(
+            f"no room for {what}: the server takes {self.memory_bytes} bytes of memory; "
+            f"expected at most {self.max_memory}"
+        )
 
     @property
     def unacknowledged(self) -> int:

@@ -4,6 +4,7 @@ A `RepeatHandle` is for any thread.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
@@ -117,7 +118,7 @@ class RepeatFacts:
         return self._state
 
 
-class RepeatVerbs(RepeatFacts, Generic[_Done_co]):
+class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
     """What the handles for threads and for coroutines have in common: all but the types."""
 
     def pause(self) -> _Done_co:
@@ -140,8 +141,9 @@ class RepeatVerbs(RepeatFacts, Generic[_Done_co]):
         """
         return self._change("run")
 
+    @abstractmethod
     def _change(self, change: str) -> _Done_co:
-        raise NotImplementedError
+        """Ask the server for a change."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"

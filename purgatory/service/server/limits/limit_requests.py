@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed, TooManyItems, TooMuchMemory
+from purgatory.service.errors import Malformed, TooManyItems
 from purgatory.service.job_messages import Limited, LimitSet, SetLimit
 from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.memory import limit_bytes
@@ -49,10 +49,7 @@ class LimitRequests:
         if count >= MOST:
             raise TooManyItems(f"{count} kinds have a limit; expected at most {MOST}")
         if limit_bytes(kind) > self._state.memory_left:
-            raise TooMuchMemory(
-                f"no room for a limit: the server takes {self._state.memory_bytes} bytes of "
-                f"memory; expected at most {self._state.max_memory}"
-            )
+            raise self._state.no_room("a limit")
 
     def answer_list(self, command: ClientRequest) -> Iterator[bytes | None]:
         """Answer `ReadLimits`."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from purgatory.cron.expression import CronExpression
 from purgatory.service.encoding import encode
-from purgatory.service.errors import Malformed, TooLarge, TooManyRepeats, TooMuchMemory
+from purgatory.service.errors import Malformed, TooLarge, TooManyRepeats
 from purgatory.service.job_messages import (
     CHANGES,
     MISSED,
@@ -85,10 +85,7 @@ class RepeatRequests:
         size = record.bytes - (0 if before is None else before.bytes)
         state = self._state
         if size > 0 and repeats.bytes_more() + size > state.memory_left:
-            raise TooMuchMemory(
-                f"no room for a repeat of {record.bytes} bytes: the server takes "
-                f"{state.memory_bytes} bytes of memory; expected at most {state.max_memory}"
-            )
+            raise state.no_room(f"a repeat of {record.bytes} bytes")
 
     def change(self, transaction: Transaction, command: ClientRequest) -> RepeatChanged:
         """Carry out `ChangeRepeat`. Raises Refused."""
