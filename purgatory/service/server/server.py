@@ -272,7 +272,9 @@ class Server:
         """Return whether the server works and is ready. O(1); any thread."""
         store_loop = self._running.store_loop
         now_ms = store_loop.clock.now_ms()
-        return report_health(store_loop.activity, self._ended_thread(), now_ms)
+        return report_health(
+            store_loop.activity, self._ended_thread(), now_ms, self._store.waits_for()
+        )
 
     def _ended_thread(self) -> str:
         """Say which of the threads has ended; empty if none has."""

@@ -15,7 +15,8 @@ from purgatory.service.server.store_activity import NS_PER_S, StoreActivity
 
 #: A server is not ready while a commit takes longer, or the oldest due outcome is later.
 READY_BOUND_S: Final = 5.0
-#: A server does not work if one transaction, its commit included, takes longer.
+#: A server does not work if one transaction, its commit included, takes longer. A wait for a
+#: database that is away has no such bound: a restart would not bring the database back.
 STUCK_S: Final = 60.0
 #: In the place of a time until something is due: nothing is. A number, as all statistics are.
 NEVER: Final = -1.0
@@ -44,20 +45,27 @@ class HealthReport:
     next_due_s: float = NEVER
 
 
-def report_health(activity: StoreActivity, ended: str, now_ms: int) -> HealthReport:
+def report_health(
+    activity: StoreActivity, ended: str, now_ms: int, waits_for: str = ""
+) -> HealthReport:
     """Judge by `activity`, and by `ended`, which says which thread has ended; empty if none has.
 
-    `now_ms`: by the server's clock. O(1).
+    `now_ms`: by the server's clock. `waits_for`: see `Store.waits_for`. O(1).
     """
     late_s, next_due_s = 0.0, NEVER
     if deadline_ms := activity.deadline_ms:
         left_s = (deadline_ms - now_ms) / _MS_PER_S
         late_s, next_due_s = max(0.0, -left_s), max(0.0, left_s)
     failing_s = _seconds_since(activity.failing_since_ns, activity)
-    broken = ended or _stuck(activity)
+    broken = ended or ("" if waits_for else _stuck(activity))
     return HealthReport(
         broken=broken,
-        not_ready=broken or _disk_trouble(activity, failing_s) or _lateness(late_s),
+        not_ready=(
+            broken
+            or _silence(activity, waits_for)
+            or _disk_trouble(activity, failing_s)
+            or _lateness(late_s)
+        ),
         last_commit_age_s=_seconds_since(activity.committed_ns, activity),
         oldest_due_age_s=late_s,
         failing_s=failing_s,
@@ -68,6 +76,13 @@ def report_health(activity: StoreActivity, ended: str, now_ms: int) -> HealthRep
 def _stuck(activity: StoreActivity) -> str:
     seconds = _seconds_since(activity.step_since_ns, activity)
     return f"a transaction has not ended for {seconds:.0f} s" if seconds > STUCK_S else ""
+
+
+def _silence(activity: StoreActivity, waits_for: str) -> str:
+    seconds = _seconds_since(activity.step_since_ns, activity)
+    if not waits_for or seconds <= READY_BOUND_S:
+        return ""
+    return f"a transaction has waited {seconds:.0f} s for the database {waits_for}"
 
 
 def _disk_trouble(activity: StoreActivity, failing_s: float) -> str:

@@ -267,6 +267,10 @@ class Store(ABC):
         The watchdog asks; the first call notes what is there.
         """
 
+    def waits_for(self) -> str:
+        """Say what database the store waits for, and why; empty: none. Any thread; never waits."""
+        return ""
+
     @abstractmethod
     def stored_bytes(self) -> int:
         """Return the bytes that the database takes, as far as known. Any thread; never waits."""

@@ -133,7 +133,7 @@ class Groups:
             *map(wire_int, last),
         )
         try:
-            results = session.run([*before, fence, COMMIT], self._database.answer_s)
+            results = self._database.run(session, [*before, fence, COMMIT])
         except StatementRefused as error:
             self._refuse(error, len(before))
             return []
@@ -239,7 +239,7 @@ class Groups:
         )
         update = statement(sql, self._lease.holder.encode(), wire_int(self._lease.epoch))
         try:
-            results = session.run([BEGIN, _LOCK_TIMEOUT, update, COMMIT], self._database.answer_s)
+            results = self._database.run(session, [BEGIN, _LOCK_TIMEOUT, update, COMMIT])
         except StatementRefused as error:
             if error.code == LOCK_TIMEOUT:
                 self._end_own_sessions(session)

@@ -280,6 +280,10 @@ class PostgresStore(TableStore):
         """Say nothing: a database that is away is waited for."""
         return ""
 
+    def waits_for(self) -> str:
+        """See `Store`."""
+        return self._database.waits_for
+
     def stored_bytes(self) -> int:
         """Return the bytes of all tables, as of a minute ago."""
         return self._stored_bytes

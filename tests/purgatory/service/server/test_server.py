@@ -7,11 +7,13 @@ import pytest
 
 from purgatory import StoreError
 from purgatory.service import Client, Config, Server, ServerError, StoreFailed, Unavailable
+from purgatory.service.server import server_health
 from purgatory.service.server.commands import CloseServer
 from purgatory.service.store.sqlite import migrations
 from purgatory.service.store.sqlite.migrations import run_statements
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 from tests.purgatory.service.store.sqlite.test_schema import DUMPS
+from tests.testing.eventually import eventually
 from tests.testing.failing_disk import DiskFaults
 from tests.testing.purgatory_harness import HANG
 from tests.testing.step_server import RecordingSink
@@ -208,6 +210,24 @@ def test_a_server_that_is_told_to_fail(serve):
     assert server.wait(HANG)
     assert "another server" in str(server.failure)
     assert "another server" in server.health().broken
+
+
+def test_a_store_that_waits_for_its_database(serve, connect, monkeypatch):
+    """The server works, and is not ready: whatever restarts servers cannot help."""
+    faults = DiskFaults()
+    server = serve(failing(faults))
+    client = connect(server)
+    monkeypatch.setattr(server_health, "STUCK_S", 0.0)
+    monkeypatch.setattr(server_health, "READY_BOUND_S", 0.0)
+    faults.hang()
+    call = client.complete_later("key", hold=60)
+    eventually(lambda: server.health().broken.startswith("a transaction has not ended"))
+    monkeypatch.setattr(server._store, "waits_for", lambda: "db: refused")
+    report = server.health()
+    assert report.broken == ""
+    assert "for the database db: refused" in report.not_ready
+    faults.clear()
+    assert call.result(HANG) == 0
 
 
 def test_a_server_answers_nothing_while_its_guard_forbids_it(serve, connect):

@@ -37,10 +37,10 @@ class Bench:
     def begin_commit(self):
         self.activity.commit_since_ns = self.clock.now_ns()
 
-    def report(self, after_s=0.0):
+    def report(self, after_s=0.0, waits_for=""):
         """Return the report so many seconds later."""
         self.clock.passed_s += after_s
-        return report_health(self.activity, self.ended, self.clock.now_ms())
+        return report_health(self.activity, self.ended, self.clock.now_ms(), waits_for)
 
 
 @pytest.fixture
@@ -69,6 +69,18 @@ def test_a_commit_that_does_not_return(bench):
     bench.activity.step_since_ns = 0
     assert bench.report().not_ready == ""
     assert bench.report(3).last_commit_age_s == 3
+
+
+def test_a_wait_for_a_database(bench):
+    """However long it lasts the server works, and is not ready: a restart would not help."""
+    bench.activity.step_since_ns = bench.clock.now_ns()
+    assert bench.report(READY_BOUND_S, "host: refused").not_ready == ""
+    bench.begin_commit()
+    report = bench.report(2 * STUCK_S, "host: refused")
+    assert report.not_ready == "a transaction has waited 125 s for the database host: refused"
+    assert report.broken == ""
+    bench.ended = "the network thread has ended"
+    assert bench.report(waits_for="host: refused").broken == "the network thread has ended"
 
 
 def test_commits_that_fail(bench):

@@ -7,8 +7,11 @@ at a time; `stop` is for any.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
+
+from psycopg.pq.abc import PGresult
 
 from purgatory.errors import StoreError
 from purgatory.service.store.postgres.sessions.interrupt import Interrupt
@@ -58,6 +61,8 @@ class Database:
         self.interrupt: Interrupt = interrupt or Interrupt()
         #: Whether to wait for a database that is away; a start does not.
         self.is_patient: bool = False
+        #: Why the database could not answer; empty after its next answer. Any thread reads.
+        self.waits_for: str = ""
 
     def session(self) -> DatabaseSession:
         """Return a session, open a moment ago. Raises StoreError: see `is_patient`."""
@@ -90,8 +95,29 @@ class Database:
     def new_session(self) -> DatabaseSession:
         """Try once to open a session in the place of the last. Raises SessionLost."""
         self.drop()
-        self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)
+        with self._noted_silence():
+            self._session = open_session(self._url, self._name(), self.interrupt, self._connect_s)
         return self._session
+
+    def run(self, session: DatabaseSession, statements: Sequence[Statement]) -> list[PGresult]:
+        """Run statements in one round trip; see `DatabaseSession.run`."""
+        with self._noted_silence():
+            results = session.run(statements, self.answer_s)
+        self.waits_for = ""
+        return results
+
+    @contextmanager
+    def _noted_silence(self) -> Iterator[None]:
+        """Note in `waits_for` why the database cannot answer now."""
+        try:
+            yield
+        except SessionLost as error:
+            self.waits_for = f"{self.where}: {error}"
+            raise
+        except StatementRefused as error:
+            if error.is_passing or error.is_read_only:
+                self.waits_for = f"{self.where}: {error}"
+            raise
 
     def stopped(self) -> StoreError:
         """Return what a write raises that was not heard of before `stop`."""
@@ -116,7 +142,7 @@ class Database:
         while True:
             session = self.session()
             try:
-                results = session.run(statements, self.answer_s)
+                results = self.run(session, statements)
                 return [session.rows(result) for result in results]
             except SessionLost as error:
                 self.drop()

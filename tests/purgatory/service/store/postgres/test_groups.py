@@ -257,11 +257,14 @@ class TestDoubt:
         """A link that swallows all is given up after a time."""
         store = open_store(proxy.url, answer_s=0.2)
         proxy.set(Link.SWALLOW)
+        assert store.waits_for() == ""
         commit = Commit(store, submit(1))
         eventually(lambda: proxy.connections > 1)  # it has given the first one up
+        assert store.waits_for().endswith("no answer in time")
         proxy.set(Link.FORWARD)
         assert not commit.result().fatal
         assert store.lease.raises
+        assert store.waits_for() == ""
         store.close()
 
     def test_a_group_that_holds_the_row(self, postgres):

@@ -105,6 +105,7 @@ def test_what_does_not_pass(postgres, database, code):
     with pytest.raises(StoreError, match="cannot read: refused") as caught:
         database.rows(statement(f"SELECT refuse('{code}', 3)"))
     assert not caught.value.fatal
+    assert database.waits_for == ""
     assert postgres.execute("SELECT last_value FROM attempts") == [(1,)]
 
 
@@ -121,11 +122,32 @@ def test_a_stop(postgres, database):
     thread = threading.Thread(target=read)
     thread.start()
     eventually(lambda: postgres.execute("SELECT last_value FROM attempts")[0][0] > 2)
+    assert database.waits_for.endswith(": refused")
     database.interrupt.set()
     thread.join()
     (error,) = raised
     assert "stopped before the database answered" in str(error)
     assert error.fatal
+
+
+def test_a_database_that_is_away(postgres_cluster, monkeypatch):
+    """The store says what it waits for until the next answer."""
+    database = Database(postgres_cluster.url, lambda: "purgatory:reader", connect_s=0.5)
+    database.is_patient = True
+    assert database.rows(statement("SELECT 1")) == [(1,)]
+    assert database.waits_for == ""
+    postgres_cluster.primary.kill()
+    waited_for = []
+
+    def start_again():
+        waited_for.append(database.waits_for)
+        postgres_cluster.primary.start()
+
+    monkeypatch.setattr(database, "pause", start_again)
+    assert database.rows(statement("SELECT 1")) == [(1,)]
+    assert "refused" in waited_for[0]
+    assert database.waits_for == ""
+    database.close()
 
 
 def test_pages_of_large_rows_have_fewer_rows():
