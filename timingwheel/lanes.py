@@ -1,16 +1,15 @@
 """Lanes: the wheels of a timer, one for each thread that makes tasks.
 
-Threads that share a wheel wait for each other: for the lock, and for the cache lines of the lock,
-the bucket, its array and the counters. So, compiled without the interpreter lock, each thread has a
-lane: a `WheelState` of its own, made in the same thread. A task belongs to the lane of the thread
-that made it, whichever thread adds, moves or cancels it: each task has one lock. Worth it: see
-"Without the interpreter lock" in docs/performance.md.
+Threads of one wheel wait for its lock, and for cache lines of lock, bucket, array and counters. So,
+compiled without the interpreter lock, each thread has a lane: a `WheelState` of its own. A task
+belongs to the lane of the thread that made it, whichever thread adds, moves or cancels it. Worth
+it: see "Without the interpreter lock" in docs/performance.md.
 
-Elsewhere a timer has one `WheelState` and no lanes, for only one thread runs at a time. So has a
-timer with `max_pending`, where one lock must guard the count of all tasks.
+Elsewhere a timer has one `WheelState` and no lanes. So has a timer with `max_pending`, where one
+lock must guard the count of all tasks.
 
 The thread that advances the clock drains the lane whose first bucket comes first, up to the first
-bucket of the next lane: across lanes, too, tasks are dispatched tick by tick.
+bucket of the next lane: so tasks of all lanes are dispatched tick by tick.
 """
 
 import threading
@@ -32,27 +31,25 @@ from timingwheel.wheel_state import WheelState
 
 # Whether threads have lanes.
 MANY_LANES: Final[bool] = LOCKED_SECTIONS
-# More threads than that share lanes. A drain looks at each lane. A power of two.
+# More threads share lanes. A drain looks at each lane. A power of two.
 MAX_LANES: Final = 8
 
 
 class Lanes:
-    """The lanes of one timer. Any thread.
-
-    `now_ns`: the clock's reading when the timer is made.
-    """
+    """The lanes of one timer. `now_ns`: the clock's reading at its creation. Any thread."""
 
     def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
         self._tick_ns: i64 = tick_ns
         self._wheel_size: i64 = wheel_size
-        # Dispatched, and not given to the executor yet: of all lanes, in the order of their ticks.
+        # Of all lanes, in the order of their ticks.
         self.dispatch_queue: Final[deque[TimerTaskList]] = deque()
         self._mask: i64 = MAX_LANES - 1
         self._common_lock: Final = ReadWriteLock()
         self.first: Final = self._new_lane(now_ns)
-        # Made when a thread needs one; guarded by the first lane's lock, read without.
+        # Guarded by the first lane's lock, read without.
         self._lanes: Final[list[WheelState | None]] = [None] * (self._mask + 1)
-        self._lanes[_own_number() & self._mask] = self.first
+        own_number: i64 = i64(thread_number()) if LOCKED_SECTIONS else 0
+        self._lanes[own_number & self._mask] = self.first
 
     def of(self, task: TimerTask) -> WheelState:
         """Return the lane of a task, pending or not. Raises TimerForked in a forked child."""
@@ -80,7 +77,7 @@ class Lanes:
         """Return the present lanes."""
         return [lane for lane in self._lanes if lane is not None]
 
-    # What follows is of all lanes together; see `WheelState`.
+    # The methods below are of all lanes together; see `WheelState`.
 
     @property
     def pending(self) -> int:
@@ -110,8 +107,8 @@ class Lanes:
                 after_ns = min(after_ns, due_ns)
         if after_ns <= now_ns:
             earliest.drain_batch(after_ns)
-            return True  # there is more: at least in the lane after it
-        worked = [lane.drain_batch(now_ns) for lane in lanes]  # each of them moves on
+            return True  # the next lane has more
+        worked = [lane.drain_batch(now_ns) for lane in lanes]
         return any(worked)
 
     def first_bucket(self) -> TimerTaskList | None:
@@ -156,14 +153,13 @@ class Lanes:
 
 
 class LaneLock(ReadWriteLock):
-    """The lock of one lane, inside `common`, the lock that all lanes of the timer have in common.
+    """The lock of one lane, inside `common`, the lock of all lanes of the timer.
 
-    Under a lane's lock a thread may run Python code, to make a bucket or to drain, and in that a
-    finalizer, which may act on tasks of any lane. So both sides take the common lock first: no two
-    threads wait for each other's lanes. It is fair, as every `ReadWriteLock`: a thread that adds
-    does not wait for more than a batch of a drain, of whichever lane.
+    Under a lane's lock a thread may run a finalizer, which may act on tasks of any lane. So both
+    sides take the common lock first: no two threads wait for each other's lanes. A thread that adds
+    waits for at most a batch of a drain, of whichever lane.
 
-    A section takes the lane's own lock alone. No Python code runs in one.
+    A section takes the lane's own lock alone: it runs no Python code.
     """
 
     __slots__ = ("_common",)
@@ -174,7 +170,7 @@ class LaneLock(ReadWriteLock):
         self._reader = _LaneReader(common, self._lock)
 
     def _queue_behind_writer(self) -> None:
-        # The reader queues for the common lock, which the writer has.
+        # The reader waits for the common lock, which the writer has.
         self.check_usable()
 
     def __enter__(self) -> None:
@@ -213,10 +209,6 @@ class _LaneReader:
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self._lock.release()
         self._common.leave_reading()
-
-
-def _own_number() -> i64:
-    return i64(thread_number()) if LOCKED_SECTIONS else 0
 
 
 def _earliest(buckets: list[TimerTaskList | None]) -> TimerTaskList | None:

@@ -1,11 +1,10 @@
 """TimerTask: what is to run, and when. TimerTaskEntry: its place in the wheel.
 
 In Kafka a task points to an entry and the entry to its list. Here the task *is* its entry, by
-inheritance: one object a timer, and the two cannot disagree.
+inheritance: one object a timer.
 
 A task is pending exactly while `_tt_list` names its bucket. The thread that takes a task out of its
-bucket, under the lock, decides its fate: the thread cancels, adds or runs the task; no other thread
-may do so until the task is in a bucket again.
+bucket, under the lock, decides its fate: to cancel, add or run it.
 """
 
 import inspect
@@ -23,7 +22,7 @@ from _purgatory_cpython.sections import thread_number
 from timingwheel._cpython.callback_kind import LOOK_CLOSER, STATELESS, callback_kind
 from timingwheel.clocks.duration import NS_PER_MS, to_ns
 
-# States of an entry that is in no list, kept in _tt_index: written only with the list, locked.
+# States of an entry in no list, kept in _tt_index: written only with the list, locked.
 NEW: Final = -1
 TAKEN: Final = -2  # to be run
 CANCELLED: Final = -3
@@ -40,7 +39,7 @@ _GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 class _RunOverrideCache:
     """The last class found to override `run`. Holds one class alive. Any thread.
 
-    Worth it: to construct and add such a task takes 4419 instructions instead of 4734 (callgrind).
+    Worth it: to construct and add such a task takes 4419 instructions, not 4734 (callgrind).
     """
 
     __slots__ = ("last",)
@@ -53,10 +52,10 @@ _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 
 
 def check_callback(name: str, callback: Any) -> bool:
-    """Raise TypeError for what is no callable, for a coroutine function and a generator function.
+    """Raise TypeError for what is no callable, or a coroutine or generator function.
 
-    A timer's threads have no event loop: they would create the coroutine or generator and drop it.
-    Returns whether the callback refers only to its module.
+    A timer's threads have no event loop, and would drop the coroutine or generator. Returns whether
+    the callback refers only to its module.
     """
     kind = _callback_kind(callback)
     if kind == LOOK_CLOSER and not isinstance(callback, BuiltinFunctionType):
@@ -72,11 +71,11 @@ def check_callback(name: str, callback: Any) -> bool:
 
 
 def lazy_kind(callback: Any) -> str:
-    """Return what kind of function makes a coroutine or a generator; "" for any other callable."""
+    """Return the kind of a coroutine or generator function; "" for any other callable."""
     while isinstance(callback, partial):
         callback = callback.func
     if not isinstance(callback, (FunctionType, MethodType, type)):
-        # An object with an async `__call__`; or an object that declares itself async.
+        # An async `__call__`, or a mark of `inspect`.
         if inspect.iscoroutinefunction(callback):
             return "a coroutine function"
         callback = getattr(type(callback), "__call__", None)  # noqa: B004  # it is looked at
@@ -90,7 +89,7 @@ def lazy_kind(callback: Any) -> str:
 
 
 def check_hooks(kind: type, names: tuple[str, ...]) -> None:
-    """Raise TypeError if a class has methods of these names that do not run when called."""
+    """Raise TypeError if one of these methods is a coroutine or generator function."""
     for name in names:
         what = lazy_kind(getattr(kind, name, None))
         if what:
@@ -131,10 +130,10 @@ class TimerTaskEntry:
 
     # Set by the constructor of TimerTask, which saves a call for each timer. In this order
     # compiled objects lose no memory to alignment.
-    _tt_index: i32  # index of the task's slot in _tt_list; in no list: one of the states above
+    _tt_index: i32  # of the task's slot in _tt_list; in no list: one of the states above
     _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
-    # Whether it runs; unset until it is taken. Set under the lock, cleared without it by the
-    # running thread. A field of its own: meanwhile another thread may add the task to any timer.
+    # Unset until the task is taken. Set under the lock, cleared without it by the running thread:
+    # meanwhile another thread may add the task to any timer.
     _tt_is_running: bool
     _tt_lane: u8  # number of the task's thread, where threads have lanes: see `Lanes`
     _tt_list: TaskList | None
@@ -148,7 +147,7 @@ class TimerTaskEntry:
     def when(self) -> float:
         """Return the deadline in seconds of the timer's clock, not rounded to a tick.
 
-        If the clock went back: on a time that continues from its last reading.
+        After the clock went back, on a time that continues from its last reading.
         """
         return float(self.deadline_ns) / 1e9
 
@@ -158,9 +157,9 @@ class TimerTask(TimerTaskEntry):
     """A callback to run after a delay, or a subclass that overrides `run`.
 
     `delay`: seconds (float or int) or a timedelta, counted from the moment the task is added.
-    `context`: a `contextvars.Context` in which the timer calls `callback`, as in asyncio's
-    `call_later`. Raises TypeError and ValueError for a bad delay, TypeError without a callback or
-    for a coroutine function. Any thread may call any method.
+    `context`: a `contextvars.Context` in which the timer calls `callback`. Raises TypeError and
+    ValueError for a bad delay, TypeError without a callback or for a coroutine function. Any thread
+    may call any method.
     """
 
     __slots__ = ("_tt_call", "delay_ns")
@@ -170,7 +169,7 @@ class TimerTask(TimerTaskEntry):
 
     # In compiled code, only one class may have this method: `super()` fails in an override.
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse methods that would make a coroutine or a generator, and never run."""
+        """Refuse hooks that are coroutine or generator functions."""
         super().__init_subclass__(**options)
         check_hooks(cls, getattr(cls, "_tt_hooks", ("run",)))
 
@@ -202,8 +201,8 @@ class TimerTask(TimerTaskEntry):
         self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
-        # The callback; or a tuple of the callback and its arguments (a tuple is never callable); or
-        # None. One field instead of two saves 8 bytes a timer.
+        # The callback; or a tuple of the callback and its arguments; or None. One field instead of
+        # two saves 8 bytes a timer.
         self._tt_call: Any = (callback, args) if args else callback
 
     @property
@@ -216,10 +215,7 @@ class TimerTask(TimerTaskEntry):
         self.delay_ns = delay_ms * NS_PER_MS
 
     def run(self) -> object:
-        """Call the callback.
-
-        The executor calls this once when the task is due, under no lock.
-        """
+        """Call the callback. The executor calls this once, under no lock."""
         # Returns object: compiled code would enforce a declared None on overriding methods.
         call = self._tt_call
         if type(call) is tuple:
@@ -239,8 +235,8 @@ class TimerTask(TimerTaskEntry):
     def cancel(self) -> bool:
         """Take the task out of its timer; True if this call prevented the run.
 
-        That includes a task dispatched to the executor and has not started. Returns False
-        for one that runs, has run, was cancelled before or was never added.
+        Also of a task that is dispatched and has not started. Returns False for a task that runs,
+        has run, was cancelled before or was never added.
         """
         while (bucket := self._tt_list) is not None:
             if bucket.cancel(self):
@@ -288,5 +284,5 @@ def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     task._tt_call = None
 
 
-# A plain task has no lock of its own.
+# A plain task has no lock.
 at_exit.register_many(TimerTask)
