@@ -1,12 +1,12 @@
 """refuse_gevent: a clear error where gevent has replaced the threads of the process.
 
-With `gevent.monkey.patch_all()` a thread is a greenlet, and a wait for a lock of C stops all
-greenlets: no timer would fire, and messages would wait for ever. Any thread.
+With `gevent.monkey.patch_all()` a wait for a lock of C stops all greenlets: no timer would fire,
+and messages would wait for ever. Any thread.
 """
 
 import sys
 
-# Not to be replaced by a patch: threads and their locks, and the polls of sockets.
+# A patch of these is refused: threads and their locks, and the polls of sockets.
 PATCHED = ("threading", "_thread", "select")
 
 

@@ -340,7 +340,7 @@ class Timer(TimerCore):
         at_exit.free_all()
         try:
             self._lock.call_reading(self._set_closed)
-            for state in self._wheels.all():  # which adding threads hold
+            for state in self._wheels.all():  # adding threads hold its lock
                 state.lock.call_reading(self._set_closed)
         except TimerForked:
             return
