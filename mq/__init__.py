@@ -5,12 +5,12 @@ Floors; each imports only lower floors::
     context socket socket_io poller frame devices  handles for programs, as in pyzmq
     asyncio                                        imported on demand
     sockets/                                       the socket types
-    core/                                          a context: endpoints, own tree, reaper
+    core/                                          a context: endpoints, reaper
     pipes/                                         commands, pipes, flow control, routing
     queues/                                        queue layers: yqueue, ypipe, signaler, mailbox
     constants errors                               names, errors
 
-`import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The queue layers are
+`import mq as zmq` runs programs written for pyzmq that use inproc:// only. The queue layers are
 public too.
 """
 
@@ -47,7 +47,7 @@ from mq.socket import Socket
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return the constants, which a type checker cannot see."""
+        """Return the constants."""
 
 
 DRAFT_API = False
@@ -62,12 +62,12 @@ __version__ = "27.3.0"
 
 
 def zmq_version_info() -> tuple[int, int, int]:
-    """Return the version of ZeroMQ that is followed in behaviour."""
+    """Return the version of ZeroMQ whose behaviour this package follows."""
     return _ZMQ_VERSION
 
 
 def zmq_version() -> str:
-    """Return the same as a string."""
+    """Return the version of ZeroMQ as a string."""
     return ".".join(map(str, _ZMQ_VERSION))
 
 
@@ -77,7 +77,7 @@ def pyzmq_version_info() -> tuple[int, int, int]:
 
 
 def pyzmq_version() -> str:
-    """Return the same as a string."""
+    """Return the version of pyzmq as a string."""
     return __version__
 
 

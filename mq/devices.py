@@ -1,9 +1,7 @@
 """proxy, and devices: a proxy with its own sockets, in the caller's thread or its own.
 
-A proxy owns all sockets given to it, and forwards until their context ends.
-
-Binds, connects and options are recorded, and applied in the thread running the device, as
-sockets belong to one thread.
+A proxy owns its sockets, and forwards until their context ends. Binds, connects and options are
+recorded, and applied in the thread running the device.
 """
 
 from collections.abc import Callable
@@ -25,8 +23,8 @@ _SNDMORE = int(Flag.SNDMORE)
 def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
     """Forward messages both ways, and a copy of each to `capture`.
 
-    If both sockets are the same, messages go back to the socket they came from. Returns only by
-    raising, as a rule `ContextTerminated`.
+    If both sockets are the same, messages go back to it. Returns only by raising, as a rule
+    `ContextTerminated`.
     """
     while True:
         if frontend is backend:
@@ -37,8 +35,7 @@ def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
 
 
 def _forward_ready(frontend: Any, backend: Any, capture: Any) -> None:
-    # First wait for a message, then for the other side's room: polling for room alone
-    # would spin.
+    # First wait for a message, then for the other side's room: polling for room alone would spin.
     poller = Poller()
     poller.register(frontend, _IN)
     poller.register(backend, _IN)
@@ -66,7 +63,7 @@ def _forward(source: Any, target: Any, capture: Any) -> None:
 
 
 def device(device_type: DeviceType, frontend: Any, backend: Any) -> None:  # noqa: ARG001 - pyzmq's
-    """Do the same as `proxy`, by its old name."""
+    """Do the same as `proxy`."""
     proxy(frontend, backend)
 
 

@@ -1,7 +1,4 @@
-"""Distributor: gives each message to all of a set of pipes.
-
-Owned by a socket's thread. A full pipe misses whole messages until it has room.
-"""
+"""Distributor: gives each message to all of a set of pipes. Owned by a socket's thread."""
 
 from collections.abc import Iterable
 
@@ -10,15 +7,15 @@ from mq.pipes.pipe import Pipe
 
 
 class Distributor:
-    """Pipes to publish to."""
+    """Pipes to publish to; a full pipe misses whole messages."""
 
     def __init__(self) -> None:
         self.pipes: list[Pipe] = []
-        self._full: set[Pipe] = set()  # known to have no room; most of the time empty
+        self._full: set[Pipe] = set()  # most of the time empty
         self._receivers: list[Pipe] | None = None  # of the message begun
 
     def attach(self, pipe: Pipe) -> None:
-        """Add a pipe; it gets messages begun from now on.  Repeatable."""
+        """Add a pipe; it gets messages begun from now on. Repeatable."""
         if pipe not in self.pipes:
             self.pipes.append(pipe)
 
@@ -27,7 +24,7 @@ class Distributor:
         self._full.discard(pipe)
 
     def terminated(self, pipe: Pipe) -> None:
-        """Remove a dead pipe.  Repeatable."""
+        """Remove a dead pipe. Repeatable."""
         if pipe in self.pipes:
             self.pipes.remove(pipe)
         self._full.discard(pipe)
@@ -45,7 +42,7 @@ class Distributor:
             receivers = [pipe for pipe in chosen if pipe not in self._full]
         try:
             self._receivers = self._write(part, receivers)
-        except BaseException:  # an interrupt: some have the part, and some have not
+        except BaseException:  # an interrupt: some pipes lack the part
             self.rollback()
             raise
 
@@ -62,7 +59,7 @@ class Distributor:
         return taken if more else None
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another.  Repeatable."""
+        """Take back the parts of a message begun: the next part begins another. Repeatable."""
         for pipe in self.pipes:
             pipe.rollback()
         self._receivers = None

@@ -1,7 +1,7 @@
 """PendingConnection: the way of a pipe's far end to its owner, and the commands kept meanwhile.
 
-`send` is called by the thread of the near end, `attach` by the thread that completes or cancels
-the connection.  The lock is held while commands go to a mailbox, which has none of its own.
+The near end's thread calls `send`; the thread that completes or cancels the connection, `attach`.
+Commands go to a mailbox, which has no lock, under the lock.
 """
 
 from threading import Lock
@@ -13,7 +13,7 @@ from mq.queues.mailbox import Mailbox
 
 
 class FarEndOwner(Protocol):
-    """What can own the far end of a connection: a bound socket, or the reaper."""
+    """A bound socket, or the reaper."""
 
     mailbox: Mailbox[Command]
 
@@ -30,7 +30,7 @@ class PendingConnection:
     def __init__(self) -> None:
         self.lock: Lock = new_lock()
         self.held_commands: list[Command] = []
-        self.owner: FarEndOwner | None = None  # as soon as it is chosen; set by `Endpoints`
+        self.owner: FarEndOwner | None = None  # once chosen; set by `Endpoints`
 
     def send(self, far_end: Any, command: Command) -> None:
         """Hold `command` for `far_end`, or send it if it has been attached meanwhile."""
@@ -43,7 +43,7 @@ class PendingConnection:
     def attach(self, far_end: Any) -> None:
         """Send `Bind` to the owner, then the commands held, and further ones directly.
 
-        Repeatable: interrupted, it may send the `Bind` and a command twice.
+        Repeatable: an interrupt may repeat the `Bind` and a command.
         """
         owner = self.owner
         assert owner is not None

@@ -1,11 +1,8 @@
 r"""Pipe: one end of a connection between two sockets, and the closing handshake.
 
-Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
-direction, and otherwise know each other through commands only. A pipe waiting for a bind has a
-far end without an owner: its `PendingConnection` keeps commands to the far end until an owner is
-known.
-
-Flow control is in `mq.pipes.flow_control`.
+Each end belongs to the thread of its socket (`mailbox`). The two ends share two YPipes, one a
+direction, and otherwise know each other through commands only. Until a bind, the far end has no
+owner, and a `PendingConnection` keeps its commands.
 
 The end of a connection, from one side::
 
@@ -20,8 +17,8 @@ An end sends its acknowledgement when it stops reading, and is dead when it rece
 end that asked first also acknowledges the acknowledgement, so that both ends know.
 
 An interrupt may come at any call. So each step sends first and changes the state last, in a section
-without calls: interrupted before that, the step is made again, and a command may be sent twice. The
-receiver's state shows that the command was handled, and the receiver ignores the second.
+without calls: after an interrupt the step is repeated. By its state a receiver knows a repeated
+command, and ignores it.
 """
 
 from enum import Enum
@@ -50,7 +47,7 @@ Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]
 
 
 class PipeState(Enum):
-    """Where an end stands on the way to its own end."""
+    """Where an end stands in the closing handshake."""
 
     ACTIVE = "active"
     DELIMITER_RECEIVED = "delimiter received"
@@ -73,14 +70,14 @@ class PipeEventSink(Protocol):
         """Note that a full pipe can be written again."""
 
     def pipe_connected(self, pipe: "Pipe") -> None:
-        """Note the peer of a pending pipe: a bind has come."""
+        """Note the peer of a pending pipe, after a bind."""
 
     def pipe_terminated(self, pipe: "Pipe") -> None:
-        """Forget the pipe: it is dead."""
+        """Forget a dead pipe."""
 
 
 class Pipe(FlowControl):
-    """One end. Unless said otherwise, methods are for the owner's thread."""
+    """One end. Methods are for the owner's thread."""
 
     __slots__ = (
         "_activate_read",
@@ -112,16 +109,16 @@ class Pipe(FlowControl):
         self.attached: bool = False  # for good: the owner has taken this end in
         self.state: PipeState = PipeState.ACTIVE
         self.delay: bool = True  # read what is left before acknowledging the peer's end
-        self.endpoint: str | None = None  # what the near socket connected to
+        self.endpoint: str | None = None  # the near socket's address of the peer
         self.routing_id: bytes = b""  # of the socket at the far end
         self._in = inbound
         self._out: Queue | None = outbound
-        # To this end's knowledge. Also False in a state that forbids the direction, so that the hot
-        # path checks one field.
+        # To this end's knowledge. Also False in a state that forbids the direction: the hot path
+        # checks one field.
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
-        self.more: bool = False  # whether the part read last is followed by another of its message
+        self.more: bool = False  # whether the part read last is followed by another
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
@@ -136,7 +133,7 @@ class Pipe(FlowControl):
 
     @property
     def readable(self) -> bool:
-        """Whether messages of the peer may still come, now or later."""
+        """Whether messages of the peer may still come."""
         return self.state in _READABLE
 
     def read(self) -> Part | None:
@@ -158,13 +155,13 @@ class Pipe(FlowControl):
                 self._send(ActivateWrite(self.peer, msgs_read))
                 self._recompute_report_at(msgs_read)
         self._in.drop()
-        # The part has been taken, and must not be lost: no call from here on.
+        # The part must not be lost: no call from here on.
         self.more = more
         self._msgs_read = msgs_read
         return part
 
     def check_read(self) -> bool:
-        """Whether `read` would return a part.  Notes a delimiter that is next in line."""
+        """Whether `read` would return a part. Notes a delimiter that is next in line."""
         if not self._in_active:
             return False
         part = self._in.probe_or_none()
@@ -177,7 +174,7 @@ class Pipe(FlowControl):
     # -- writing -----------------------------------------------------------------------------
 
     def write(self, part: Part) -> bool:
-        """Write a part; False if the pipe is full or ending.  The peer sees it after `flush`."""
+        """Write a part; False if the pipe is full or ending. The peer sees it after `flush`."""
         out = self._out
         if not self._out_active or out is None:
             return False
@@ -207,7 +204,7 @@ class Pipe(FlowControl):
         out = self._out
         if out is None:
             return
-        # A flush that KeyboardInterrupt ended may owe a wake-up: send it now.
+        # An interrupted flush may owe a wake-up: send it now.
         owed = self._flush_unfinished
         self._flush_unfinished = True
         if not out.flush() or owed:
@@ -239,10 +236,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
-        """Note that the peer's marks have changed.
-
-        The credit is reported at once: by the old low-water mark it might never become due.
-        """
+        """Note the peer's new marks; report the credit: the old low-water mark might be too far."""
         self._peer_hwms = hwms
         self._recompute_hwms()
         if self.state is PipeState.ACTIVE:
@@ -258,7 +252,7 @@ class Pipe(FlowControl):
     # -- commands from the peer --------------------------------------------------------------
 
     def process_activate_read(self) -> None:
-        """Note that the peer has flushed after this end found the pipe empty."""
+        """Note that the peer has flushed."""
         if self.state in _READABLE:
             self._in_active = True
             if self.sink is not None:
@@ -271,7 +265,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Note that the far end, which waited for a bind, has an owner."""
+        """Note the owner of the far end, after a bind."""
         self.routing_id = routing_id
         self._peer_hwms = hwms
         self._recompute_hwms()
@@ -292,7 +286,7 @@ class Pipe(FlowControl):
 
     def process_pipe_term_ack(self) -> None:
         """End: the peer will touch neither direction again."""
-        # Also while we wait for the delimiter: an interrupt came after our own acknowledgement.
+        # Also while waiting for the delimiter: an interrupt came after our own acknowledgement.
         assert self.state is not PipeState.ACTIVE
         sink = self.sink
         if sink is None:
@@ -300,7 +294,7 @@ class Pipe(FlowControl):
         if self.state is PipeState.TERM_REQ_SENT1:
             self._send_pipe_term_ack()
         self._in_active = False
-        self._in = ConflatePipe()  # drops what was never read
+        self._in = ConflatePipe()  # drops unread messages
         sink.pipe_terminated(self)  # it may destroy the socket
         self.sink = None
 
@@ -309,8 +303,8 @@ class Pipe(FlowControl):
     def terminate(self, delay: bool) -> None:
         """Begin to end the connection; the sink is told when it has ended.
 
-        With `delay`, what the peer has sent before ending itself stays readable; without, dropped.
-        May be called again, with `delay=False` or after an interrupt.
+        With `delay`, the peer's messages stay readable. May be called again, with `delay=False` or
+        after an interrupt.
         """
         self.delay = delay
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
@@ -332,7 +326,7 @@ class Pipe(FlowControl):
             self.flush()
 
     def _process_delimiter(self) -> None:
-        # The delimiter stays where it is: what is not active is not read.
+        # The delimiter stays: an inactive direction is not read.
         if self.state is PipeState.ACTIVE:
             self.state = PipeState.DELIMITER_RECEIVED
             self._in_active = self._out_active = False
@@ -351,7 +345,7 @@ class Pipe(FlowControl):
         try:
             self._send(PipeTermAck(self.peer))
         except MailboxClosed:
-            pass  # the second one: the peer has had the first, and has ended
+            pass  # a repeated one: the peer has ended
 
     def _send(self, command: Command) -> None:
         mailbox = self.peer.mailbox
@@ -366,7 +360,7 @@ class Pipe(FlowControl):
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:
-        """Give an end that waited for a bind the marks of its new socket."""
+        """Give an end that waited for a bind the marks of its socket."""
         self._own_hwms = own
         self._recompute_hwms()
 
@@ -377,8 +371,7 @@ class Pipe(FlowControl):
 def pipepair(near: HighWaterMarks, far: HighWaterMarks | None, conflate: bool) -> tuple[Pipe, Pipe]:
     """Return two linked ends; `near` and `far` are the marks of their sockets.
 
-    `far` is None while the far end waits for a bind.  The caller owns both until each has
-    an owner.
+    `far` is None while the far end waits for a bind.
     """
     there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()

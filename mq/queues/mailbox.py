@@ -1,8 +1,7 @@
 """Mailbox: a queue of commands from any thread to its owner's thread.
 
-Thread-safety: any thread, signal handler or finalizer may call `send`, at any moment and
-re-entrantly; only the owning thread `recv`, `head`, `drop` and `close`; any thread `fileno` and
-the counters.
+Any thread, signal handler or finalizer may call `send`, re-entrantly; only the owning thread
+`recv`, `head`, `drop` and `close`; any thread `fileno` and the counters.
 
 How no wake-up is lost, without a lock that a finalizer could find held by its own thread::
 
@@ -12,23 +11,21 @@ How no wake-up is lost, without a lock that a finalizer could find held by its o
     3. if it is not `_signalled`:         c. recheck; found a command: done
        signal, `_signalled` = what 2 saw  d. wait for a signal
 
-Each number in `_sleeps` stands for one sleep and gets about one signal: two senders that race may
-both signal, which the signaler merges. If (1) came before (c), the reader finds the command. If
-after, then (b) came before (2), so the sender sees a sleep without a signal. An interrupt between
-any two steps of a sender leaves `_signalled` behind, and so the next send signals.
+Each number in `_sleeps` stands for one sleep and gets about one signal (two racing senders may both
+signal, and the signals merge). If (1) came before (c), the reader finds the command. If after, (b)
+came before (2), so the sender sees a sleep without a signal. An interrupt in a sender leaves
+`_signalled` behind, and the next send signals.
 
-Without a deadline the reader does (d) and (a) in one system call and goes on at (b). With a
+Without a deadline the reader does (d) and (a) in one system call and continues at (b). With a
 deadline the reader leaves the signal pending, so senders signal no more until the reader finds the
 mailbox empty again.
 
-An interrupt (KeyboardInterrupt) during `recv` or `head` comes out of `_wait` or `_wait_until`,
-which first send the signal again that may have been consumed.
+A reader interrupted in `_wait` or `_wait_until` first repeats the signal, which may be consumed.
+For a command that must not be lost, the reader calls `head`, works, and calls `drop`: interrupted
+in between, `head` returns the same command again.
 
-A command that must not be lost is kept in the mailbox until it has been carried out: `head`, the
-work, `drop`. After an interrupt in between, `head` returns the same command again.
-
-The argument needs (1)-(2) and (b)-(c) to happen in order as seen by other threads. The GIL orders
-them; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
+Other threads must see (1)-(2) and (b)-(c) in order. The GIL orders them; without it, (1) and (c) go
+through the lock inside the deque, which orders the rest.
 """
 
 import sys
@@ -55,8 +52,8 @@ _FORKED: Final = "the mailbox belongs to the process this one was forked from"
 class Mailbox(Generic[T]):
     """Commands from many senders to one reader, in order of sending for each sender.
 
-    The descriptor of `fileno()` is readable while there is a command (and now and then when there
-    is none any more: `recv(0)` then returns None).  Raises OSError when no descriptor is left.
+    The descriptor of `fileno()` is readable while there is a command (and sometimes after: then
+    `recv(0)` returns None). Raises OSError when no descriptor is left.
     """
 
     __slots__ = (
@@ -75,17 +72,16 @@ class Mailbox(Generic[T]):
         self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
         self._signalled: i64 = 0  # written by senders: the last sleep signalled for
         self._received: i64 = 0  # written by the reader
-        self.waiting: bool = False  # written by the reader: whether `recv` has found nothing so far
+        self.waiting: bool = False  # written by the reader: whether it sleeps in `recv` or `head`
         self._forks: i64 = FORK_COUNTER.value
         register(self._signaler)  # a forked child closes its copies of the descriptors
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
 
-        An exception at any point inside loses neither the command, if it had been posted, nor any
-        other: the next send makes up for a signal that was not sent.  `MailboxClosed` after `close`
-        and in a forked child; what is sent while the reader closes may be dropped.  TypeError for
-        None, which the reader could not tell from an empty mailbox.
+        An interrupt loses no command: the next send makes up for a missing signal. `MailboxClosed`
+        after `close` and in a forked child; commands sent while the reader closes may be dropped.
+        TypeError for None, which `recv` returns for an empty mailbox.
         """
         if command is None:
             raise TypeError(_NOT_A_COMMAND)
@@ -104,13 +100,12 @@ class Mailbox(Generic[T]):
     def recv(self, timeout: float | None = None) -> T | None:
         """Return the next command; None if none came within `timeout` seconds (None: for ever).
 
-        What was sent before a `close` is still received; then `MailboxClosed`. So it is instead of
-        a wait for ever in a finalizer at the interpreter's exit, when no thread is left to send.
-        ValueError for NaN, when it would wait.
+        Commands sent before a `close` are still received; then `MailboxClosed`. Raises that, too,
+        instead of a wait for ever in a finalizer at the interpreter's exit. ValueError for NaN.
         """
         command = self.head(timeout)
         if command is not None:
-            # Not drop(): a KeyboardInterrupt can come at any call, but not between these.
+            # Not drop(): no KeyboardInterrupt comes between these.
             del self._queue[0]
             self._received += 1
         return command
@@ -118,7 +113,7 @@ class Mailbox(Generic[T]):
     def head(self, timeout: float | None = None) -> T | None:
         """Return the next command as `recv` does, but leave it in the mailbox until `drop`.
 
-        No signal announces the commands left over: their reader must return without one.
+        No signal announces the commands left over.
         """
         queue = self._queue
         if queue:
@@ -186,14 +181,14 @@ class Mailbox(Generic[T]):
     def drop(self, number: i64) -> None:
         """Remove the command that `head` returned while `received` was `number`.
 
-        Unless that was done meanwhile: a signal handler may call in the middle of its own thread.
+        Does nothing if a signal handler in the same thread has removed it meanwhile.
         """
         if self._received == number:
             del self._queue[0]
             self._received += 1
 
     def peek(self) -> bool:
-        """Whether a command exists.  A plain read, cheap enough before every operation."""
+        """Whether a command exists: a plain read."""
         return bool(self._queue)
 
     def fileno(self) -> int:
@@ -202,11 +197,11 @@ class Mailbox(Generic[T]):
         return -1 if signaler is None else signaler.fileno()
 
     def close(self) -> None:
-        """Refuse all further commands, and wake a `recv` that waits.  Idempotent."""
+        """Refuse all further commands, and wake a `recv` that waits. Idempotent."""
         signaler = self._signaler
         if signaler is None or self.closed:
             return
-        # A sender may be about to write: the descriptor is closed with the last reference.
+        # A sender may be about to write: its reference keeps the descriptor open.
         self._signaler = None
         signaler.send()
 
@@ -227,7 +222,7 @@ class Mailbox(Generic[T]):
 
     @property
     def sent(self) -> int:
-        """Commands sent so far.  Derived, so that senders need not share a counter."""
+        """Commands sent so far. Derived: senders share no counter."""
         return self._received + len(self._queue)
 
     def __reduce_ex__(self, protocol: object) -> Any:

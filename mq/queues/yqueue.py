@@ -1,8 +1,8 @@
 """YQueue: an unbounded queue in chunks for exactly one writer and one reader.
 
-Thread-safety: only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`
-and `front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items,
-which also makes their values visible.
+Only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`, `peek` and
+`front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items, and
+makes their values visible.
 """
 
 from collections import deque
@@ -33,8 +33,7 @@ class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
     All operations are O(1) and take no lock. A push or pop takes effect with one statement, the
-    store of the new position: an interrupt before the store leaves the queue unchanged; after the
-    store the operation is complete.
+    store of the new position: an interrupt finds it done or not.
     """
 
     __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")
@@ -48,22 +47,22 @@ class YQueue(Generic[T]):
         self._back_chunk = chunk  # writer
         self._front: i64 = 0  # reader: the position of the next pop
         self._front_chunk = chunk  # reader
-        # The one thing both sides touch.  deque's append and pop are atomic, with and without the
-        # GIL; maxlen keeps the chunk freed last, as its memory is most likely still in the cache.
+        # Both sides touch it: deque's append and pop are atomic, with and without the GIL. The
+        # chunk freed last is most likely still in the cache.
         self._spare: deque[_Chunk] = deque(maxlen=1)
 
     @property
     def back(self) -> int:
-        """The position the next push will fill.  Writer only."""
+        """The position the next push will fill. Writer only."""
         return self._back
 
     @property
     def front(self) -> int:
-        """The position the next pop will take.  Reader only."""
+        """The position the next pop will take. Reader only."""
         return self._front
 
     def push(self, value: T) -> None:
-        """Append `value`.  Writer only."""
+        """Append `value`. Writer only."""
         position = self._back
         chunk = self._back_chunk
         index = position - chunk.start
@@ -74,11 +73,7 @@ class YQueue(Generic[T]):
         self._back = position + 1
 
     def unpush(self) -> T:
-        """Take back the value pushed last and return it.  Writer only.
-
-        The caller must know that the value is still unread; the reader must not have been told of
-        it.  A chunk left empty is freed, not kept as the spare.
-        """
+        """Take back the value pushed last, of which the reader knows nothing. Writer only."""
         position = self._back - 1
         chunk = self._back_chunk
         if position < chunk.start:
@@ -103,7 +98,7 @@ class YQueue(Generic[T]):
         values = chunk.values
         value: T = values[index]
         self._front = position + 1
-        values[index] = None  # the queue must not keep a popped value alive
+        values[index] = None  # not to be kept alive here
         return value
 
     def peek(self) -> T:
@@ -117,8 +112,8 @@ class YQueue(Generic[T]):
         return value
 
     def _grow(self, chunk: _Chunk, position: i64) -> _Chunk:
-        # Interrupted, it is repeated by the next push: the reader does not follow the new link
-        # before the push after it has been flushed.
+        # After an interrupt the next push repeats it: the reader follows the new link only after
+        # that push is flushed.
         try:
             new = self._spare.pop()
         except IndexError:

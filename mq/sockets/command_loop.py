@@ -1,9 +1,9 @@
 """CommandLoop: how a socket takes commands from its mailbox and carries them out.
 
-A signal handler may raise an exception at any call (KeyboardInterrupt). No command is lost: the
-mailbox keeps each until it has been delivered, and the next call on the socket, or the reaper,
-delivers it again. Socket calls of several steps (`connect`) are commands to the socket itself.
-`mq.pipes.commands` tells the rules of delivery.
+A signal handler may raise an exception at any call (KeyboardInterrupt). The mailbox keeps each
+command until it has been delivered; else the next call on the socket, or the reaper, delivers it
+again. Socket calls of several steps (`connect`) are commands to the socket itself.
+`mq.pipes.commands` has the rules of delivery.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.
 """
@@ -35,7 +35,6 @@ class CommandLoop(SocketHooks):
     # -- commands ----------------------------------------------------------------------------
 
     def _deliver_next(self) -> bool:
-        # Deliver a command; False if none exists.
         mailbox = self.mailbox
         command = mailbox.head(0)
         if command is None:
@@ -48,7 +47,7 @@ class CommandLoop(SocketHooks):
     def process_commands(self) -> None:
         """Deliver all commands, without waiting; `ContextTerminated` if one was `Stop`.
 
-        Afterwards the descriptor signals the next command, as a reader of EVENTS expects.
+        Afterwards the descriptor signals the next command.
         """
         try:
             while self._deliver_next():
@@ -60,16 +59,14 @@ class CommandLoop(SocketHooks):
             self._raise_unusable()
 
     def _process_queued_commands(self) -> None:
-        # While the mailbox has not been found empty its reader counts as awake, and commands need
-        # no signal.
+        # Until a reader has found its mailbox empty, commands need no signal.
         while self.mailbox.peek() and self._deliver_next():
             pass
         if self._unusable:
             self._raise_unusable()
 
     def _wait_for_command(self, deadline: float | None) -> None:
-        # Process commands once more when the deadline has passed: to raise `Again` while a command
-        # is there would be wrong.
+        # After the deadline too: `Again` would be wrong while a command is there.
         if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
             raise ContextTerminated  # at exit no other thread runs, and no command comes
         self.mailbox.head(None if deadline is None else max(0.0, deadline - real_seconds()))
@@ -79,7 +76,7 @@ class CommandLoop(SocketHooks):
         self._process_queued_commands()
 
     def _perform(self, call: Callable[[], None]) -> None:
-        # Make a repeatable call as a command to this socket: interrupted, it is made again.
+        # Make a repeatable call: a command to this socket, made again if interrupted.
         command = Call(self, call)
         self.mailbox.send(command)
         self._process_queued_commands()
@@ -103,15 +100,15 @@ class CommandLoop(SocketHooks):
     # -- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Hand the socket over to the reaper.  Takes no lock: finalizers come here.
+        """Hand the socket over to the reaper. Takes no lock: finalizers come here.
 
-        Messages sent and not yet read stay readable for their receivers.  If another thread waits
-        inside `send` or `recv`, against the rules, that thread is woken and hands the socket over:
-        the mailbox must not have two readers.
+        Messages sent stay readable for their receivers. If another thread waits inside `send` or
+        `recv`, against the rules, that thread is woken and hands the socket over: the mailbox must
+        not have two readers.
         """
         if self._handed_over:
             return
-        if self._forked:  # the socket and a thread that waits in it are the parent's
+        if self._forked:  # a thread that waits in the socket is the parent's
             self.closed: bool = True
             return
         self._unusable = True
@@ -123,12 +120,12 @@ class CommandLoop(SocketHooks):
             self.closed = True
 
     def _hand_over(self) -> None:
-        # After an interrupt close can be called again: the reaper adopts a socket only once.
+        # Interrupted, close can be called again: the reaper adopts a socket only once.
         self.ctx.reap(self)
         self._handed_over = True
 
     def disown(self) -> None:
-        """Refuse all calls: in a forked child the socket is the parent's."""
+        """Refuse all calls in a forked child: the socket is the parent's."""
         self._forked = self._unusable = True
 
     def process_in_reaper(self) -> None:

@@ -1,4 +1,4 @@
-"""PAIR: exactly one peer.  Owned by the socket's thread."""
+"""PAIR: exactly one peer. Owned by the socket's thread."""
 
 from typing import ClassVar
 
@@ -10,11 +10,11 @@ from mq.sockets.base import SocketBase
 
 
 class Pair(SocketBase):
-    """One connection at a time; a second one is ended at once."""
+    """One connection at a time; ends a second one at once."""
 
     socket_type: ClassVar[SocketType] = SocketType.PAIR
     _pipe: Pipe | None = None
-    _dropping = False  # the peer went in mid-message: the rest is dropped
+    _dropping = False  # the rest of a message whose peer has gone
     _mid_message = False
 
     def xattach(self, pipe: Pipe) -> None:
@@ -47,7 +47,7 @@ class Pair(SocketBase):
     def _refuse_part(self, more: bool) -> Sent:
         if not self._mid_message:
             return AGAIN
-        # The connection is ending: there was room when the message was begun.
+        # The connection is ending: the message was begun with room.
         self._dropping = self._mid_message = more
         return Sent.BROKEN
 

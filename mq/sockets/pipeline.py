@@ -21,7 +21,7 @@ class Push(SocketBase):
         self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a peer to send to.  Its pipe is never read, so a delimiter would not be seen."""
+        """Add a peer to send to. Its pipe is never read: a delimiter would not be seen."""
         pipe.delay = False
         self._load_balancer.attach(pipe)
 
@@ -30,7 +30,7 @@ class Push(SocketBase):
         self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a peer that has gone."""
+        """Forget the pipe of a gone peer."""
         self._fair_queue.terminated(pipe)
         self._load_balancer.terminated(pipe)
 
