@@ -9,6 +9,9 @@ interrupt could come before a Python function leaves the lock.
 Compiled code has no such place: `new_lock`, `new_rlock` and `new_condition` are for interpreted
 modules, `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for modules with a compiled form.
 
+CPython 3.13 (issue 130279) and 3.14 catch no interrupt at the end of a loop with a condition. Where
+that matters, a loop is `while True`.
+
 In `threading.Condition`, an interrupt may leave the lock taken, or inside `wait` free, or leave the
 waiter of a gone thread, which takes the notification of a waiting thread. Here the condition *is*
 the lock, and re-entrant, so `with` calls C functions. A notification of an interrupted thread goes

@@ -238,7 +238,6 @@ class Context(OptionAttributes, Generic[S]):
             self._core.termination.request_term()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `pickle`; `copy` makes another handle."""
         raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:

@@ -178,7 +178,6 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `pickle`; `copy` makes another handle."""
         raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:

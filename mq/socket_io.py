@@ -152,10 +152,8 @@ class SocketIO:
         """Receive all parts of a message as a list."""
         parts: list[Any] = []
         try:
-            # Python 3.13 (CPython's issue 130279) and 3.14 catch no interrupt at the end of a loop
-            # with a condition.
             parts.append(self.recv(flags, copy=copy, track=track))
-            while True:
+            while True:  # without a condition: see `_purgatory_cpython.locks`
                 if not self._core.rcvmore:
                     return parts
                 parts.append(self.recv(flags, copy=copy, track=track))

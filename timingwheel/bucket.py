@@ -32,7 +32,7 @@ from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot
 from timingwheel.rwlock import ReadWriteLock
 from timingwheel.task import CANCELLED, NEW, TAKEN, TaskList, TimerTask
 
-# A slot so far behind the end has left the nearer caches: half a megabyte of tasks came since.
+# A slot so far behind the end has left the nearer caches.
 STREAMING_STORE_DISTANCE: Final = 4096
 
 # Slots of a new bucket, and by how many it grows: it doubles up to SMALL_CAPACITY, then grows by an
@@ -74,7 +74,7 @@ class TimerCounters:
 
 
 class TimerTaskList(TaskList):
-    """A bucket; see the module. Amortized O(1): add, cancel and take.
+    """A bucket. Amortized O(1): add, cancel and take.
 
     `level`: the wheel's. At level 0 all tasks are due at `expiration_ns`, else they cascade then.
     `has_rescheduled`: some task's deadline was moved beyond `expiration_ns`: all tasks cascade.
@@ -104,12 +104,12 @@ class TimerTaskList(TaskList):
         self._lock: Final = lock
         self._counters: Final = counters
         self._slots: list[TimerTask | None] = [None] * MIN_CAPACITY
-        # Tasks are in slots from the head up to the end; every other slot is empty.
+        # Slots before the head and from the end on are empty.
         self._head: i32 = 0
         self._end: i32 = 0
         self._capacity: i32 = MIN_CAPACITY  # len(_slots), without a call
         self._count: i32 = 0
-        # Where the compaction pass reads and writes next; 0: none is under way.
+        # The next slots of the compaction pass; 0: none is under way.
         self._compact_read: i32 = 0
         self._compact_write: i32 = 0
         # Whether _slots is untracked: allowed while every task in it is.
@@ -155,8 +155,8 @@ class TimerTaskList(TaskList):
         counters.waiting = waiting
         counters.backlog = backlog
         if _UNTRACKS_FROM_GC:
-            # A subclass may hold any object. So may a callback: without a reaper the timer itself
-            # may be garbage, with everything its tasks refer to.
+            # A subclass may hold any object. So may a callback, and without a reaper the timer
+            # itself may be garbage.
             if type(task) is TimerTask and (counters.reaper_runs or task._tt_is_stateless):
                 _gc_untrack(task)
             elif self._slots_untracked:
@@ -206,7 +206,7 @@ class TimerTaskList(TaskList):
         self._unlink(task, NEW)
 
     def _unlink(self, task: TimerTask, state: i32) -> bool:
-        """Clear a task's slot and set its state; False if not here."""
+        """Clear a task's slot; False if not here."""
         if task._tt_list is not self:
             return False
         counters = self._counters
@@ -241,7 +241,7 @@ class TimerTaskList(TaskList):
         cancelled = self._counters.cancelled + 1
         if not self._unlink(task, CANCELLED):
             return False
-        # A return is no place for an interrupt: the two changes are one section.
+        # No interrupt comes at a return: the two changes are one section.
         self._counters.cancelled = cancelled
         if _UNTRACKS_FROM_GC and type(task) is TimerTask:
             _gc_track(task)

@@ -3,10 +3,9 @@
 Threads of one wheel wait for its lock, and for cache lines of lock, bucket, array and counters. So,
 compiled without the interpreter lock, each thread has a lane: a `WheelState` of its own. A task
 belongs to the lane of the thread that made it, whichever thread adds, moves or cancels it. Worth
-it: see "Without the interpreter lock" in docs/performance.md.
+it: see docs/mechanisms.md.
 
-Elsewhere a timer has one `WheelState` and no lanes. So has a timer with `max_pending`, where one
-lock must guard the count of all tasks.
+Elsewhere a timer has no lanes; nor with `max_pending`: one lock must guard the count of all tasks.
 
 The thread that advances the clock drains the lane whose first bucket comes first, up to the first
 bucket of the next lane: so tasks of all lanes are dispatched tick by tick.
@@ -29,7 +28,6 @@ from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS
 from timingwheel.wheel_state import WheelState
 
-# Whether threads have lanes.
 MANY_LANES: Final[bool] = LOCKED_SECTIONS
 # More threads share lanes. A drain looks at each lane. A power of two.
 MAX_LANES: Final = 8
@@ -77,24 +75,24 @@ class Lanes:
         """Return the present lanes."""
         return [lane for lane in self._lanes if lane is not None]
 
-    # The methods below are of all lanes together; see `WheelState`.
+    # The methods below are of all lanes together.
 
     @property
     def pending(self) -> int:
-        """How many tasks have not started."""
+        """See `TimerCounters`."""
         return sum([lane.counters.pending() for lane in self.all()])
 
     @property
     def fired(self) -> int:
-        """How many tasks were taken to be run."""
+        """See `TimerCounters`."""
         return sum([lane.counters.fired for lane in self.all()])
 
     def has_undelivered(self) -> bool:
-        """Return whether something came due that the executor does not have yet."""
+        """See `WheelState`."""
         return any(lane.has_undelivered() for lane in self.all())
 
     def drain_batch(self, now_ns: i64) -> bool:
-        """Detach, dispatch and cascade a batch; False if nothing is due in any lane."""
+        """See `WheelState`; False if nothing is due in any lane."""
         lanes = self.all()
         next_ns: i64 = END_OF_TIME_NS  # when the first lane comes due, and when the second
         after_ns: i64 = END_OF_TIME_NS
@@ -112,27 +110,27 @@ class Lanes:
         return any(worked)
 
     def first_bucket(self) -> TimerTaskList | None:
-        """Return the bucket that comes first, with tasks or without."""
+        """See `WheelState`."""
         return _earliest([lane.queue.first() for lane in self.all()])
 
     def next_occupied(self) -> TimerTaskList | None:
-        """Return the first bucket that has tasks; drops empty buckets before it."""
+        """See `WheelState`."""
         return _earliest([lane.next_occupied() for lane in self.all()])
 
     def cancel_some(self) -> list[TimerTask]:
-        """Cancel and return a batch of pending tasks; empty if none is left."""
+        """See `WheelState`."""
         for lane in self.all():
             if tasks := lane.cancel_some():
                 return tasks
         return []
 
     def occupied(self) -> tuple[int, ...]:
-        """Return how many buckets of each level have tasks, lowest level first."""
+        """See `WheelState`."""
         counts = zip_longest(*[lane.occupied() for lane in self.all()], fillvalue=0)
         return tuple([sum(count) for count in counts])
 
     def levels(self, now_ns: int) -> tuple[WheelLevel, ...]:
-        """Return how many tasks each slot of each level holds, lowest level first."""
+        """See `WheelState`."""
         merged: list[WheelLevel] = []
         for of_lanes in zip_longest(*[lane.levels(now_ns) for lane in self.all()]):
             same = [level for level in of_lanes if level is not None]
@@ -141,12 +139,11 @@ class Lanes:
         return tuple(merged)
 
     def first_tasks(self, limit: int) -> list[TimerTask]:
-        """Return the tasks that are due first, in order of deadline."""
+        """See `WheelState`."""
         found = [task for lane in self.all() for task in lane.first_tasks(limit)]
         return sorted(found, key=attrgetter("deadline_ns"))[:limit]
 
     def _check(self) -> None:
-        """Assert every invariant."""
         for lane in self.all():
             lane._check()
         assert all(bucket.dispatched for bucket in self.dispatch_queue.copy()), self.dispatch_queue
@@ -170,7 +167,7 @@ class LaneLock(ReadWriteLock):
         self._reader = _LaneReader(common, self._lock)
 
     def _queue_behind_writer(self) -> None:
-        # The reader waits for the common lock, which the writer has.
+        # The writer has the common lock.
         self.check_usable()
 
     def __enter__(self) -> None:

@@ -60,16 +60,16 @@ class Advanceable(Protocol):
     """What a reaper needs of a timer."""
 
     def advance_clock(self) -> bool:
-        """Run due tasks; return whether any task was due."""
+        """See `Timer`."""
 
     def max_sleep(self) -> float | None:
-        """Return how many seconds the reaper may sleep; None: until woken."""
+        """See `Timer`."""
 
     def finished(self) -> bool:
-        """Return whether the timer is closed and needs its reaper no more."""
+        """See `Timer`."""
 
     def shut_down(self) -> None:
-        """Release all resources; the reaper's last call."""
+        """See `Timer`."""
 
 
 class Reaper:
@@ -92,7 +92,7 @@ class Reaper:
         at_exit.register(self)
 
     def step(self) -> None:
-        """Sleep until something is due or woken, then run what is due."""
+        """Sleep until due or woken, then run what is due."""
         self._waiter.wait(self._timer.max_sleep())
         self._timer.advance_clock()
 
@@ -137,8 +137,7 @@ class Reaper:
 class Failure:
     """The error that ended a step of a thread: a clock's, or meant to kill the thread.
 
-    Tasks report to `on_error` instead. The failure is reported within the next step, where another
-    exception does no harm either.
+    Reported within the next step, where another exception does no harm either.
     """
 
     def __init__(self, waiter: Waiter) -> None:

@@ -21,10 +21,10 @@ log: logging.Logger = logging.getLogger(__name__)
 
 OnError = Callable[[BaseException, TimerTask], object]
 
-# Tasks run for one reading of the clock, from which their lateness is counted.
+# Tasks run, and their lateness counted, with one reading of the clock.
 TASKS_PER_CLOCK_READ: Final = 256
 
-# Bound once: compiled, that saves a look-up in the module's dict for each task.
+# Bound once: see `timingwheel.bucket`.
 _UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
 _gc_track: Final = gc_track
 
@@ -32,8 +32,8 @@ _gc_track: Final = gc_track
 class TaskRunner:
     """Runs each task of a bucket once, in however many threads.
 
-    Reports an exception of a task to `on_error`, by default to the log. KeyboardInterrupt and
-    SystemExit in the main thread end the run early, and the next run continues from there.
+    Reports exceptions of tasks to `on_error`, by default to the log. KeyboardInterrupt and
+    SystemExit in the main thread end the run early, and the next run continues.
     """
 
     def __init__(self, name: str, reader: ClockReader, on_error: OnError | None) -> None:

@@ -1,17 +1,15 @@
 """ReadWriteLock: adding and cancelling read, draining writes.
 
-One reader at a time is inside. Kafka's readers share the lock and then take the monitor of a
-bucket: in Python, three lock operations an `add` would cost more than all the work under them. So
-the read side *is* one lock, which guards the buckets too (benchmarks/bench_timer.py).
+One reader at a time is inside. With Kafka's shared readers and a monitor for each bucket, an `add`
+would take three lock operations, which cost more than the work under them. So the read side *is*
+one lock, which guards the buckets too (benchmarks/bench_timer.py).
 
 A plain lock would be unfair. While a writer waits or writes, new readers queue at the turnstile, so
 a stream of readers cannot starve the writer. A writer that leaves lets the queued readers through
 before the next writer, so batch after batch cannot starve the readers.
 
 Where sections are atomic (see `_purgatory_cpython.atomicity`), most readers take no lock: a section
-without calls runs while no other thread is inside. See `enter_section`. Worth it: `schedule` takes
-3980 instructions instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the
-interpreter lock, the same sections take a cheap lock (`_purgatory_cpython.sections`).
+without calls runs while no other thread is inside. Worth it: see docs/mechanisms.md.
 
 Readers are re-entrant: a finalizer in the thread holding the lock may cancel a task. A finalizer in
 a thread at the turnstile does not queue: it would wait for its own thread. A reader must not become
@@ -29,7 +27,7 @@ from _purgatory_cpython.mypyc_types import i64
 from _purgatory_cpython.sections import enter_section, leave_section, new_section_lock
 from _purgatory_cpython.threads import yield_gil
 
-# Bound once: compiled, that saves a look-up in the module's dict for each section.
+# Bound once: see `timingwheel.bucket`.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
 
@@ -37,7 +35,7 @@ _leave_section: Final = leave_section
 class ReadWriteLock:
     """`with lock.reading():` takes the read side, `with lock:` the write side. Any thread.
 
-    The write side raises RuntimeError in a thread that already has either side.
+    RuntimeError in a thread that has either side and wants the write side.
     """
 
     __slots__ = (
@@ -62,8 +60,8 @@ class ReadWriteLock:
         # that has _lock never waits for the turnstile.
         self._turnstile = new_hot_condition()
         self._queued: i64 = 0  # readers at the turnstile
-        # Thread id of the writer, waiting or inside; 0: none; -1: poisoned. Readers read it without
-        # the turnstile: at worst a reader gets in ahead of the writer.
+        # The writer's thread id, waiting or inside; 0: none; -1: poisoned. Readers read it without
+        # the turnstile: at worst one gets in ahead of the writer.
         self._writer: i64 = 0
         self._poison: Exception | None = None
 
@@ -81,7 +79,7 @@ class ReadWriteLock:
         return ATOMIC_SECTIONS and self._readers_inside == 0
 
     def leave_section(self) -> None:
-        """End a section that `enter_section` began."""
+        """Undo `enter_section`."""
         if LOCKED_SECTIONS:
             _leave_section(self._lock)
 
@@ -92,11 +90,7 @@ class ReadWriteLock:
         return self._reader
 
     def call_reading(self, function: Callable[[], object]) -> None:
-        """Call a function inside the read side.
-
-        For interpreted code: see `_purgatory_cpython/locks.py` about interrupts before the body of
-        a `with`.
-        """
+        """Call a function inside the read side, from interpreted code: see `locks`."""
         with self.reading():
             function()
 
@@ -112,29 +106,28 @@ class ReadWriteLock:
             self._writer = 0
 
     def enter_reading(self) -> None:
-        """Take the read side without `with`, where sections are locked: see `LaneLock`."""
+        """Take the read side without `with`: see `LaneLock`."""
         self.reading()
         self._lock.acquire()
 
     def leave_reading(self) -> None:
-        """Leave the read side that `enter_reading` took."""
+        """Undo `enter_reading`."""
         self._lock.release()
 
     def check_usable(self) -> None:
-        """Raise the error of `poison`, if it was called."""
+        """Raise the error of `poison`, if any."""
         if self._poison is not None:
             raise self._poison
 
     def _queue_behind_writer(self) -> None:
         self.check_usable()
-        # The writer would wait for this thread, if it is inside already.
+        # A thread that is inside must not wait.
         if is_owned(self._lock) or is_owned(self._turnstile):
             return
         with self._turnstile:
             self._queued += 1
             try:
-                # CPython 3.13 catches no interrupt at the end of a loop that has a condition.
-                while True:
+                while True:  # without a condition: see `_purgatory_cpython.locks`
                     if self._writer <= 0:
                         break
                     self._turnstile.wait()
@@ -167,10 +160,9 @@ class ReadWriteLock:
         self.release_write()
 
     def release_write(self) -> None:
-        """Leave the write side if this thread holds it. Idempotent.
+        """Leave the write side, if held. Idempotent.
 
-        A caller that may be interrupted catches the interrupt and calls this: the interrupt may
-        come before or during `__exit__`.
+        Also for callers interrupted before or during `__exit__`.
         """
         while not self._try_release_write():
             pass  # other threads will free the few bytes

@@ -27,7 +27,7 @@ NEW: Final = -1
 TAKEN: Final = -2  # to be run
 CANCELLED: Final = -3
 
-# Bound once: compiled, that saves a look-up in the module's dict for each task.
+# Bound once: see `timingwheel.bucket`.
 _thread_number: Final = thread_number
 _callback_kind: Final = callback_kind
 
@@ -37,10 +37,7 @@ _GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class _RunOverrideCache:
-    """The last class found to override `run`. Holds one class alive. Any thread.
-
-    Worth it: to construct and add such a task takes 4419 instructions, not 4734 (callgrind).
-    """
+    """The last class found to override `run`. Any thread. Worth it: see docs/mechanisms.md."""
 
     __slots__ = ("last",)
 
@@ -54,8 +51,7 @@ _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 def check_callback(name: str, callback: Any) -> bool:
     """Raise TypeError for what is no callable, or a coroutine or generator function.
 
-    A timer's threads have no event loop, and would drop the coroutine or generator. Returns whether
-    the callback refers only to its module.
+    Returns whether the callback refers only to its module.
     """
     kind = _callback_kind(callback)
     if kind == LOOK_CLOSER and not isinstance(callback, BuiltinFunctionType):
@@ -117,7 +113,7 @@ class TaskList:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
-    """A task's fields for its bucket. The bucket's lock guards all but `_tt_is_running`."""
+    """A task's fields for its bucket, whose lock guards all but `_tt_is_running`."""
 
     __slots__ = (
         "_tt_index",
@@ -128,9 +124,9 @@ class TimerTaskEntry:
         *(("_tt_lane",) if LOCKED_SECTIONS else ()),
     )
 
-    # Set by the constructor of TimerTask, which saves a call for each timer. In this order
-    # compiled objects lose no memory to alignment.
-    _tt_index: i32  # of the task's slot in _tt_list; in no list: one of the states above
+    # TimerTask's constructor sets these, which saves a call. In this order compiled objects lose
+    # no memory to alignment.
+    _tt_index: i32  # of the slot in _tt_list; in no list: one of the states above
     _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
     # Unset until the task is taken. Set under the lock, cleared without it by the running thread:
     # meanwhile another thread may add the task to any timer.
@@ -141,7 +137,7 @@ class TimerTaskEntry:
 
     @property
     def deadline_ms(self) -> int:
-        """The deadline in milliseconds of the timer's clock, rounded up; 0 until it is added."""
+        """The deadline in milliseconds of the timer's clock, rounded up; 0 until added."""
         return -(-self.deadline_ns // NS_PER_MS)
 
     def when(self) -> float:
@@ -167,9 +163,8 @@ class TimerTask(TimerTaskEntry):
     # The methods that a subclass may override: called, and never awaited.
     _tt_hooks: ClassVar[tuple[str, ...]] = ("run",)
 
-    # In compiled code, only one class may have this method: `super()` fails in an override.
+    # Not to be overridden: compiled, `super()` fails in an override.
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse hooks that are coroutine or generator functions."""
         super().__init_subclass__(**options)
         check_hooks(cls, getattr(cls, "_tt_hooks", ("run",)))
 
@@ -183,7 +178,6 @@ class TimerTask(TimerTaskEntry):
         is_stateless = False
         if callback is None:
             kind = type(self)
-            # Most tasks without a callback are of the same class as the one before.
             if kind is not _RUN_OVERRIDE_CACHE.last:
                 if kind.run is TimerTask.run:
                     raise TypeError("callback is None; expected a callable")
@@ -201,8 +195,7 @@ class TimerTask(TimerTaskEntry):
         self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
-        # The callback; or a tuple of the callback and its arguments; or None. One field instead of
-        # two saves 8 bytes a timer.
+        # The callback, a tuple of callback and arguments, or None: one field saves 8 bytes a timer.
         self._tt_call: Any = (callback, args) if args else callback
 
     @property
@@ -216,7 +209,7 @@ class TimerTask(TimerTaskEntry):
 
     def run(self) -> object:
         """Call the callback. The executor calls this once, under no lock."""
-        # Returns object: compiled code would enforce a declared None on overriding methods.
+        # Returns object: compiled code would enforce None on overriding methods.
         call = self._tt_call
         if type(call) is tuple:
             callback, args = call
@@ -227,7 +220,7 @@ class TimerTask(TimerTaskEntry):
         return None
 
     def _tt_on_close(self) -> None:
-        """Do nothing; called under no lock if the timer closed first."""
+        """Do nothing; called, under no lock, if the timer closed first."""
 
     def _tt_on_error(self, error: BaseException) -> None:
         """Do nothing; called after `run` raised, perhaps before its first line."""
@@ -235,8 +228,8 @@ class TimerTask(TimerTaskEntry):
     def cancel(self) -> bool:
         """Take the task out of its timer; True if this call prevented the run.
 
-        Also of a task that is dispatched and has not started. Returns False for a task that runs,
-        has run, was cancelled before or was never added.
+        Also a dispatched task that has not started. False for a task that runs, has run, was
+        cancelled before or was never added.
         """
         while (bucket := self._tt_list) is not None:
             if bucket.cancel(self):
@@ -255,7 +248,6 @@ class TimerTask(TimerTaskEntry):
         return index == CANCELLED or (index == TAKEN and not self._tt_is_running)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would share its place in the timer."""
         raise TypeError(f"{self!r} cannot be copied or pickled: a timer refers to it")
 
     def __repr__(self) -> str:
@@ -270,7 +262,7 @@ class TimerTask(TimerTaskEntry):
 
 
 def prepare_task(task: TimerTask, delay_ns: i64) -> None:
-    """Set the fields of a task whose class overrides `run`, as the constructor does with checks.
+    """Set the fields of a task whose class overrides `run`, without the checks.
 
     For classes with very many instances: the checks are half of a task's cost.
     """
@@ -284,5 +276,4 @@ def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     task._tt_call = None
 
 
-# A plain task has no lock.
 at_exit.register_many(TimerTask)

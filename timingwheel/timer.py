@@ -38,7 +38,7 @@ from timingwheel.task import TimerTask, check_callback
 from timingwheel.timer_core import TimerCore, add_task_at
 from timingwheel.wheel_state import WheelState
 
-_Args = TypeVarTuple("_Args")  # the arguments of a callback
+_Args = TypeVarTuple("_Args")
 
 JOIN_GRACE_S = 0.1  # beyond its timeout, `close` waits so long for a thread to end
 # The measured ticks: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
@@ -102,7 +102,6 @@ class Timer(TimerCore):
         at_exit.register_locks(self)
 
     def __bool__(self) -> bool:
-        """Return True: `len` counts the pending tasks."""
         return True
 
     def schedule_at(
@@ -223,8 +222,7 @@ class Timer(TimerCore):
     def max_sleep(self) -> float | None:
         """Return how many seconds the reaper may sleep; None: until woken.
 
-        Like `delay_to_next`, but sleeping moves no `ManualClock`, and the end of a closed timer's
-        time counts.
+        None also for a `ManualClock`, which sleeping does not move.
         """
         delay = self._clock_reader.real_sleep(self.delay_to_next())
         left = self._time_left() if self._closed else None
@@ -232,7 +230,7 @@ class Timer(TimerCore):
 
     def _drain(self) -> bool:
         self._executor.resume()
-        self._deliver_all()  # left by an interrupt, or being delivered by another thread
+        self._deliver_all()  # left by an interrupt
         worked = False
         # Read once: tasks that come due meanwhile must not keep this call busy forever.
         now_ns = self._clock_reader.now_ns()
@@ -373,7 +371,7 @@ class Timer(TimerCore):
     def finished(self) -> bool:
         """Return whether the timer is closed with nothing, or no time, left.
 
-        Without a reaper: with nothing left, for `advance_clock` cancels the rest.
+        Without a reaper, `advance_clock` cancels the rest first.
         """
         if not self._closed:
             return False
@@ -423,13 +421,12 @@ class Timer(TimerCore):
             state.lock.poison(error)
 
     def __del__(self) -> None:
-        # Tasks that the program holds are cancelled, and tracked again.
+        # For tasks that the program holds: to be tracked again.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
             while self._wheels.cancel_some():
                 pass
 
     def _check(self) -> None:
-        """Assert every invariant of the structure."""
         self._wheels._check()
 
     def __repr__(self) -> str:

@@ -122,10 +122,9 @@ class TimerCore:
     def reschedule(self, task: TimerTask, delay: float | timedelta) -> bool:
         """Let the delay of a pending task count anew from now; True if it was pending.
 
-        To a later deadline that costs little more than reading the clock: the task is moved only
-        when its old bucket comes. Does nothing for a task that runs, has run, was cancelled or was
-        never added. Raises TypeError and ValueError for bad arguments, TimerError for a task
-        pending in another timer, TimerClosed.
+        A later deadline costs little more than reading the clock. Does nothing for a task that
+        runs, has run, was cancelled or was never added. Raises TypeError and ValueError for bad
+        arguments, TimerError for a task pending in another timer, TimerClosed.
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
@@ -138,15 +137,14 @@ class TimerCore:
         return self._wheel_state.counters.pending()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has tasks and threads")
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """Give the executor a bucket of the dispatch queue; see `Timer`."""
+        """See `Timer`."""
         raise NotImplementedError
 
     def _wake(self) -> None:
-        """Wake the threads that sleep until a bucket is due; see `Timer`."""
+        """See `Timer`."""
         raise NotImplementedError
 
 
@@ -176,7 +174,7 @@ def add_task_at(
 def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     """Return how many seconds a driver may sleep: as `Timer.max_sleep`, but empty buckets count.
 
-    So a bucket wakes its driver once, and not for each task that joins and is cancelled in time.
+    So tasks that join a bucket and are cancelled in time do not wake the driver.
     """
     lanes, state = timer._lanes, timer._wheel_state
     if state.has_undelivered() if lanes is None else lanes.has_undelivered():
@@ -317,7 +315,7 @@ def _dispatch(timer: TimerCore, due: TimerTaskList) -> None:
 
 
 def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
-    """Raise TimerClosed or TimerFull if the task cannot be added. Under the lock of its lane."""
+    """Raise TimerClosed or TimerFull. Under the lock of the task's lane."""
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending

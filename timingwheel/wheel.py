@@ -14,9 +14,9 @@ A task due at 20 goes to level 2, in the slot that starts at 18. At 18, 2 ns are
 takes the task, and at 20 it is due. One due at 25 has 7 ns left at 18: it goes to level 1, slot
 [24 25 26], and at 24 to level 0.
 
-A wheel reads no clock: the caller of `advance` passes the time, which never goes back. The timer's
-lock guards the wheel: the read side fills slots and adds levels, the write side moves the time and
-cascades. "Locked" means: the caller holds the lock, either side unless stated.
+The caller of `advance` passes the time, which never goes back. The timer's lock guards the wheel:
+the read side fills slots and adds levels, the write side moves the time and cascades. "Locked"
+means: the caller holds either side, unless stated.
 """
 
 from operator import attrgetter
@@ -37,16 +37,15 @@ END_OF_TIME_NS: Final = 2**63 - 1
 class DelayQueue:
     """The occupied buckets of all levels in order of expiration; makes them, too.
 
-    The reaper sleeps until the first bucket here expires, however many empty ticks lie before. The
-    queue holds at most one bucket a slot. An empty bucket is dropped when it is first: to remove it
-    at once would put a search on the path of `cancel`.
+    The reaper sleeps until the first bucket expires, whatever empty ticks lie before. An empty
+    bucket is dropped when it is first: removal at once would put a search on the path of `cancel`.
 
     Any thread. Its lock is a leaf lock. `lock`, `counters`: the timer's, for the buckets.
     `wake_owed`: a bucket became the first, and the sleeping threads were not woken yet. Set under
     `lock`; cleared without the lock, just before waking them.
 
-    A sorted list changes in several steps. An interrupt between two of them, or a re-entrant call
-    by a finalizer, leaves it dirty; `_rebuild` then makes it from `_members`.
+    An interrupt between two steps of the sorted list, or a re-entrant call by a finalizer, leaves
+    the list dirty; `_rebuild` then makes it from `_members`.
     """
 
     __slots__ = (
@@ -99,7 +98,7 @@ class DelayQueue:
             return self._first is bucket
 
     def first(self) -> TimerTaskList | None:
-        """Return the bucket that expires first, or None; leaves it here."""
+        """Return the bucket that expires first, or None."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -137,10 +136,7 @@ class DelayQueue:
 
 
 def _two_lists() -> list[list[object]]:
-    """Return two lists: CPython reuses their memory for the two of `SortedKeyList.add`.
-
-    See `_memory_shortage.h`.
-    """
+    """Return two lists, whose memory `SortedKeyList.add` gets: see `_memory_shortage.h`."""
     return [[], []]
 
 
@@ -271,10 +267,7 @@ class TimingWheel:
         return self.overflow
 
     def _check(self) -> None:
-        """Assert every invariant of this level and all higher levels. Locked.
-
-        After an interrupted `advance` a level may lag behind higher levels.
-        """
+        """Assert every invariant of all levels from this on. Locked."""
         for wheel in self.levels():
             assert wheel.now_ns % wheel.tick_ns == 0, wheel
             assert self.now_ns - self.now_ns % wheel.tick_ns <= wheel.now_ns, (self, wheel)

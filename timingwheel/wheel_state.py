@@ -1,11 +1,10 @@
 """WheelState: the pending, cascading and dispatched tasks of a timer or lane.
 
-Its lock guards everything below: threads that add tasks take the read side, the thread that
-advances the clock the write side. "Locked" means: the caller holds the lock, either side unless
-stated.
+Its lock guards everything below: threads that add take the read side, the thread that advances the
+clock the write side. "Locked" means: the caller holds either side, unless stated.
 
-Each step that moves tasks leaves every task in one list and may be repeated: after an interrupt the
-next batch continues.
+Each step leaves every task in one list and may be repeated: after an interrupt the next batch
+continues.
 """
 
 from collections import deque
@@ -54,15 +53,15 @@ class WheelState:
         )
 
     def all(self) -> "list[WheelState]":
-        """Return this state in a list, as `Lanes` return several."""
+        """Return this state alone; see `Lanes`."""
         return [self]
 
     def first_bucket(self) -> TimerTaskList | None:
-        """Return the bucket that comes first, with tasks or without."""
+        """Return the first bucket, with tasks or without."""
         return self.queue.first()
 
     def has_undelivered(self) -> bool:
-        """Return whether something came due that the executor does not have yet."""
+        """Return whether the executor lacks something that came due."""
         return self._draining is not None or bool(self.dispatch_queue)
 
     def next_due_ns(self) -> i64:
@@ -155,17 +154,16 @@ class WheelState:
 
         `now_ns`: the clock's reading. Takes the write side.
         """
-        self.next_occupied()  # drops buckets without tasks: they do not come due
+        self.next_occupied()  # drops empty buckets: they do not come due
         budget: i64 = DRAIN_BATCH
         try:
             with self.lock:
                 owed = self.queue.wake_owed
-                # CPython 3.13 catches no interrupt at the end of a loop that has a condition.
-                while True:
+                while True:  # without a condition: see `_purgatory_cpython.locks`
                     if budget <= 0 or (bucket := self._detach_next(now_ns)) is None:
                         break
                     budget -= self._process_bucket(bucket, budget, now_ns)
-                # This thread checks the queue before sleeping: it needs no wake-up.
+                # This thread needs no wake-up.
                 self.queue.wake_owed = owed
         except BaseException:
             self.lock.release_write()
@@ -204,7 +202,7 @@ class WheelState:
         return moved + 1
 
     def next_occupied(self) -> TimerTaskList | None:
-        """Return the first bucket that has tasks; drops empty buckets before it."""
+        """Return the first bucket that has tasks; drop empty buckets before it."""
         while (first := self.queue.first()) is not None:
             if len(first):
                 return first
@@ -216,7 +214,7 @@ class WheelState:
     def cancel_some(self) -> list[TimerTask]:
         """Cancel and return a batch of pending tasks; empty if none is left."""
         with self.lock.reading():
-            while True:  # as in drain_batch
+            while True:  # as above
                 if (bucket := self._first()) is None:
                     return []
                 if tasks := bucket.cancel_some(DRAIN_BATCH):
@@ -260,7 +258,6 @@ class WheelState:
         return found
 
     def _check(self) -> None:
-        """Assert every invariant."""
         with self.lock.reading():
             self.wheel._check()
             queued = self.queue.snapshot()

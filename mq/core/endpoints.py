@@ -38,7 +38,7 @@ class Endpoints:
                 raise ZMQError(Errno.EADDRINUSE)
             self._bound[name] = socket
             waiting = self._pending.get(name, [])
-            while True:  # CPython 3.13 catches no interrupt at the end of a loop with a condition
+            while True:  # without a condition: see `_purgatory_cpython.locks`
                 if not waiting:
                     break
                 _complete(waiting[0], socket)

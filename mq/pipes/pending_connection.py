@@ -53,7 +53,7 @@ class PendingConnection:
             if not far_end.attached:
                 owner.announce(far_end)
             owner.mailbox.send(Bind(owner, far_end))
-            while True:  # CPython 3.13 catches no interrupt at the end of a loop with a condition
+            while True:  # without a condition: see `_purgatory_cpython.locks`
                 if not self.held_commands:
                     break
                 owner.mailbox.send(self.held_commands[0])

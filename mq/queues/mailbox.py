@@ -226,7 +226,6 @@ class Mailbox(Generic[T]):
         return self._received + len(self._queue)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same descriptors."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors and a reader")
 
     def __repr__(self) -> str:

@@ -129,7 +129,6 @@ class Signaler:
             self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would close the same descriptors."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors")
 
     def __repr__(self) -> str:

@@ -155,7 +155,6 @@ class YPipe(Generic[T]):
         assert self._c != ASLEEP or front == r == w, (front, r, w)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would share messages and not positions."""
         raise TypeError(f"{self!r} cannot be copied or pickled: two threads use it")
 
     def __repr__(self) -> str:

@@ -134,7 +134,6 @@ class YQueue(Generic[T]):
         return new
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would share messages and not positions."""
         raise TypeError(f"{self!r} cannot be copied or pickled: two threads use it")
 
     def __repr__(self) -> str:

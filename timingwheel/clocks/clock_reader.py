@@ -10,7 +10,7 @@ from timingwheel._cpython.freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, m
 from timingwheel.clocks.clock import Clock, ManualClock, check_reading, monotonic_ms
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS
 
-# Bound once: compiled, that saves two look-ups for each timer.
+# Bound once: see `timingwheel.bucket`.
 _TIME: Final = TIME
 _REAL_MONOTONIC_NS: Final = REAL_MONOTONIC_NS
 
@@ -20,7 +20,7 @@ _MAX_MS: Final = MAX_NOW_NS // NS_PER_MS
 _MAX_OFFSET_NS: Final = 2**63 - 1 - MAX_NOW_NS  # its sum with a reading fits into 64 bits
 _BEFORE_ALL_NS: Final = -(2**63)  # a replay's clock may read that
 
-# Between two readings of a frozen clock, which reports no move to a timer.
+# A frozen clock reports no move.
 _FROZEN_TIME_POLL_S: Final = 0.01
 
 
@@ -76,8 +76,7 @@ class ClockReader:
         return float(max(0, when_ns - self.now_ns())) / 1e9
 
     def real_sleep(self, delay: float | None) -> float | None:
-        """Return the seconds to sleep for a delay; None: until woken."""
-        # Sleeping moves no manual clock, whose next move wakes the sleeper.
+        """Return the seconds to sleep for a delay; None (a manual clock): until woken."""
         return None if delay and isinstance(self.clock, ManualClock) else delay
 
 
@@ -153,7 +152,7 @@ class MonotonicClockReader(ClockReader):
 def clock_reader_for(clock: Clock | None) -> ClockReader:
     """Return the most exact reader for `clock` (None: the default clock).
 
-    Raises TypeError for an object that is not a clock, after one reading.
+    Reads the clock once. Raises TypeError for an object that is not a clock.
     """
     if clock is None or clock is monotonic_ms:
         return MonotonicClockReader()

@@ -1,10 +1,7 @@
 """Executors: decide in which thread due tasks run.
 
-A timer dispatches whole buckets. An executor is any object with the four methods of `TaskExecutor`:
-it decides which thread calls `run(bucket)`. To run a bucket twice, or from two threads, is
-harmless: each task is taken from it once.
-
-The locks here are re-entrant: a finalizer in the thread holding a lock may add a task.
+A timer dispatches whole buckets. To run a bucket twice, or from two threads, is harmless: each task
+is taken from it once. Locks are re-entrant: a finalizer in the thread holding one may add a task.
 """
 
 import threading
@@ -62,7 +59,7 @@ class InlineExecutor:
         self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = deque()  # by runs ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Run the bucket now, or after the buckets that this thread is running."""
+        """Run the bucket now, or after those that this thread is running."""
         self._inline_queue.waiting.append((run, bucket))
         self._run_queue(self._inline_queue)
 
@@ -71,7 +68,7 @@ class InlineExecutor:
 
     def resume(self) -> None:
         """See `TaskExecutor`."""
-        # A thread without memory to hand over its buckets runs them itself.
+        # Buckets are also left where memory was short.
         if self._interrupted or self._inline_queue.waiting:
             self._run_queue(self._inline_queue)
 

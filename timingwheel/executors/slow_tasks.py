@@ -11,7 +11,7 @@ ended, the former leader stands by, or ends if another worker stands by already.
     leader    sleep ──> drain ──> run a, b, c (c is slow) ─ ─ ─ ─ ─ ─ ─ ─> stand by
     standby   sleep ─────────────────────────────> look ──> look: lead, run d, sleep ──> ...
 
-An idle timer has no standby yet, or one that sleeps as long as the leader does: nothing polls.
+An idle timer has no standby yet, or one that sleeps as long as the leader.
 
 An exception from another thread (`PyThreadState_SetAsyncExc`) is an error of the task that it hits.
 Elsewhere the worker continues or is replaced, and jobs stay queued until they are done; leader and
@@ -85,10 +85,7 @@ class Worker(InterruptibleThread):
 
 
 class WorkerExecutor:
-    """Runs tasks one at a time in its own workers; see the module. Any thread.
-
-    The first bucket or `lead_clock` starts the first worker. `counts`: of the timer.
-    """
+    """Runs tasks one at a time in its own workers. Any thread. `counts`: of the timer."""
 
     def __init__(self, name: str, counts: FiredCount) -> None:
         self._name = name
@@ -97,14 +94,13 @@ class WorkerExecutor:
         self._jobs: deque[Job] = deque()  # the first job stays queued while running
         self._clock: Advanceable | None = None
         self._waiter: Waiter = ConditionWaiter()  # the leader sleeps on it
-        # All that may be alive. A dict, unlike a set, keeps its order: a simulation's wake-ups are
-        # a function of the seed.
+        # All that may be alive. A dict: its order is a function of a simulation's seed.
         self._workers: dict[Worker, None] = {}
         self._leader: Worker | None = None
         self._standby: Worker | None = None
         self._running = False  # whether the leader runs tasks now
         self._runs = 0  # how often it began to
-        # The leader's run and the count of started tasks, as the standby saw them, and when.
+        # The leader's run and the count of started tasks as the standby saw them, and when.
         self._seen: tuple[int, int] | None = None
         self._seen_s = 0.0
         self._grace_s = 0.0  # what the leader is granted beyond SLOW_TASK_S
@@ -227,7 +223,6 @@ class WorkerExecutor:
             return None
 
     def _lead(self, me: Worker) -> None:
-        """Sleep until something is due or dispatched, and run it."""
         clock = self._clock
         if clock is not None and clock.finished():
             clock.shut_down()
@@ -251,7 +246,7 @@ class WorkerExecutor:
             job = self._next_job(me, job)
 
     def _next_job(self, me: threading.Thread, done: Job | None) -> Job | None:
-        """Return the job to run next, if this thread still leads; it stays queued until done."""
+        """Return the next job, if this thread still leads; drop `done`."""
         with self._lock:
             if me is not self._leader:
                 return None
@@ -263,7 +258,6 @@ class WorkerExecutor:
             return None
 
     def _stand_by(self, me: Worker) -> None:
-        """Look after the leader, then sleep until the next look."""
         delay = None
         with contextlib.suppress(Exception):  # the leader reports that the clock raises
             delay = None if self._clock is None else self._clock.max_sleep()
@@ -272,10 +266,7 @@ class WorkerExecutor:
         me.waiter.wait(delay)
 
     def _look(self, me: Worker, delay: float | None) -> float | None:
-        """Take over from a leader that is slow or dead, or return the seconds to the next look.
-
-        `delay`: the seconds until the next bucket is due. Locked.
-        """
+        """Take over, or return seconds to the next look. `delay`: to the next bucket. Locked."""
         leader, now_s = self._leader, real_seconds()
         if me is not self._standby or leader is None:
             return 0.0
@@ -291,7 +282,7 @@ class WorkerExecutor:
         return delay + SLOW_TASK_S
 
     def _is_slow(self, now_s: float) -> bool:
-        """Return whether the leader has been in one task for long. Locked; by the standby."""
+        """Return whether the leader has been in one task for long. Locked."""
         seen = (self._runs, self._counts.fired) if self._running else None
         if seen is None or seen != self._seen:
             self._seen, self._seen_s, self._grace_s = seen, now_s, 0.0
@@ -315,7 +306,7 @@ class WorkerExecutor:
     # The workers.
 
     def _ensure_leader(self, name: str) -> None:
-        """Replace a leader that does not live. Locked."""
+        """Replace a dead leader. Locked."""
         if self._leader is not None and self._leader.is_alive():
             return
         self._running = False

@@ -1,8 +1,7 @@
 """executor_for, PoolExecutor: where the tasks of a timer run, by its argument `executor`.
 
 A user's pool may refuse a bucket or drop its jobs (`shutdown(cancel_futures=True)`): then
-`RefusedBuckets` runs the tasks. Any thread. The lock is re-entrant: a finalizer in the thread
-holding the lock may add a task.
+`RefusedBuckets` runs the tasks. Any thread. The lock is re-entrant, for finalizers.
 """
 
 import concurrent.futures
@@ -18,7 +17,7 @@ from timingwheel.runner import TaskRunner
 
 Refuse = Callable[[TimerTaskList, BaseException], None]
 
-# A pool gets one job for so many tasks of a bucket; the jobs share the bucket.
+# Of a bucket, which the jobs share.
 TASKS_PER_JOB = 1024
 MAX_JOBS = 16
 
@@ -56,7 +55,7 @@ class PoolExecutor:
         """Do nothing: the pool wakes its threads."""
 
     def resume(self) -> None:
-        """Do nothing: the pool continues by itself."""
+        """Do nothing."""
 
     def _submit(self, run: RunBucket, bucket: TimerTaskList) -> None:
         future = self._pool.submit(self._job, run, bucket)
@@ -94,17 +93,14 @@ def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
 
 
 class RefusedBuckets:
-    """Runs refused buckets in a worker of the timer's own, started with the first of them."""
+    """Runs refused buckets in a worker of the timer's own."""
 
     def __init__(self, name: str, counts: FiredCount, runner: TaskRunner) -> None:
         self._workers = WorkerExecutor(name, counts)
         self._runner = runner
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Run a bucket refused with `error`, and report the error for each of its tasks.
-
-        Without a thread left in the system, the tasks run here.
-        """
+        """Run a bucket refused with `error`, here if no thread is left; report the error."""
         tasks = bucket.left()
         try:
             self._workers.execute(self._runner.run, bucket)
@@ -126,7 +122,7 @@ def executor_for(
 ) -> TaskExecutor:
     """Return the `TaskExecutor` for a user's `executor`; TypeError if unsuitable.
 
-    `refuse(bucket, error)` is called for a bucket that a pool dropped.
+    `refuse`: see `PoolExecutor`.
     """
     if executor is None:
         return WorkerExecutor(name, counts)
