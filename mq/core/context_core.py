@@ -2,9 +2,8 @@
 
 `mq.context.Context` is the handle of a program. May be called from any thread.
 
-How a context ends: under one hold of the slot lock, no further socket is allowed and every socket
-is sent `Stop`, so that a socket created or closed meanwhile is among them or refused. Then the
-reaper is told to terminate, and `term` waits for its `ReapDone`, after the last socket's end.
+How a context ends: under one hold of the slot lock, `term` forbids further sockets and sends every
+socket `Stop`. Then it sends the reaper `Term`, and waits for `ReapDone`.
 
 Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`.
 """
@@ -64,7 +63,7 @@ _reaper_numbers = count(1)
 class SocketSlots:
     """The open sockets of one context, by number; a number is never used twice.
 
-    `lock` also guards the decision to terminate the context.
+    `lock` also guards `Termination.begun`.
     """
 
     def __init__(self) -> None:
@@ -99,10 +98,7 @@ class SocketSlots:
             raise
 
     def wait_for_slot(self) -> bool:
-        """Wait until a closed socket has ended; False if none is closed or none ends in time.
-
-        For threads that create and close sockets faster than the reaper ends them.
-        """
+        """Wait until a closed socket has ended; False if none is closed or none ends in time."""
         freed = InterruptibleEvent()
         try:
             with self.lock:
@@ -122,7 +118,7 @@ class SocketSlots:
             freed.set()
 
     def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may hold, and disown the sockets."""
+        """Replace the lock, which the parent may hold, and disown the sockets."""
         self.lock = new_lock()
         self._waiting.clear()
         for socket in self:
@@ -144,10 +140,7 @@ class Termination:
         self._stopped = False  # all sockets and the reaper have been told
 
     def start_reaper(self, name: str) -> None:
-        """Start the reaper's thread, unless it runs. Called under the slot lock.
-
-        A finalizer must not start threads: at the interpreter's exit the reaper has no thread.
-        """
+        """Start the reaper, without a thread at the interpreter's exit. Under the slot lock."""
         if self.reaper is None:
             self._reaper_done = Mailbox()
             self.reaper = Reaper(self, name)
@@ -167,8 +160,8 @@ class Termination:
     def term(self) -> None:
         """Fail all sockets, then wait until each has been closed and has ended.
 
-        May be called again after an interrupt, and from several threads. In a finalizer at the
-        interpreter's exit the reaper runs no more: nothing is waited for.
+        Repeatable, and from several threads. At the interpreter's exit the reaper runs no more:
+        nothing is waited for.
         """
         if sys.is_finalizing():
             self._stop_each_socket()
@@ -209,7 +202,7 @@ class Termination:
             socket.mailbox.send(Stop(socket))
 
     def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may hold."""
+        """Replace the lock, which the parent may hold."""
         self._term_lock = new_lock()
 
 
@@ -295,7 +288,7 @@ class ContextCore:
         """Hand a closed socket to the reaper. Takes no lock: safe in finalizers."""
         reaper = self.termination.reaper
         if reaper is not None and not self.forked:
-            # After an interrupt this is repeated, perhaps after the reaper's end.
+            # Repeated after an interrupt, perhaps after the reaper's end.
             with suppress(MailboxClosed):
                 reaper.mailbox.send(Adopt(reaper, socket))
 
@@ -307,7 +300,7 @@ class ContextCore:
     # -- the end -----------------------------------------------------------------------------
 
     def term(self) -> None:
-        """End the context: see `Termination.term`."""
+        """See `Termination`."""
         if self.forked:
             self.termination.finished = True
         else:

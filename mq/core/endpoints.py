@@ -1,12 +1,9 @@
 """Endpoints: the inproc names of a context, and connections waiting for a bind.
 
-Called from any thread. One lock guards both tables, so that a look-up and all that follows (an
-announcement to a socket, a pending entry) are atomic: a bind, an unbind, a close and the end of the
-context see a connection not at all or complete.
-
-An interrupt, or the interpreter's exit, may leave a connection half complete. The far end is then
-still pending, or the near end's socket repeats the call; either completes the connection for the
-owner chosen at first.
+Any thread. One lock guards both tables: a bind, an unbind, a close and the end of the context see a
+connection not at all or complete. An interrupt, or the interpreter's exit, may leave a connection
+half complete: the far end still pending, or the near end's socket repeating the call. Either
+completes the connection for the owner chosen at first.
 
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
@@ -58,7 +55,7 @@ class Endpoints:
             return True
 
     def unbind_all(self, socket: AbstractSocket) -> None:
-        """Free every name of `socket`: no new pipe can be on its way to the socket."""
+        """Free every name of `socket`: no new pipe can come."""
         with self._lock:
             for name in [n for n, s in self._bound.items() if s is socket]:
                 del self._bound[name]

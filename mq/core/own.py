@@ -4,11 +4,10 @@ Every method but `announce` belongs to the thread that owns the object; other th
 An object is destroyed when:
 
 * it has been told to terminate;
-* everything announced has arrived, so nothing is on its way to it;
+* everything announced has arrived;
 * every acknowledgement (of owned objects and pipes) has arrived.
 
-libzmq counts announcements. Here they are a set, so that one can be repeated, and can arrive again,
-after an interrupt.
+libzmq counts announcements. Here they are a set: one may be repeated after an interrupt.
 """
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
@@ -27,15 +26,14 @@ class Own:
         self.owner: Own | None = None
         self.terminating: bool = False
         self.destroyed: bool = False
-        # Commands on their way: any thread adds, the owner removes. Each operation of a dict is
-        # atomic.
+        # Any thread adds, the owner removes: operations of a dict are atomic.
         self._announced: dict[object, None] = {}
         self._term_acks = 0
 
     def announce(self, item: object) -> None:
-        """Announce a command that brings `item`; the object lives until its arrival. Idempotent.
+        """Announce a command that brings `item`; the object lives until then. Idempotent.
 
-        Any thread that knows by other means (a registry's lock) that the object is alive.
+        Any thread that knows, by a registry's lock, that the object is alive.
         """
         self._announced[item] = None
 
@@ -71,11 +69,11 @@ class Own:
             owner.mailbox.send(TermAck(owner))
 
     def process_destroy(self) -> None:
-        """Release everything. The last call to the object."""
+        """Release everything: the last call."""
 
 
 class AbstractSocket(Own):
-    """What the core of a context knows of the socket in slot `slot`; see `mq.sockets.base`."""
+    """What the core of a context knows of the socket in slot `slot`."""
 
     def __init__(self, mailbox: Mailbox[Command], slot: int) -> None:
         super().__init__(mailbox)
@@ -115,5 +113,5 @@ class AbstractSocket(Own):
         raise NotImplementedError
 
     def disown(self) -> None:
-        """Refuse all calls: the socket is the parent process's. In a forked child only."""
+        """Refuse all calls, in a forked child."""
         raise NotImplementedError

@@ -21,13 +21,13 @@ class ReaperContext(Protocol):
 
     @property
     def has_sockets(self) -> bool:
-        """Whether a socket has not ended yet."""
+        """See `Termination`."""
 
     def stop_sockets(self) -> None:
-        """Fail all sockets, and tell the reaper to end when they have."""
+        """See `Termination`."""
 
     def report_reaper_done(self) -> None:
-        """Note that the last socket has ended."""
+        """See `Termination`."""
 
 
 class Reaper(Own):

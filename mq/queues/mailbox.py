@@ -16,13 +16,11 @@ signal, and the signals merge). If (1) came before (c), the reader finds the com
 came before (2), so the sender sees a sleep without a signal. An interrupt in a sender leaves
 `_signalled` behind, and the next send signals.
 
-Without a deadline the reader does (d) and (a) in one system call and continues at (b). With a
-deadline the reader leaves the signal pending, so senders signal no more until the reader finds the
-mailbox empty again.
+Without a deadline the reader does (d) and (a) in one system call and continues at (b). With one it
+leaves the signal pending: senders signal no more until the reader finds the mailbox empty again.
 
-A reader interrupted in `_wait` or `_wait_until` first repeats the signal, which may be consumed.
-For a command that must not be lost, the reader calls `head`, works, and calls `drop`: interrupted
-in between, `head` returns the same command again.
+An interrupted reader first repeats the signal, which may be consumed. For a command that must not
+be lost, the reader calls `head`, works, and calls `drop`.
 
 Other threads must see (1)-(2) and (b)-(c) in order. The GIL orders them; without it, (1) and (c) go
 through the lock inside the deque, which orders the rest.
@@ -50,7 +48,7 @@ _FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Mailbox(Generic[T]):
-    """Commands from many senders to one reader, in order of sending for each sender.
+    """Commands from many senders to one reader, in order for each sender.
 
     The descriptor of `fileno()` is readable while there is a command (and sometimes after: then
     `recv(0)` returns None). Raises OSError when no descriptor is left.
@@ -111,10 +109,7 @@ class Mailbox(Generic[T]):
         return command
 
     def head(self, timeout: float | None = None) -> T | None:
-        """Return the next command as `recv` does, but leave it in the mailbox until `drop`.
-
-        No signal announces the commands left over.
-        """
+        """Return the next command as `recv`, but leave it, without a signal, until `drop`."""
         queue = self._queue
         if queue:
             return queue[0]
@@ -152,13 +147,13 @@ class Mailbox(Generic[T]):
                 signaler.recv()
                 self._sleeps += 1
                 command = self._recheck(signaler)
-            except BaseException:  # the signal is consumed, and senders rely on it
+            except BaseException:  # as above
                 signaler.send()
                 raise
             if command is not None:
                 return command
             if self._signaler is None:
-                continue  # closed: the signal just consumed may have been the closing signal
+                continue  # closed: the consumed signal may have been the closing signal
             remaining = deadline - real_seconds()
             if remaining <= 0:
                 return None
@@ -175,20 +170,20 @@ class Mailbox(Generic[T]):
         except IndexError:
             return None
         if len(queue) > 1:
-            signaler.send()  # for their senders the signal consumed above may have sufficed
+            signaler.send()  # for the other commands: their signal may be consumed
         return command
 
     def drop(self, number: i64) -> None:
         """Remove the command that `head` returned while `received` was `number`.
 
-        Does nothing if a signal handler in the same thread has removed it meanwhile.
+        Unless a signal handler in the same thread has done so.
         """
         if self._received == number:
             del self._queue[0]
             self._received += 1
 
     def peek(self) -> bool:
-        """Whether a command exists: a plain read."""
+        """Whether a command exists."""
         return bool(self._queue)
 
     def fileno(self) -> int:
@@ -197,7 +192,7 @@ class Mailbox(Generic[T]):
         return -1 if signaler is None else signaler.fileno()
 
     def close(self) -> None:
-        """Refuse all further commands, and wake a `recv` that waits. Idempotent."""
+        """Refuse further commands, and wake a waiting `recv`. Idempotent."""
         signaler = self._signaler
         if signaler is None or self.closed:
             return

@@ -1,7 +1,7 @@
 """Signaler: a wake-up of one bit, for a thread to sleep on and a poller to watch.
 
-Any thread may call `send`; only the woken thread the other methods. An eventfd where the platform
-has one, else a pipe; neither blocks its writer.
+Any thread may call `send`; only the woken thread the other methods. An eventfd if possible, else a
+pipe; neither blocks its writer.
 """
 
 import os
@@ -19,7 +19,7 @@ _HAS_EVENTFD = hasattr(os, "eventfd")
 
 
 def _supports_nowait_read() -> bool:
-    """Whether a blocking eventfd can be read without blocking (Linux 5.8 and later)."""
+    """Whether a blocking eventfd can be read without blocking (Linux 5.8)."""
     if not (_HAS_EVENTFD and hasattr(os, "RWF_NOWAIT")):
         return False
     fd = os.eventfd(0, os.EFD_CLOEXEC)
@@ -92,7 +92,7 @@ class Signaler:
         """Consume all signals; return whether there was one. Never blocks."""
         found = False
         try:
-            # No poll first: another system call may cost more than the exception.
+            # A poll first may cost more than the exception.
             while True:
                 self._read()
                 found = True
@@ -109,7 +109,7 @@ class Signaler:
             os.read(self._read_fd, 4096)
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable with a signal; -1 once closed."""
+        """Return the descriptor to poll for reading; -1 once closed."""
         return self._read_fd
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Signaler:
             os.close(fd)
 
     def after_fork(self) -> None:
-        """Close the descriptors: a forked child would consume its parent's signals."""
+        """Close the descriptors, whose signals are the parent's."""
         self.close()
 
     def __del__(self) -> None:

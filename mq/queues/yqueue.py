@@ -1,8 +1,7 @@
 """YQueue: an unbounded queue in chunks for exactly one writer and one reader.
 
 Only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`, `peek` and
-`front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items, and
-makes their values visible.
+`front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items.
 """
 
 from collections import deque
@@ -47,22 +46,21 @@ class YQueue(Generic[T]):
         self._back_chunk = chunk  # writer
         self._front: i64 = 0  # reader: the position of the next pop
         self._front_chunk = chunk  # reader
-        # Both sides touch it: deque's append and pop are atomic, with and without the GIL. The
-        # chunk freed last is most likely still in the cache.
+        # For both sides: append and pop are atomic. The chunk freed last is likely in the cache.
         self._spare: deque[_Chunk] = deque(maxlen=1)
 
     @property
     def back(self) -> int:
-        """The position the next push will fill. Writer only."""
+        """The position the next push will fill."""
         return self._back
 
     @property
     def front(self) -> int:
-        """The position the next pop will take. Reader only."""
+        """The position the next pop will take."""
         return self._front
 
     def push(self, value: T) -> None:
-        """Append `value`. Writer only."""
+        """Append `value`."""
         position = self._back
         chunk = self._back_chunk
         index = position - chunk.start
@@ -73,7 +71,7 @@ class YQueue(Generic[T]):
         self._back = position + 1
 
     def unpush(self) -> T:
-        """Take back the value pushed last, of which the reader knows nothing. Writer only."""
+        """Take back the value pushed last, of which the reader knows nothing."""
         position = self._back - 1
         chunk = self._back_chunk
         if position < chunk.start:
@@ -88,7 +86,7 @@ class YQueue(Generic[T]):
         return value
 
     def pop(self) -> T:
-        """Remove the oldest value and return it. Reader only; the queue must not be empty."""
+        """Remove the oldest value and return it. The queue must not be empty."""
         position = self._front
         chunk = self._front_chunk
         index = position - chunk.start
@@ -102,7 +100,7 @@ class YQueue(Generic[T]):
         return value
 
     def peek(self) -> T:
-        """Return the oldest value, which stays. Reader only; the queue must not be empty."""
+        """Return the oldest value, which stays. The queue must not be empty."""
         chunk = self._front_chunk
         index = self._front - chunk.start
         if index == self._size:
@@ -112,8 +110,7 @@ class YQueue(Generic[T]):
         return value
 
     def _grow(self, chunk: _Chunk, position: i64) -> _Chunk:
-        # After an interrupt the next push repeats it: the reader follows the new link only after
-        # that push is flushed.
+        # The next push repeats this after an interrupt: the reader follows links of flushed pushes.
         try:
             new = self._spare.pop()
         except IndexError:

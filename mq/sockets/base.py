@@ -169,14 +169,14 @@ class SocketBase(CommandLoop):
             pipe.flush()
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another."""
+        """See `SocketHooks.xrollback`."""
         if not self._unusable:
             self.xrollback()
 
     def _send_blocking(self, part: Part, flags: int, sent: Sent) -> None:
         timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
         if sent is Sent.BROKEN:
-            # The message is lost. A caller that does not wait gets `Again`.
+            # The message is lost.
             if timeout == 0:
                 raise Again
             return
@@ -190,7 +190,7 @@ class SocketBase(CommandLoop):
     def recv(self, flags: int) -> Part:
         """Return the next part, waiting for it as long as RCVTIMEO allows; else `Again`.
 
-        It stays in hand until `drop`: a caller that was interrupted gets it again.
+        The part stays in hand until `drop`: an interrupted caller gets it again.
         """
         if self._unusable:
             self._raise_unusable()
@@ -216,7 +216,7 @@ class SocketBase(CommandLoop):
 
     @property
     def mid_recv(self) -> bool:
-        """Whether the part received and dropped last is followed by another of its message."""
+        """Whether the part dropped last is followed by another of its message."""
         return self.in_hand is not None or self.rcvmore
 
     def give_back(self, parts: list[Part]) -> None:
@@ -289,12 +289,12 @@ class SocketBase(CommandLoop):
     # -- commands ----------------------------------------------------------------------------
 
     def process_bind(self, pipe: Pipe) -> None:
-        """Attach the pipe of a socket that connected to this socket."""
+        """See `AbstractSocket`."""
         self._attach(pipe)
         self.process_announced(pipe)
 
     def pipe_terminated(self, pipe: Pipe) -> None:
-        """Note that a pipe is dead."""
+        """Forget a dead pipe."""
         if pipe in self._pipes:
             self.xterminated(pipe)
             del self._pipes[pipe]

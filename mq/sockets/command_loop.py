@@ -1,9 +1,8 @@
 """CommandLoop: how a socket takes commands from its mailbox and carries them out.
 
-A signal handler may raise an exception at any call (KeyboardInterrupt). The mailbox keeps each
-command until it has been delivered; else the next call on the socket, or the reaper, delivers it
-again. Socket calls of several steps (`connect`) are commands to the socket itself.
-`mq.pipes.commands` has the rules of delivery.
+After an interrupt (KeyboardInterrupt), the next call on the socket, or the reaper, delivers the
+command again: see `mq.pipes.commands`. Socket calls of several steps (`connect`) are commands to
+the socket itself.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.
 """
@@ -68,9 +67,9 @@ class CommandLoop(SocketHooks):
     def _wait_for_command(self, deadline: float | None) -> None:
         # After the deadline too: `Again` would be wrong while a command is there.
         if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
-            raise ContextTerminated  # at exit no other thread runs, and no command comes
+            raise ContextTerminated  # no other thread runs
         self.mailbox.head(None if deadline is None else max(0.0, deadline - real_seconds()))
-        if self.closed:  # another thread closed the socket and left the hand-over to this thread
+        if self.closed:  # by another thread, which left the hand-over to this thread
             self._hand_over()
             self._raise_unusable()
         self._process_queued_commands()
@@ -94,7 +93,7 @@ class CommandLoop(SocketHooks):
         raise ContextTerminated
 
     def process_stop(self) -> None:
-        """Note that the context is terminating."""
+        """See `AbstractSocket`."""
         self._stopped = self._unusable = True
 
     # -- the end -----------------------------------------------------------------------------
@@ -120,15 +119,15 @@ class CommandLoop(SocketHooks):
             self.closed = True
 
     def _hand_over(self) -> None:
-        # Interrupted, close can be called again: the reaper adopts a socket only once.
+        # May be repeated: the reaper adopts a socket only once.
         self.ctx.reap(self)
         self._handed_over = True
 
     def disown(self) -> None:
-        """Refuse all calls in a forked child: the socket is the parent's."""
+        """See `AbstractSocket`."""
         self._forked = self._unusable = True
 
     def process_in_reaper(self) -> None:
-        """Deliver the commands to a closed socket."""
+        """See `AbstractSocket`."""
         while not self.destroyed and self._deliver_next():
             pass

@@ -1,4 +1,4 @@
-"""PAIR: exactly one peer. Owned by the socket's thread."""
+"""PAIR: exactly one peer. For the socket's thread."""
 
 from typing import ClassVar
 
@@ -52,23 +52,23 @@ class Pair(SocketBase):
         return Sent.BROKEN
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         if self._pipe is not None:
             self._pipe.rollback()
         self._dropping = self._mid_message = False
 
     def xrecv(self) -> Part | None:
-        """Read from the peer."""
+        """See `SocketHooks`."""
         return None if self._pipe is None else self._pipe.read()
 
     def xhas_in(self) -> bool:
-        """Whether the peer has written."""
+        """See `SocketHooks`."""
         return self._pipe is not None and self._pipe.check_read()
 
     def xhas_out(self) -> bool:
-        """Whether the peer has room."""
+        """See `SocketHooks`."""
         return self._dropping or (self._pipe is not None and self._pipe.check_write())
 
     def xsource(self) -> Pipe | None:
-        """Return the pipe of the only peer."""
+        """See `SocketHooks`."""
         return self._pipe

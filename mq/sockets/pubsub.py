@@ -1,4 +1,4 @@
-"""PUB, SUB, XPUB and XSUB: one to many, by topic. Owned by the socket's thread.
+"""PUB, SUB, XPUB and XSUB: one to many, by topic. For the socket's thread.
 
 A subscription is a message to the publisher: a byte 1 (0 to unsubscribe), then the topic.
 """
@@ -29,7 +29,7 @@ class _Distributing(SocketBase):
         self._distributor = Distributor()
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has room again."""
+        """See `SocketHooks`."""
         self._distributor.activated(pipe)
 
     def xhas_out(self) -> bool:
@@ -37,7 +37,7 @@ class _Distributing(SocketBase):
         return True
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         self._distributor.rollback()
 
 
@@ -146,7 +146,7 @@ class Xpub(_Distributing):
         return part
 
     def xhas_in(self) -> bool:
-        """Whether `xrecv` would return a part."""
+        """See `SocketHooks`."""
         return bool(self._received)
 
     def xset(self, option: int, value: Value) -> bool:
@@ -206,7 +206,7 @@ class Xsub(_Distributing):
         pipe.flush()
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a gone peer."""
+        """See `SocketHooks`."""
         self._fair_queue.terminated(pipe)
         self._distributor.terminated(pipe)
 
@@ -261,7 +261,7 @@ class Xsub(_Distributing):
         return matches != bool(self.options[SocketOption.INVERT_MATCHING])
 
     def xhas_in(self) -> bool:
-        """Whether `xrecv` would return a part."""
+        """See `SocketHooks`."""
         return self._fetch() if self._filtering else self._fair_queue.has_in()
 
 

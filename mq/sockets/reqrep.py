@@ -1,4 +1,4 @@
-"""REQ and REP: requests and replies in lock-step.  Owned by the socket's thread."""
+"""REQ and REP: requests and replies in lock-step. For the socket's thread."""
 
 from typing import ClassVar
 
@@ -61,7 +61,7 @@ class Req(Dealer):
             self._envelope_position = _SKIP
 
     def xrollback(self) -> None:
-        """Take back the parts of a request begun."""
+        """See `SocketHooks`."""
         self._note_request_end()
         super().xrollback()
         self._mid_message = False
@@ -204,7 +204,7 @@ class Rep(Router):
         self._prefetched = self._prefetched_id = None
 
     def xhas_in(self) -> bool:
-        """Whether a request is here."""
+        """See `SocketHooks`."""
         return not self._is_reply_due() and self._read_envelope()
 
     def xsend(self, part: Part) -> Sent:
@@ -221,7 +221,7 @@ class Rep(Router):
         return sent
 
     def xrollback(self) -> None:
-        """Take back the parts of a reply begun."""
+        """See `SocketHooks`."""
         self._is_reply_due()
         super().xrollback()
         self._reply_started = False

@@ -1,4 +1,4 @@
-"""DEALER and ROUTER: asynchronous requests and replies. Owned by the socket's thread."""
+"""DEALER and ROUTER: asynchronous requests and replies. For the socket's thread."""
 
 from itertools import count
 from typing import ClassVar
@@ -25,7 +25,7 @@ class Dealer(Push):
         self._load_balancer.attach(pipe)
 
     def xrecv(self) -> Part | None:
-        """Receive a part from the next peer in turn."""
+        """See `SocketHooks`."""
         return self._fair_queue.recv()
 
 
@@ -85,7 +85,7 @@ class Router(SocketBase):
             self._send_pipe = None
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a gone peer."""
+        """See `SocketHooks`."""
         routing_id = self._id_of.get(pipe)
         if routing_id is not None:
             del self._by_id[routing_id]
@@ -124,7 +124,7 @@ class Router(SocketBase):
         return self._prefetched is not None
 
     def xhas_in(self) -> bool:
-        """Whether a message of some peer is here."""
+        """See `SocketHooks`."""
         return self._prefetched is not None or self._fair_queue.has_in()
 
     def xsend(self, part: Part) -> Sent:
@@ -166,7 +166,7 @@ class Router(SocketBase):
             pipe.flush()
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         if self._send_pipe is not None:
             self._send_pipe.rollback()
         self._mid_message = False
