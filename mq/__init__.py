@@ -1,17 +1,14 @@
 """ZeroMQ's in-process layer, with pyzmq's API.
 
-Floors; each imports only lower floors::
-
-    context socket socket_io poller frame devices  handles for programs, as in pyzmq
-    asyncio                                        imported on demand
-    sockets/                                       the socket types
-    core/                                          a context: endpoints, reaper
-    pipes/                                         commands, pipes, flow control, routing
-    queues/                                        queue layers: yqueue, ypipe, signaler, mailbox
-    constants errors                               names, errors
-
 `import mq as zmq` runs programs written for pyzmq that use inproc:// only. The queue layers are
-public too.
+public too. Floors, highest first; each imports only lower floors::
+
+    context socket poller frame devices asyncio  handles for programs
+    sockets/                                     socket types
+    core/                                        contexts
+    pipes/                                       connections
+    queues/                                      queues between threads
+    constants errors
 """
 
 from typing import TYPE_CHECKING, Any
@@ -82,7 +79,7 @@ def pyzmq_version() -> str:
 
 
 def has(capability: str) -> bool:
-    """Return False: each capability that ZeroMQ builds may lack is absent."""
+    """Return False: all optional capabilities are absent."""
     del capability
     return False
 

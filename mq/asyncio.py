@@ -1,8 +1,8 @@
 """Sockets for asyncio: send, recv and poll return futures.
 
-A socket belongs to the thread of its event loop, which watches the socket's descriptor. It is
-edge-triggered: it fires when something has changed since the events were read last. So the events
-are read after every operation, and again in the next turn of the loop while an operation waits.
+A socket belongs to the thread of its event loop, which watches the socket's descriptor. That is
+edge-triggered: so the events are read after every operation, and again in the next turn of the loop
+while an operation waits.
 """
 
 import asyncio
@@ -27,10 +27,7 @@ Future = asyncio.Future[Any]
 
 
 class _Operation:
-    """A future, and the call that gives its result once the call does not block.
-
-    A poll makes no call: its result is that the socket is ready.
-    """
+    """A future, and the call for its result; None for a poll."""
 
     __slots__ = ("call", "future", "timer")
 

@@ -26,7 +26,7 @@ atexit.register(_interpreter_exiting.append, True)
 
 
 class _InstanceLock:
-    """Guards `Context.instance`; replaced after a fork, when its holder is gone."""
+    """Guards `Context.instance`; replaced after a fork."""
 
     def __init__(self) -> None:
         self.lock = new_lock()
@@ -144,12 +144,12 @@ class Context(OptionAttributes, Generic[S]):
             sockets.discard(socket)
 
     def set(self, option: int, optval: int) -> None:
-        """Set an option of the context; EINVAL, or TypeError if it is no int."""
+        """Set an option; EINVAL, or TypeError if it is no int."""
         self._check_open()
         self._core.set(option, optval)
 
     def get(self, option: int) -> int:
-        """Read an option of the context; EINVAL."""
+        """Read an option; EINVAL."""
         self._check_open()
         return self._core.get(option)
 

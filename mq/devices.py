@@ -110,35 +110,35 @@ class Device:
         self._reserved: set[str] = set()
 
     def bind_in(self, addr: str) -> None:
-        """Bind the `in` socket when the device runs."""
+        """Bind the `in` socket."""
         self._in.binds.append(addr)
 
     def connect_in(self, addr: str) -> None:
-        """Connect the `in` socket when the device runs."""
+        """Connect the `in` socket."""
         self._in.connects.append(addr)
 
     def setsockopt_in(self, opt: int, value: Any) -> None:
-        """Set an option of the `in` socket when the device runs."""
+        """Set an option of the `in` socket."""
         self._in.options.append((opt, value))
 
     def bind_in_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the `in` socket to `addr` and a number, which is returned."""
+        """Bind the `in` socket to `addr` and a number; return the number."""
         return self._bind_to_random_port(self._in, addr, *args, **kwargs)
 
     def bind_out(self, addr: str) -> None:
-        """Bind the `out` socket when the device runs."""
+        """Bind the `out` socket."""
         self._out.binds.append(addr)
 
     def connect_out(self, addr: str) -> None:
-        """Connect the `out` socket when the device runs."""
+        """Connect the `out` socket."""
         self._out.connects.append(addr)
 
     def setsockopt_out(self, opt: int, value: Any) -> None:
-        """Set an option of the `out` socket when the device runs."""
+        """Set an option of the `out` socket."""
         self._out.options.append((opt, value))
 
     def bind_out_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the `out` socket to `addr` and a number, which is returned."""
+        """Bind the `out` socket to `addr` and a number; return the number."""
         return self._bind_to_random_port(self._out, addr, *args, **kwargs)
 
     def _bind_to_random_port(self, side: _SocketSetup, addr: str, *args: int, **kwargs: int) -> int:
@@ -190,19 +190,19 @@ class Proxy(Device):
         self._sides.append(self._mon)
 
     def bind_mon(self, addr: str) -> None:
-        """Bind the third socket when the device runs."""
+        """Bind the third socket."""
         self._mon.binds.append(addr)
 
     def connect_mon(self, addr: str) -> None:
-        """Connect the third socket when the device runs."""
+        """Connect the third socket."""
         self._mon.connects.append(addr)
 
     def setsockopt_mon(self, opt: int, value: Any) -> None:
-        """Set an option of the third socket when the device runs."""
+        """Set an option of the third socket."""
         self._mon.options.append((opt, value))
 
     def bind_mon_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the third socket to `addr` and a number, which is returned."""
+        """Bind the third socket to `addr` and a number; return the number."""
         return self._bind_to_random_port(self._mon, addr, *args, **kwargs)
 
 

@@ -24,9 +24,9 @@ COPY_THRESHOLD = 65536
 class Frame(bytearray):
     """A message part. `memoryview(frame)` and `frame.buffer` are views of its bytes.
 
-    It inherits bytearray for the buffer protocol, which Python classes lack before 3.12; the price
-    is one copy of the data. Frames compare and hash by identity. With `track=True` and no copy,
-    `tracker` tells when the data is used no more.
+    A bytearray for the buffer protocol, which Python classes lack before 3.12; the price is one
+    copy of the data. Frames compare and hash by identity. With `track=True` and no copy, `tracker`
+    tells when the data is used no more.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ def _format_size(size: int) -> str:
 
 
 def contiguous_view(data: Any) -> memoryview:
-    """Return a view of an object with a buffer, else TypeError; BufferError if it has gaps."""
+    """Return a view of a buffer, else TypeError; BufferError if it has gaps."""
     if isinstance(data, str):
         raise TypeError("unicode not allowed, encode it or use send_string")
     view = memoryview(data)

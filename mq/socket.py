@@ -45,24 +45,24 @@ class SocketContext(Generic[SocketT]):
 
 
 class ContextHandle(Protocol):
-    """The part of a context that a socket and its users need: an `mq.Context`."""
+    """The part of a context that a socket needs."""
 
     closed: bool
 
     def _create_core(self, factory: type[SocketBase]) -> SocketBase:
-        """Make the machinery of a new socket."""
+        """See `Context`."""
 
     def _rm_socket(self, socket: Any) -> None:
-        """Forget a closing socket."""
+        """See `Context`."""
 
     def socket(self, socket_type: int) -> Any:
-        """Make another socket."""
+        """See `Context`."""
 
     def term(self) -> None:
-        """End the context."""
+        """See `Context`."""
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close all sockets and end the context."""
+        """See `Context`."""
 
 
 class Socket(SocketIO, SerializationMixin, OptionAttributes):
@@ -311,7 +311,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self.set(SocketOption.UNSUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
 
     def fileno(self) -> int:
-        """Return FD, edge-triggered: when it fires, read EVENTS and act until none are left."""
+        """Return FD, edge-triggered: when it fires, read EVENTS and act until none is left."""
         fd: int = self.get(SocketOption.FD)
         return fd
 

@@ -43,7 +43,7 @@ _OF_TYPES: Final[dict[int, _Types]] = {
     SocketOption.XPUB_WELCOME_MSG: _PUBLISHERS,
 }
 
-#: The least and greatest value, or length, of options that take less than their type holds.
+#: The least and greatest value, or length, where less than the type holds.
 _RANGES: Final[dict[int, tuple[int, int]]] = {
     SocketOption.SNDHWM: _SWITCH,
     SocketOption.RCVHWM: _SWITCH,
@@ -188,7 +188,7 @@ def option_type(option: int) -> OptType:
 
 
 def check_type(option: int, value: object) -> Value:
-    """Return `value` if it has the option's type, else raise TypeError; OverflowError beyond it."""
+    """Return `value` if of the option's type, else raise TypeError or OverflowError."""
     if isinstance(value, str):
         raise TypeError("unicode not allowed, use setsockopt_string")
     kind = option_type(option)
@@ -200,7 +200,7 @@ def check_type(option: int, value: object) -> Value:
 
 
 def check_int(value: object, bits: int = 32) -> int:
-    """Return `value` if it is an int of so many bits, else raise TypeError or OverflowError."""
+    """Return `value` if an int of so many bits, else raise TypeError or OverflowError."""
     if not isinstance(value, int):
         raise TypeError(f"expected int, got: {value!r}")
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):

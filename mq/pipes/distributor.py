@@ -1,4 +1,4 @@
-"""Distributor: gives each message to all of a set of pipes. Owned by a socket's thread."""
+"""Distributor: gives each message to all of a set of pipes. For a socket's thread."""
 
 from collections.abc import Iterable
 
@@ -59,12 +59,12 @@ class Distributor:
         return taken if more else None
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another. Repeatable."""
+        """Take back an incomplete message: the next part begins another. Repeatable."""
         for pipe in self.pipes:
             pipe.rollback()
         self._receivers = None
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has been begun and not completed."""
+        """Whether a message is incomplete."""
         return self._receivers is not None

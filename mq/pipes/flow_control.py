@@ -35,9 +35,8 @@ def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[in
 class FlowControl:
     """Enforces the high-water marks for one end of a connection.
 
-    Marks and credit become two numbers, `_write_limit` and `_report_at`, so that a message costs
-    one comparison on each side. A base of `mq.pipes.pipe.Pipe`, so that the comparison reads the
-    pipe's own fields. For the end's thread.
+    Marks and credit become two numbers, `_write_limit` and `_report_at`: a message costs one
+    comparison on each side. A base of `Pipe`, whose own fields these are. For the end's thread.
     """
 
     __slots__ = (

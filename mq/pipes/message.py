@@ -14,7 +14,7 @@ from mq.timeouts import check_timeout
 
 
 class ReleaseNotifier:
-    """Sets an event when its last reference is gone: the buffer is no longer used."""
+    """Sets an event when its last reference is gone."""
 
     __slots__ = ("_event",)
 
@@ -65,9 +65,8 @@ def part_of(data: Data, more: bool, release_notifier: ReleaseNotifier | None = N
 def more_of(part: Part) -> bool:
     """Whether another part of the same message follows.
 
-    Inlined in the five functions that pass a message on (`Pipe.read` and `write`, `FairQueue.recv`,
-    `LoadBalancer.send`, `SocketBase.recv`): calls there and to three functions like it cost 14 % of
-    PUSH to PULL interpreted and 3 % compiled (instructions, callgrind).
+    Inlined in the five functions that pass a message on: calls there and to three functions like it
+    cost 14 % of PUSH to PULL interpreted and 3 % compiled (instructions, callgrind).
     """
     return isinstance(part, MessagePart) and part.more
 
@@ -84,9 +83,9 @@ def bytes_of(part: Part) -> bytes:
 
 
 class MessageTracker:
-    """Tells when the buffers it watches are no longer used.
+    """Tells when the watched buffers are no longer used. Any thread.
 
-    Watches events, other trackers, and anything with a `tracker` (a Frame). From any thread.
+    Watches events, other trackers, and anything with a `tracker` (a Frame).
     """
 
     def __init__(self, *towatch: object) -> None:

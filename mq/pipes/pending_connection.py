@@ -1,7 +1,6 @@
 """PendingConnection: the way of a pipe's far end to its owner, and the commands kept meanwhile.
 
 The near end's thread calls `send`; the thread that completes or cancels the connection, `attach`.
-Commands go to a mailbox, which has no lock, under the lock.
 """
 
 from threading import Lock
@@ -18,10 +17,10 @@ class FarEndOwner(Protocol):
     mailbox: Mailbox[Command]
 
     def announce(self, item: object) -> None:
-        """Announce a command that brings `item`."""
+        """See `Own`."""
 
     def process_bind(self, pipe: Any) -> None:
-        """Own `pipe` from now on."""
+        """See `AbstractSocket`."""
 
 
 class PendingConnection:
@@ -33,7 +32,7 @@ class PendingConnection:
         self.owner: FarEndOwner | None = None  # once chosen; set by `Endpoints`
 
     def send(self, far_end: Any, command: Command) -> None:
-        """Hold `command` for `far_end`, or send it if it has been attached meanwhile."""
+        """Hold `command` for `far_end`, or send it once attached."""
         with self.lock:
             if far_end.mailbox is None:
                 self.held_commands.append(command)

@@ -1,8 +1,8 @@
 r"""Pipe: one end of a connection between two sockets, and the closing handshake.
 
-Each end belongs to the thread of its socket (`mailbox`). The two ends share two YPipes, one a
-direction, and otherwise know each other through commands only. Until a bind, the far end has no
-owner, and a `PendingConnection` keeps its commands.
+Each end belongs to the thread of its socket (`mailbox`). The ends share two YPipes, one a
+direction, and send each other commands. Until a bind, the far end has no owner, and a
+`PendingConnection` keeps its commands.
 
 The end of a connection, from one side::
 
@@ -16,9 +16,8 @@ The end of a connection, from one side::
 An end sends its acknowledgement when it stops reading, and is dead when it receives the peer's. The
 end that asked first also acknowledges the acknowledgement, so that both ends know.
 
-An interrupt may come at any call. So each step sends first and changes the state last, in a section
-without calls: after an interrupt the step is repeated. By its state a receiver knows a repeated
-command, and ignores it.
+A step may be repeated after an interrupt. So it sends first and changes the state last, in a
+section without calls. By its state a receiver knows a repeated command, and ignores it.
 """
 
 from enum import Enum
@@ -61,7 +60,7 @@ _READABLE: Final = (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER)
 
 
 class PipeEventSink(Protocol):
-    """The events that an end reports to its owner. Called in the owner's thread."""
+    """The owner of an end, told of events in the owner's thread."""
 
     def read_activated(self, pipe: "Pipe") -> None:
         """Note that an empty pipe can be read again."""
@@ -113,8 +112,7 @@ class Pipe(FlowControl):
         self.routing_id: bytes = b""  # of the socket at the far end
         self._in = inbound
         self._out: Queue | None = outbound
-        # To this end's knowledge. Also False in a state that forbids the direction: the hot path
-        # checks one field.
+        # As far as known; also False in a state that forbids the direction.
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
@@ -212,7 +210,7 @@ class Pipe(FlowControl):
         self._flush_unfinished = False
 
     def rollback(self) -> None:
-        """Take back the parts of a message that was begun and not completed."""
+        """Take back the parts of an incomplete message."""
         if self._out is None:
             return
         try:
@@ -224,7 +222,7 @@ class Pipe(FlowControl):
     # -- flow control ------------------------------------------------------------------------
 
     def set_hwms(self, own: HighWaterMarks) -> None:
-        """Apply this socket's new marks; tell the peer the marks, and how much was read."""
+        """Apply new marks; tell the peer these and how much was read."""
         if self._unlimited:
             return
         active = self.state is PipeState.ACTIVE  # no use for a peer that is ending
@@ -236,7 +234,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
-        """Note the peer's new marks; report the credit: the old low-water mark might be too far."""
+        """Note the peer's new marks; report the credit, which might never come due."""
         self._peer_hwms = hwms
         self._recompute_hwms()
         if self.state is PipeState.ACTIVE:
@@ -265,7 +263,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Note the owner of the far end, after a bind."""
+        """Note the far end's owner, after a bind."""
         self.routing_id = routing_id
         self._peer_hwms = hwms
         self._recompute_hwms()
@@ -286,7 +284,7 @@ class Pipe(FlowControl):
 
     def process_pipe_term_ack(self) -> None:
         """End: the peer will touch neither direction again."""
-        # Also while waiting for the delimiter: an interrupt came after our own acknowledgement.
+        # Waiting for the delimiter: an interrupt came after our own acknowledgement.
         assert self.state is not PipeState.ACTIVE
         sink = self.sink
         if sink is None:
@@ -369,10 +367,7 @@ class Pipe(FlowControl):
 
 
 def pipepair(near: HighWaterMarks, far: HighWaterMarks | None, conflate: bool) -> tuple[Pipe, Pipe]:
-    """Return two linked ends; `near` and `far` are the marks of their sockets.
-
-    `far` is None while the far end waits for a bind.
-    """
+    """Return two linked ends; `near`, `far`: their sockets' marks, None before a bind."""
     there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     ends = Pipe(back, there, near, far), Pipe(there, back, far or HighWaterMarks(0, 0), near)

@@ -1,4 +1,4 @@
-"""FairQueue and LoadBalancer: pipes in turn, whole messages. Owned by a socket's thread."""
+"""FairQueue and LoadBalancer: pipes in turn, whole messages. For a socket's thread."""
 
 from enum import Enum
 from typing import Final
@@ -11,8 +11,8 @@ from mq.pipes.pipe import Pipe
 class PipeSet:
     """The common half: pipes, the ready pipes first in the list.
 
-    A pipe that is not ready is swapped behind the ready ones, and back when activated: the list is
-    searched only when a pipe is activated or ends, not for each message.
+    A pipe that is not ready is swapped behind the ready ones, and back when activated: no message
+    searches the list.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class PipeSet:
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has been begun and not completed."""
+        """Whether a message is incomplete."""
         return self._more
 
     def _deactivate(self, index: i64) -> None:
@@ -102,8 +102,7 @@ class FairQueue(PipeSet):
         return False
 
     def _deactivate_current(self) -> None:
-        # Messages are flushed whole: a pipe that is empty in mid-message is ending on this side,
-        # and drops the rest.
+        # Messages are flushed whole: a pipe empty in mid-message is ending, and drops the rest.
         self._more = False
         self._deactivate(self._current)
 
@@ -154,14 +153,14 @@ class LoadBalancer(PipeSet):
         return AGAIN
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another. Repeatable."""
+        """Take back an incomplete message: the next part begins another. Repeatable."""
         if self._more:
             self._pipes[self._current].rollback()
         self._more = self._dropping = False
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has been begun, or is being dropped, and not completed."""
+        """Whether a message, sent or dropped, is incomplete."""
         return self._more or self._dropping
 
     def _on_pipe_lost(self) -> None:

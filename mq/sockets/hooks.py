@@ -35,7 +35,7 @@ class SocketHooks(AbstractSocket):
         raise ZMQError(Errno.ENOTSUP)
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another. Repeatable."""
+        """Take back an incomplete message: the next part begins another. Repeatable."""
 
     def xrecv(self) -> Part | None:
         """Receive a part if possible at once."""
@@ -54,14 +54,14 @@ class SocketHooks(AbstractSocket):
         return self._fair_queue.last_pipe
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Note that an empty pipe can be read again."""
+        """See `PipeEventSink`."""
         self._fair_queue.activated(pipe)
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Note that a full pipe can be written again."""
+        """See `PipeEventSink`."""
 
     def pipe_connected(self, pipe: Pipe) -> None:
-        """Note the bind that a connected pipe waited for."""
+        """See `PipeEventSink`."""
 
     def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
         """Set an option of this socket type; False if `option` is another."""
