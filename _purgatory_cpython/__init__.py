@@ -1,8 +1,8 @@
 """Code about CPython for timingwheel, mq and purgatory, and private to the three.
 
 `atomicity` (guarantees of the build), `sections` (locks instead of the GIL), `locks` and `threads`
-(safe under interrupts), `fork`, `at_exit`, `mypyc_types`; and the C headers, put into compiled code
-by `build_headers.py`. Nothing here imports the three.
+(safe under interrupts), `fork`, `at_exit`, `mypyc_types`; `build_headers.py` puts the C headers
+into compiled code.
 
 Every package imports this first: so a subinterpreter, and gevent's threads, are refused before any
 compiled code is loaded, which serves a single interpreter.

@@ -1,13 +1,13 @@
 """At exit: threads end before the interpreter freezes them, and what frozen threads hold is freed.
 
-When CPython exits, daemon threads stop anywhere, holding their locks: a call from a `__del__` would
-wait for ever. So owners of threads register here, and a handler of `atexit` asks the threads to
-end, and waits a moment for threads outside a callback of the program.
+When CPython exits, daemon threads freeze anywhere, holding their locks: a call from a `__del__`
+would wait for ever. So a handler of `atexit` asks registered threads to end, and waits a moment for
+them.
 
-Owners of locks register, too: the program's own daemon threads freeze inside calls of ours. Once
-the threads are frozen, and before finalizers run, `free_all` frees the locks. A frozen call ends
-half-way, without its `finally`: each `after_freeze` mends the rest. Tasks are too many to visit: a
-task's lock is freed when a call reads it.
+Threads in the program's callbacks, and the program's own, freeze inside calls of ours. Then, before
+finalizers run, `free_all` frees registered locks. A frozen call ends without its `finally`: each
+`after_freeze` mends the rest. Tasks are too many to visit: a task's lock is freed when a call reads
+it.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.sections import free_shared_locks, new_section_lock
 
-# Seconds to wait in all for threads in callbacks, where no lock of ours is held.
+# Seconds to wait in all for threads in callbacks.
 GRACE_S = 0.2
 
 
@@ -62,7 +62,7 @@ class _Once:
 
 
 def register(thing: HasThreads) -> None:
-    """Stop the threads of `thing`, if still alive, before the interpreter exits. Any thread."""
+    """Stop the threads of `thing` before the interpreter exits. Any thread."""
     _with_threads.add(thing)
 
 
@@ -133,8 +133,8 @@ class _Dropped:
 def _call_once_frozen() -> None:
     """Have `free_all` called once the threads are frozen, before finalizers run.
 
-    The interpreter then collects garbage, unless the program has disabled that, and calls
-    `gc.callbacks`. Next it drops the import caches of `sys`, and later modules.
+    The interpreter then collects garbage, unless the program has disabled collections. Next it
+    drops the import caches of `sys`, and later modules.
     """
     gc.callbacks.append(_on_collection)
     imports: dict[str, Any] = {**sys.path_importer_cache, __file__: _Dropped()}
@@ -142,7 +142,7 @@ def _call_once_frozen() -> None:
 
 
 def _parts_of(thing: object) -> Iterator[Any]:
-    """Yield `thing` and its parts: locks, and objects of our classes and of their subclasses."""
+    """Yield `thing` and its parts: locks, and objects of our classes."""
     depths: dict[tuple[int, int], int] = {}
     seen, stack = {id(thing)}, [(thing, 0)]
     while stack:
@@ -160,7 +160,7 @@ def _parts_of(thing: object) -> Iterator[Any]:
 
 
 def _depth(kind: type, nested: int) -> int:
-    """Return how many containers lie around a part; too many for a part without our locks."""
+    """Return how many containers lie around a part; too many if it has no locks of ours."""
     if issubclass(kind, _LOCKS) or _is_ours(kind):
         return 0
     return nested + 1 if issubclass(kind, _CONTAINERS) else _MAX_NESTED + 1

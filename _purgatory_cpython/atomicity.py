@@ -3,8 +3,8 @@
 A *section* is code between two calls into the interpreter. Compiled, a section is atomic: all other
 threads, signal handlers and finalizers wait for the GIL, which compiled code keeps until the next
 such call. Where `ATOMIC_SECTIONS` is True, some sections take no lock (see `timingwheel.rwlock`,
-`mq.queues.ypipe`). A free-threaded Python gives no such promise: the GIL may be on only while some
-extension is imported. Interpreted code releases the GIL between any two lines.
+`mq.queues.ypipe`). A free-threaded Python gives no such promise: the GIL may be on temporarily.
+Interpreted code releases the GIL between any two lines.
 
 Where `LOCKED_SECTIONS` is True, the same sections take a cheap lock (see `sections`). Any thread.
 """
@@ -23,6 +23,5 @@ ATOMIC_SECTIONS: Final[bool] = COMPILED and GIL
 # Compiled for a free-threaded Python.
 LOCKED_SECTIONS: Final[bool] = COMPILED and not GIL
 
-# Whether a dict stays in order if `setdefault` finds no memory to grow: CPython 3.13.0 to 3.13.5
-# counts the missing entry, and crashes when the dict grows later.
+# CPython 3.13.0 to 3.13.5 crashes when a dict grows after a `setdefault` without memory.
 SETDEFAULT_FAILS_SAFELY: Final = not (3, 13) <= sys.version_info < (3, 13, 6)

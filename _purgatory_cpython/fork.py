@@ -1,10 +1,9 @@
 """Fork: a forked child disowns the objects of the parent.
 
-A child shares inherited descriptors, so its mailbox would consume the parent's wake-ups; and a lock
-held by another thread at the fork is held for ever in the child. A fork calls `after_fork()` of
-registered objects once in the child, before all else. Other objects compare `FORK_COUNTER.value`
-with the value at their creation. Any thread may read the counter; only the single thread of a new
-child writes.
+A child's mailbox would consume the parent's wake-ups, and a lock held by another thread at the fork
+is held for ever. So the child first calls `after_fork()` of registered objects. Other objects
+compare `FORK_COUNTER.value` with the value at their creation. Any thread may read the counter; only
+the single thread of a new child writes.
 """
 
 import os
@@ -22,7 +21,7 @@ class Forkable(Protocol):
 
 
 class _ForkCounter:
-    """How often the process and all ancestors were forked, since the module was loaded."""
+    """Counts forks of the process and its ancestors."""
 
     __slots__ = ("value",)
 

@@ -6,7 +6,7 @@ and messages would wait for ever. Any thread.
 
 import sys
 
-# A patch of these is refused: threads and their locks, and the polls of sockets.
+# Threads and their locks, and the polls of sockets.
 PATCHED = ("threading", "_thread", "select")
 
 

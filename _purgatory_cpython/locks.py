@@ -6,16 +6,15 @@ the `with`, and the lock is never left (CPython's issue 148874, mended in 3.15).
 Python function here, and leaves the lock if interrupted. `__exit__` stays a function of C: an
 interrupt could come before a Python function leaves the lock.
 
-Compiled code has no such place: `new_lock`, `new_rlock` and `new_condition` are for interpreted
-modules, `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for modules with a compiled form.
+Compiled code has no such place: modules with a compiled form use `new_hot_lock`, `new_hot_rlock`
+and `new_hot_condition`.
 
 CPython 3.13 (issue 130279) and 3.14 catch no interrupt at the end of a loop with a condition. Where
 that matters, a loop is `while True`.
 
-In `threading.Condition`, an interrupt may leave the lock taken, or inside `wait` free, or leave the
-waiter of a gone thread, which takes the notification of a waiting thread. Here the condition *is*
-the lock, and re-entrant, so `with` calls C functions. A notification of an interrupted thread goes
-to the next.
+In `threading.Condition`, an interrupt may leave the lock taken, or inside `wait` free, or give a
+notification to a gone thread. Here the condition *is* the lock, and re-entrant, so `with` calls C
+functions. A notification of an interrupted thread goes to the next.
 """
 
 import sys
@@ -30,7 +29,7 @@ from _purgatory_cpython.atomicity import COMPILED
 if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
     # The class itself: `threading.RLock` is a function, and no base.
     class InterruptibleRLock(type(threading.RLock())):
-        """A `threading.RLock` for `with`; see the module."""
+        """A `threading.RLock` for `with`."""
 
         __slots__ = ()
 
@@ -54,8 +53,7 @@ else:
 def freed_at_exit(lock: Any) -> Any:
     """Return the lock; at the interpreter's exit, free a held lock first.
 
-    Frozen daemon threads keep their locks: a `__del__` would wait for ever. Guarded state must
-    survive a call ended half-way, as after an interrupt.
+    Guarded state must survive a call ended half-way, as after an interrupt: see `at_exit`.
     """
     if sys.is_finalizing() and not (hasattr(lock, "_is_owned") and lock._is_owned()):
         lock._at_fork_reinit()
@@ -149,7 +147,7 @@ if TYPE_CHECKING:
 else:
 
     class InterruptibleCondition(_Waiting, type(new_rlock())):
-        """A `threading.Condition` and the lock in one; see the module."""
+        """A `threading.Condition` and the lock in one."""
 
         __slots__ = ("_waiters",)
 
@@ -160,10 +158,10 @@ else:
 
 
 def new_condition() -> threading.Condition:
-    """Return a condition with a separate lock, for interpreted code."""
+    """Return a condition for interpreted code."""
     return InterruptibleCondition()
 
 
 def new_hot_condition() -> threading.Condition:
-    """Return a condition with a separate lock, for code with a compiled form."""
+    """Return a condition for code with a compiled form."""
     return HotCondition()

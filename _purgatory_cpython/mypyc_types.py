@@ -1,8 +1,7 @@
 """i32, i64, u8 and mypyc_attr: tell mypyc about numbers and classes.
 
-In modules compiled by mypyc (setup.py lists them) an `i64` is a number without an object around;
-interpreted, an `int`. `mypyc_attr` sets a compiler option of a class. Both come from
-mypy_extensions, installed for compiling and type checking only.
+Where mypyc compiles (setup.py lists the modules) an `i64` is a number without an object around;
+interpreted, an `int`. `mypyc_attr` sets a compiler option of a class.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """real_seconds: the system's monotonic clock, also while freezegun has frozen time.
 
-For waits and their ends. freezegun replaces attributes of modules, and no default arguments.
+For waits. freezegun replaces attributes of modules, and no default arguments.
 Interpreted: a simulated world replaces the function. Any thread.
 """
 

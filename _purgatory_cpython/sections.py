@@ -10,11 +10,9 @@ Threads counting references to one object wait in turn. So classes mark constant
 state of a thread is in the thread's own dict (a `threading.local` is shared). Other state is in
 lanes, by the numbers of threads (`timingwheel.lanes`).
 
-`enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number` only
-where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no `with` is
-needed. Elsewhere `new_section_lock` is `new_hot_rlock`, for `with`.
-
-The gain: see "Without the interpreter lock" in docs/performance.md. Any thread.
+Functions that raise NotImplementedError here exist only where `LOCKED_SECTIONS` is True. Between
+two compiled calls no signal handler runs, so no `with` is needed. Worth it: see docs/mechanisms.md.
+Any thread.
 """
 
 import os
@@ -78,5 +76,5 @@ else:
         raise NotImplementedError
 
     def thread_number() -> int:
-        """Return the thread's number, 0 to 255; beyond 256 threads some share a number."""
+        """Return the thread's number, 0 to 255; some of more threads share one."""
         raise NotImplementedError

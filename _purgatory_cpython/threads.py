@@ -1,10 +1,9 @@
 """Threads and events left in order by an interrupt; ThreadLocal; yield_gil. Any thread.
 
-In the Python code of `threading.Event`, an exception from outside (a signal handler's, or another
-thread's, by `PyThreadState_SetAsyncExc`) may find the lock left, and becomes `RuntimeError: release
-unlocked lock`; or the lock stays taken, and the setter of the event waits for ever. `Thread.start`
-waits for such an event. Here an event is a lock, left once the event is set: taking and leaving are
-a call of a C function each.
+In the Python code of `threading.Event`, an interrupt (see `locks`) becomes `RuntimeError: release
+unlocked lock`; or the lock stays taken, and the setter of the event waits for ever, as in
+`Thread.start`. Here an event is a lock, left once the event is set: taking and leaving are a call
+of a C function each.
 
 Never compiled: a compiled `yield_gil` would yield to none, and mypyc does not know subclasses of
 `threading.local`.
@@ -65,9 +64,9 @@ class InterruptibleEvent(threading.Event):
 class InterruptibleThread(threading.Thread):
     """A `threading.Thread`. `start` raises interrupts unchanged.
 
-    On 3.11 and 3.12, `threading` takes a running thread for ended after an interrupt in `is_alive`
-    or `join`. At the interpreter's exit daemon threads run no more, and 3.13 waits for them for
-    ever. Here none is alive then, none can start, and `join` returns.
+    Unlike in 3.11 and 3.12, an interrupt in `is_alive` or `join` does not end a running thread. At
+    the interpreter's exit, where 3.13 waits for daemon threads for ever, none is alive, none can
+    start, and `join` returns.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -1,6 +1,6 @@
 """Context: the handle a program holds, with pyzmq's methods. From any thread.
 
-A garbage context is destroyed, with the sockets it knows; but no exit of the interpreter waits.
+A garbage context is destroyed, with its sockets; an exit of the interpreter waits for none.
 """
 
 import atexit

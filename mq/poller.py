@@ -59,15 +59,15 @@ class Poller:
             self._map[later] -= 1
 
     def poll(self, timeout: float | None = None) -> Any:
-        """Wait at most `timeout` ms (None or negative: for ever); pairs of socket and events.
-
-        A descriptor comes back as its number.
-        """
+        """Wait at most `timeout` ms (None or negative: for ever); see `zmq_poll`."""
         return zmq_poll(self.sockets, -1 if timeout is None or timeout < 0 else int(timeout))
 
 
 def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[Any, int]]:
-    """Wait at most `timeout` ms (negative: for ever) for events; pairs of socket and events."""
+    """Wait at most `timeout` ms (negative: for ever) for events.
+
+    Returns pairs of socket and events; a descriptor as its number.
+    """
     deadline = None if timeout < 0 else real_seconds() + timeout / 1000
     polled = _PollSet(sockets)
     while True:

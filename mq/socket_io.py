@@ -23,7 +23,7 @@ from mq.sockets.base import SocketBase
 
 _SNDMORE: Final = 2
 
-# Attempts at a roll-back while memory is short.
+# Attempts at a roll-back until other threads free a few bytes.
 _MAX_ATTEMPTS: Final = 200
 
 
@@ -100,7 +100,7 @@ class SocketIO:
             return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
         except BaseException:
             attempts = 0
-            while attempts < _MAX_ATTEMPTS:  # a few bytes are enough, and other threads free some
+            while attempts < _MAX_ATTEMPTS:
                 attempts += 1
                 try:
                     self._core.rollback()

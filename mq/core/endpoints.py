@@ -93,7 +93,7 @@ class Endpoints:
 
 
 def _complete(far: Pipe, owner: FarEndOwner) -> None:
-    # Give `far` to `owner`, or to the owner that was chosen before an interrupt. Repeatable.
+    # Give `far` to `owner`, or to the owner chosen before an interrupt. Repeatable.
     pending = far.peer.pending
     assert pending is not None
     if pending.owner is None:
@@ -112,7 +112,7 @@ def _chosen_owner(far: Pipe) -> FarEndOwner | None:
 
 
 def inproc_name(address: str) -> str:
-    """Return an inproc address's name; EINVAL if malformed, EPROTONOSUPPORT for other protocols."""
+    """Return an inproc address's name; EINVAL, or EPROTONOSUPPORT for other protocols."""
     protocol, separator, name = address.partition("://")
     if not separator or not protocol or not name:
         raise ZMQError(Errno.EINVAL)

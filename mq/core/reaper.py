@@ -55,7 +55,7 @@ class Reaper(Own):
             self._is_started = True
 
     def join(self) -> None:
-        """Wait for the thread, which has already reported its end."""
+        """Wait for the end of the thread."""
         assert self._thread is not None
         self._thread.join()
 
@@ -88,7 +88,7 @@ class Reaper(Own):
     def process_adopt(self, socket: AbstractSocket) -> None:
         """Adopt a closed socket, and begin to end it."""
         if socket.owner is self:
-            return  # handed over twice: one thread closed the socket while another waited in it
+            return  # handed over twice: closed while another thread waited in the socket
         fd = socket.mailbox.fileno()
         self._polled[fd] = socket
         self._poll.register(fd, select.POLLIN)

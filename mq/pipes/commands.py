@@ -4,9 +4,8 @@ The thread that owns the destination takes the command from its mailbox and call
 calls a method `process_...` of the destination. Commands are immutable, may be shared between
 threads, and know neither pipes nor sockets.
 
-A socket's mailbox keeps each command until it has been delivered: interrupted, it is delivered
-again, from its start. So deliveries are repeatable: what cannot be done twice is done last, and in
-one step.
+A socket's mailbox keeps each command until it has been delivered: after an interrupt, a delivery is
+repeated, from its start. So steps that cannot be repeated come last, without calls.
 """
 
 from collections.abc import Callable
@@ -59,7 +58,7 @@ class Term(Command):
 
 @dataclass(frozen=True, slots=True)
 class TermAck(Command):
-    """To an owner: a child has been destroyed and will send nothing more."""
+    """To an owner: a child has been destroyed."""
 
     def deliver(self) -> None:
         """Count the acknowledgement."""

@@ -11,10 +11,9 @@ How no wake-up is lost, without a lock that a finalizer could find held by its o
     3. if it is not `_signalled`:         c. recheck; found a command: done
        signal, `_signalled` = what 2 saw  d. wait for a signal
 
-Each number in `_sleeps` stands for one sleep and gets about one signal (two racing senders may both
-signal, and the signals merge). If (1) came before (c), the reader finds the command. If after, (b)
-came before (2), so the sender sees a sleep without a signal. An interrupt in a sender leaves
-`_signalled` behind, and the next send signals.
+Each number in `_sleeps` stands for one sleep and gets about one signal: signals of racing senders
+merge. If (1) came before (c), the reader finds the command. If after, (b) came before (2), so the
+sender sees a sleep without a signal. After an interrupt in a sender, the next send signals.
 
 Without a deadline the reader does (d) and (a) in one system call and continues at (b). With one it
 leaves the signal pending: senders signal no more until the reader finds the mailbox empty again.
@@ -77,9 +76,8 @@ class Mailbox(Generic[T]):
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
 
-        An interrupt loses no command: the next send makes up for a missing signal. `MailboxClosed`
-        after `close` and in a forked child; commands sent while the reader closes may be dropped.
-        TypeError for None, which `recv` returns for an empty mailbox.
+        An interrupt loses no command. `MailboxClosed` after `close` and in a forked child; commands
+        sent while the reader closes may be dropped. TypeError for None.
         """
         if command is None:
             raise TypeError(_NOT_A_COMMAND)

@@ -35,7 +35,7 @@ class Empty(IndexError):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class YPipe(Generic[T]):
-    """A pipe that tells its writer when the reader sleeps: it owes a wake-up.
+    """A pipe whose writer knows when the reader sleeps, and owes a wake-up.
 
     A new pipe's reader counts as awake. `lock`: for tests of the order of threads.
     """

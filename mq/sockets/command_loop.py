@@ -75,7 +75,7 @@ class CommandLoop(SocketHooks):
         self._process_queued_commands()
 
     def _perform(self, call: Callable[[], None]) -> None:
-        # Make a repeatable call: a command to this socket, made again if interrupted.
+        # Make a call that is repeated if interrupted.
         command = Call(self, call)
         self.mailbox.send(command)
         self._process_queued_commands()
@@ -101,9 +101,8 @@ class CommandLoop(SocketHooks):
     def close(self) -> None:
         """Hand the socket over to the reaper. Takes no lock: finalizers come here.
 
-        Messages sent stay readable for their receivers. If another thread waits inside `send` or
-        `recv`, against the rules, that thread is woken and hands the socket over: the mailbox must
-        not have two readers.
+        Messages sent stay readable. If another thread waits inside `send` or `recv`, against the
+        rules, that thread hands the socket over: the mailbox must not have two readers.
         """
         if self._handed_over:
             return

@@ -171,7 +171,7 @@ class Pub(Xpub):
     socket_type: ClassVar[SocketType] = SocketType.PUB
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a subscriber; drop its unread messages when its socket closes."""
+        """Add a subscriber; its close drops unread messages."""
         pipe.delay = False
         super().xattach(pipe)
 

@@ -54,7 +54,7 @@ class Req(Dealer):
         return sent
 
     def _note_request_end(self) -> None:
-        # After the last part was written, also if an interrupt came right after.
+        # After the last part, also if interrupted right after.
         if self._mid_message and not self._load_balancer.mid_message:
             self._mid_message = False
             self._awaiting = True
@@ -83,7 +83,7 @@ class Req(Dealer):
         return sent
 
     def _drop_stale_replies(self) -> None:
-        # A late reply to an earlier request must not be taken for the reply to this one.
+        # Not to be taken for the reply to this request.
         self._prefetched = None
         while super().xrecv() is not None:
             pass
@@ -227,7 +227,7 @@ class Rep(Router):
         self._reply_started = False
 
     def _is_reply_due(self) -> bool:
-        # Not after the reply's last part was written, also if an interrupt came right after.
+        # Not after the reply's last part, also if interrupted right after.
         if self._reply_started and not self._mid_message:
             self._replying = self._reply_started = False
         return self._replying

@@ -46,16 +46,16 @@ class Router(SocketBase):
         self._prefetched: Part | None = None
         self._prefetched_id: bytes | None = None
         self._send_pipe: Pipe | None = None  # of the message being sent; None: it is dropped
-        self._mid_message = False  # the id of a message was taken, not yet its last part
+        self._mid_message = False  # after the id, until the last part
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a connected peer; if this socket connected, once the peer's routing id is known."""
+        """Add a peer, if its routing id is known."""
         probe(self, pipe)
         if pipe.pending is None:
             self._identify(pipe)
 
     def pipe_connected(self, pipe: Pipe) -> None:
-        """Add a peer whose routing id has become known by a bind."""
+        """Add a peer whose bind made its routing id known."""
         if pipe.state is PipeState.ACTIVE:
             self._identify(pipe)
 

@@ -59,7 +59,7 @@ class InlineExecutor:
         self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = deque()  # by runs ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Run the bucket now, or after those that this thread is running."""
+        """Run the bucket now, or after the thread's present buckets."""
         self._inline_queue.waiting.append((run, bucket))
         self._run_queue(self._inline_queue)
 
