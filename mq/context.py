@@ -17,7 +17,6 @@ from mq.core import context_core as core
 from mq.errors import ZMQError
 from mq.option_attributes import OptionAttributes
 from mq.socket import Socket
-from mq.sockets import SocketBase
 
 S = TypeVar("S", bound=Socket)
 
@@ -133,10 +132,6 @@ class Context(OptionAttributes, Generic[S]):
                 socket.setsockopt(option, value)
             except ZMQError:
                 pass  # the option of another socket type
-
-    def _create_core(self, factory: type[SocketBase]) -> SocketBase:
-        """Make the machinery of a new socket."""
-        return self._core.create_socket(factory)
 
     def _rm_socket(self, socket: Any) -> None:
         sockets = self.__dict__.get("_sockets")

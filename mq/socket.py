@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from warnings import warn
 
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
-from mq.core.context_core import find_socket
+from mq.core.context_core import ContextCore, find_socket
 from mq.core.options import check_type, option_type
 from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
@@ -48,9 +48,7 @@ class ContextHandle(Protocol):
     """The part of a context that a socket needs."""
 
     closed: bool
-
-    def _create_core(self, factory: type[SocketBase]) -> SocketBase:
-        """See `Context`."""
+    _core: ContextCore
 
     def _rm_socket(self, socket: Any) -> None:
         """See `Context`."""
@@ -118,7 +116,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         factory = TYPES.get(int(socket_type))
         if factory is None:
             raise ZMQError(Errno.EINVAL)
-        core = context._create_core(factory)
+        core = context._core.create_socket(factory)
         try:
             self._core = core
             self._init_type()

@@ -30,7 +30,7 @@ from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.rwlock import ReadWriteLock
-from timingwheel.task import CANCELLED, NEW, TAKEN, TaskList, TimerTask
+from timingwheel.task import CANCELLED, TAKEN, TaskList, TimerTask
 
 # A slot so far behind the end has left the nearer caches.
 STREAMING_STORE_DISTANCE: Final = 4096
@@ -201,33 +201,6 @@ class TimerTaskList(TaskList):
             self._compact_write = next_write
         return True
 
-    def remove(self, task: TimerTask) -> None:
-        """Take out a task if this list holds it. Locked; atomic."""
-        self._unlink(task, NEW)
-
-    def _unlink(self, task: TimerTask, state: i32) -> bool:
-        """Clear a task's slot; False if not here."""
-        if task._tt_list is not self:
-            return False
-        counters = self._counters
-        waiting, backlog = counters.waiting, counters.backlog
-        if self.dispatched:
-            backlog -= 1
-        else:
-            waiting -= 1
-        count = self._count - 1
-        index = task._tt_index
-        if _HAS_STREAMING_STORE and self._end - index > STREAMING_STORE_DISTANCE:
-            _clear_slot_streaming(self._slots, index, task)
-        else:
-            self._slots[index] = None
-        self._count = count
-        task._tt_list = None
-        task._tt_index = state
-        counters.waiting = waiting
-        counters.backlog = backlog
-        return True
-
     def cancel(self, task: TimerTask) -> bool:
         """Take out a task for good; False if it is not here."""
         if COMPILED and self._lock.enter_section():
@@ -238,11 +211,27 @@ class TimerTaskList(TaskList):
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
-        cancelled = self._counters.cancelled + 1
-        if not self._unlink(task, CANCELLED):
+        if task._tt_list is not self:
             return False
-        # No interrupt comes at a return: the two changes are one section.
-        self._counters.cancelled = cancelled
+        counters = self._counters
+        waiting, backlog = counters.waiting, counters.backlog
+        if self.dispatched:
+            backlog -= 1
+        else:
+            waiting -= 1
+        count, cancelled = self._count - 1, counters.cancelled + 1
+        index = task._tt_index
+        # Atomic from here.
+        if _HAS_STREAMING_STORE and self._end - index > STREAMING_STORE_DISTANCE:
+            _clear_slot_streaming(self._slots, index, task)
+        else:
+            self._slots[index] = None
+        self._count = count
+        task._tt_list = None
+        task._tt_index = CANCELLED
+        counters.waiting = waiting
+        counters.backlog = backlog
+        counters.cancelled = cancelled
         if _UNTRACKS_FROM_GC and type(task) is TimerTask:
             _gc_track(task)
         if self._count == 0:

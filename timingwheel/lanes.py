@@ -110,7 +110,7 @@ class Lanes:
         return any(worked)
 
     def first_bucket(self) -> TimerTaskList | None:
-        """See `WheelState`."""
+        """Return the first bucket, with tasks or without."""
         return _earliest([lane.queue.first() for lane in self.all()])
 
     def next_occupied(self) -> TimerTaskList | None:

@@ -179,7 +179,7 @@ def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     lanes, state = timer._lanes, timer._wheel_state
     if state.has_undelivered() if lanes is None else lanes.has_undelivered():
         return 0.0
-    first = state.first_bucket() if lanes is None else lanes.first_bucket()
+    first = state.queue.first() if lanes is None else lanes.first_bucket()
     if first is None:
         return None
     reader = timer._clock_reader

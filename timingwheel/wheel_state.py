@@ -56,10 +56,6 @@ class WheelState:
         """Return this state alone; see `Lanes`."""
         return [self]
 
-    def first_bucket(self) -> TimerTaskList | None:
-        """Return the first bucket, with tasks or without."""
-        return self.queue.first()
-
     def has_undelivered(self) -> bool:
         """Return whether the executor lacks something that came due."""
         return self._draining is not None or bool(self.dispatch_queue)

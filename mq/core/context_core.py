@@ -207,7 +207,7 @@ class Termination:
 
 
 def _send_unless_closed(reaper: Reaper, command: Command) -> None:
-    with suppress(MailboxClosed):  # the reaper has ended meanwhile
+    with suppress(MailboxClosed):  # the reaper has ended, perhaps after an interrupt
         reaper.mailbox.send(command)
 
 
@@ -288,9 +288,7 @@ class ContextCore:
         """Hand a closed socket to the reaper. Takes no lock: safe in finalizers."""
         reaper = self.termination.reaper
         if reaper is not None and not self.forked:
-            # Repeated after an interrupt, perhaps after the reaper's end.
-            with suppress(MailboxClosed):
-                reaper.mailbox.send(Adopt(reaper, socket))
+            _send_unless_closed(reaper, Adopt(reaper, socket))
 
     def destroy_socket(self, socket: AbstractSocket) -> None:
         """Free the slot of an ended socket. For the reaper."""

@@ -31,10 +31,6 @@ class Distributor:
         if self._receivers is not None and pipe in self._receivers:
             self._receivers.remove(pipe)
 
-    def has_room(self, pipes: Iterable[Pipe]) -> bool:
-        """Whether all of `pipes` have room for a message."""
-        return not any(pipe.is_full() for pipe in pipes)
-
     def send(self, part: Part, chosen: Iterable[Pipe]) -> None:
         """Write a part to all of `chosen`; the parts that follow go where the first went."""
         receivers = self._receivers

@@ -132,7 +132,7 @@ class Xpub(_Distributing):
         chosen = self._subscriptions.matching_subscribers(bytes_of(part))
         if self.options[SocketOption.INVERT_MATCHING]:
             chosen = dict.fromkeys(p for p in self._distributor.pipes if p not in chosen)
-        if self.options[SocketOption.XPUB_NODROP] and not self._distributor.has_room(chosen):
+        if self.options[SocketOption.XPUB_NODROP] and any(pipe.is_full() for pipe in chosen):
             return AGAIN
         self._distributor.send(part, chosen)
         return OK
