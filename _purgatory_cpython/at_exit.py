@@ -67,7 +67,7 @@ def register(thing: HasThreads) -> None:
 
 
 def register_locks(thing: object) -> None:
-    """Free the locks of `thing` and its parts once other threads are frozen. Any thread."""
+    """Free the locks in `thing` once other threads are frozen. Any thread."""
     _with_locks.add(thing)
 
 

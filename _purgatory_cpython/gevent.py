@@ -11,7 +11,7 @@ PATCHED = ("threading", "_thread", "select")
 
 
 def refuse_gevent(error: type[Exception]) -> None:
-    """Raise an error of the given class if gevent has patched threads or polls."""
+    """Raise `error` if gevent has patched threads or polls."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None:
         return

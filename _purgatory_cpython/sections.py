@@ -76,5 +76,5 @@ else:
         raise NotImplementedError
 
     def thread_number() -> int:
-        """Return the thread's number, 0 to 255; some of more threads share one."""
+        """Return the thread's number, 0 to 255; beyond 256 threads some share one."""
         raise NotImplementedError

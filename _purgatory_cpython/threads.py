@@ -64,8 +64,8 @@ class InterruptibleEvent(threading.Event):
 class InterruptibleThread(threading.Thread):
     """A `threading.Thread`. `start` raises interrupts unchanged.
 
-    Unlike in 3.11 and 3.12, an interrupt in `is_alive` or `join` does not end a running thread. At
-    the interpreter's exit, where 3.13 waits for daemon threads for ever, none is alive, none can
+    Unlike in 3.11 and 3.12, an interrupt in `is_alive` or `join` marks no running thread as ended.
+    At the interpreter's exit, where 3.13 waits for daemon threads for ever, none is alive, none can
     start, and `join` returns.
     """
 
@@ -107,7 +107,7 @@ class InterruptibleThread(threading.Thread):
 
 
 class ThreadLocal(threading.local, Generic[T]):
-    """Holds in `value` the result of `make()`, called at the current thread's first access."""
+    """Holds the result of `make()` in `value`, one for each thread."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.value = make()

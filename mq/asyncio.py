@@ -77,7 +77,7 @@ class Poller(blocking_poller.Poller):
 
 
 class _PollOperation:
-    """One call of `Poller.poll`: watches sockets in the loop, and ends the watch."""
+    """One call of `Poller.poll`: watches sockets in the loop."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sockets: list[tuple[Any, int]], future: Future
@@ -177,7 +177,7 @@ class Socket(blocking_socket.Socket):
         return self._receive("recv_multipart", flags, copy=copy, track=track)
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> Any:
-        """Return a future of the size of the next part, which is written into `buffer`."""
+        """Return a future of the size of the next part, written into `buffer`."""
         return self._receive("recv_into", flags, buffer, nbytes=nbytes)
 
     def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
@@ -217,7 +217,7 @@ class Socket(blocking_socket.Socket):
     def _submit(
         self, call: Callable[[], Any], queue: deque[_Operation], flags: int, option: int
     ) -> Future:
-        """Make the call at once if no operation waits before it, else in turn."""
+        """Make the call at once, or after the operations that wait."""
         loop = asyncio.get_running_loop()
         operation = _Operation(loop.create_future(), call)
         if (not queue or flags & _DONTWAIT) and operation.attempt():

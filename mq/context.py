@@ -188,7 +188,7 @@ class Context(OptionAttributes, Generic[S]):
         return [*dir(type(self)), *ContextOption.__members__]
 
     def term(self) -> None:
-        """Fail all calls on all sockets of the context, then wait until each has been closed.
+        """Fail all calls on all sockets, then wait until each is closed.
 
         Also waits until the receivers have read, or dropped, the messages sent. Waits for nothing
         in a finalizer at the interpreter's exit.

@@ -77,7 +77,7 @@ class _SocketSetup:
         self.options: list[tuple[int, Any]] = []
 
     def apply(self, socket: Any) -> None:
-        """Apply the settings, options first: ids and limits count from the first connection on."""
+        """Apply the settings, options first: for the first connection, too."""
         for option, value in self.options:
             socket.setsockopt(option, value)
         for address in self.binds:

@@ -75,7 +75,7 @@ class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
 
 
 class MailboxClosed(ZMQError):
-    """ENOTSOCK: a mailbox was used after `close`, or in a child process that inherited it."""
+    """ENOTSOCK: a mailbox was used after `close`, or in a forked child."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(Errno.ENOTSOCK, msg)

@@ -27,7 +27,7 @@ _SYSTEM = {
 
 
 class Poller:
-    """Sockets, descriptors and objects with a `fileno`, and events to wait for on each."""
+    """Waits for events of sockets, descriptors and objects with a `fileno`."""
 
     def __init__(self) -> None:
         self.sockets: list[tuple[Any, int]] = []

@@ -22,7 +22,7 @@ SocketT = TypeVar("SocketT", bound="Socket")
 
 
 class SocketContext(Generic[SocketT]):
-    """The result of `bind` and `connect`: undoes the call at the end of a with-block."""
+    """Undoes a `bind` or `connect` at the end of a with-block."""
 
     def __init__(self, socket: SocketT, kind: str, address: str) -> None:
         self.socket = socket

@@ -129,7 +129,7 @@ class SocketIO:
         return received
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
-        """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).
+        """Receive a part into a buffer, at most `nbytes` (0: what fits).
 
         Returns the size of the part; bytes that did not fit are lost.
         """

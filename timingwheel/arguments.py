@@ -41,7 +41,7 @@ def check_count(name: str, value: object, least: int, most: int = MAX_COUNT) -> 
 
 
 def check_name(name: object) -> None:
-    """Raise TypeError for what is no str, ValueError for text that UTF-8 cannot encode.
+    """Raise TypeError unless a str, ValueError unless UTF-8 can encode it.
 
     A name in metrics and logs with half of a surrogate pair (`os.fsdecode`) would spoil the page.
     """

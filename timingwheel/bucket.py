@@ -242,7 +242,7 @@ class TimerTaskList(TaskList):
         return True
 
     def _release_slots(self) -> None:
-        """Free the memory of a bucket that became empty, unless memory is short."""
+        """Free the memory of an emptied bucket, unless memory is short."""
         try:
             fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # a collection may run here
         except MemoryError:

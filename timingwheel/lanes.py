@@ -150,7 +150,7 @@ class Lanes:
 
 
 class LaneLock(ReadWriteLock):
-    """The lock of one lane, inside `common`, the lock of all lanes of the timer.
+    """The lock of one lane, inside `common`, the lock of all lanes.
 
     Under a lane's lock a thread may run a finalizer, which may act on tasks of any lane. So both
     sides take the common lock first: no two threads wait for each other's lanes. A thread that adds

@@ -135,7 +135,7 @@ class Reaper:
 
 
 class Failure:
-    """The error that ended a step of a thread: a clock's, or meant to kill the thread.
+    """The error of a clock, or meant to kill the thread.
 
     Reported within the next step, where another exception does no harm either.
     """
@@ -151,7 +151,7 @@ class Failure:
         self.count += 1
 
     def report(self) -> None:
-        """Log the last error, if any, and pause if it was not the first in a row.
+        """Log the last error, if any; pause from the second in a row on.
 
         After the first the next sleep ends at once: the failed step may have left work.
         """
@@ -167,6 +167,6 @@ class Failure:
 
 
 def reduce_timer_slack() -> None:
-    """Let this thread's sleeps end on time: Linux delays them up to 50 us (see prctl(2))."""
+    """Let this thread's sleeps end on time; Linux adds 50 us (prctl(2))."""
     with contextlib.suppress(OSError):  # another system
         Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1", encoding="ascii")

@@ -95,7 +95,7 @@ class ReadWriteLock:
             function()
 
     def poison(self, error: Exception) -> None:
-        """Make every later use raise `error`: in a forked child, other holders do not exist."""
+        """Make every later use raise `error`: in a forked child."""
         self._poison = error
         self._writer = -1
 

@@ -141,7 +141,7 @@ class TimerTaskEntry:
         return -(-self.deadline_ns // NS_PER_MS)
 
     def when(self) -> float:
-        """Return the deadline in seconds of the timer's clock, not rounded to a tick.
+        """Return the deadline in seconds of the timer's clock, not rounded.
 
         After the clock went back, on a time that continues from its last reading.
         """

@@ -415,7 +415,7 @@ class Timer(TimerCore):
         self.close()
 
     def after_fork(self) -> None:
-        """Let all calls of a forked child's copy raise: it has no threads."""
+        """Let all calls of a forked child's copy raise."""
         error = TimerForked(f"timer {self.name!r} was made before fork; make one in this process")
         for state in self._wheels.all():
             state.lock.poison(error)

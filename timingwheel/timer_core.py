@@ -163,7 +163,7 @@ def add_task(timer: TimerCore, task: TimerTask) -> None:
 def add_task_at(
     timer: TimerCore, task: TimerTask, deadline_ns: i64, now_ns: i64, limited: bool
 ) -> None:
-    """Add a task for a reading of the clock, which may be past. `limited`: by `max_pending`."""
+    """Add a task for a reading of the clock, perhaps past. `limited`: by `max_pending`."""
     task.delay_ns = max(0, deadline_ns - now_ns)
     if deadline_ns <= now_ns:
         _add_due(timer, task, deadline_ns, now_ns, limited)

@@ -79,7 +79,7 @@ class SocketSlots:
         return iter(list(self._sockets.values()))
 
     def create(self, check: Callable[[], None], make: Callable[[int], SocketT]) -> SocketT:
-        """Return the socket that `make` returns for a new number, in its slot.
+        """Put the socket that `make` returns for a new number into its slot.
 
         Calls `check` first, under the lock: it raises if no socket is allowed.
         """
@@ -158,7 +158,7 @@ class Termination:
         self._reaper_done.send(ReapDone(self))
 
     def term(self) -> None:
-        """Fail all sockets, then wait until each has been closed and has ended.
+        """Fail all sockets, then wait until each is closed and ended.
 
         Repeatable, and from several threads. At the interpreter's exit the reaper runs no more:
         nothing is waited for.
@@ -181,7 +181,7 @@ class Termination:
         self._reaper_done.close()
 
     def request_term(self) -> None:
-        """Have the reaper terminate the context, without a lock or a wait: for finalizers."""
+        """Have the reaper terminate the context. For finalizers: no lock, no wait."""
         if self.reaper is not None:
             _send_unless_closed(self.reaper, Stop(self.reaper))
 

@@ -200,7 +200,7 @@ def check_type(option: int, value: object) -> Value:
 
 
 def check_int(value: object, bits: int = 32) -> int:
-    """Return `value` if an int of so many bits, else raise TypeError or OverflowError."""
+    """Return an int of so many bits, else raise TypeError or OverflowError."""
     if not isinstance(value, int):
         raise TypeError(f"expected int, got: {value!r}")
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):

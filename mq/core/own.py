@@ -73,7 +73,7 @@ class Own:
 
 
 class AbstractSocket(Own):
-    """What the core of a context knows of the socket in slot `slot`."""
+    """The part of a socket for the core of its context."""
 
     def __init__(self, mailbox: Mailbox[Command], slot: int) -> None:
         super().__init__(mailbox)

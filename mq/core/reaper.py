@@ -31,7 +31,7 @@ class ReaperContext(Protocol):
 
 
 class Reaper(Own):
-    """Owner of all closed sockets of a context, and of pipes whose bind never came.
+    """Owns a context's closed sockets, and pipes whose bind never came.
 
     It ends after its `Term`, when the context has no socket left.
     """

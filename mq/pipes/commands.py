@@ -99,7 +99,7 @@ class ActivateRead(Command):
 
 @dataclass(frozen=True, slots=True)
 class ActivateWrite(Command):
-    """To a writer's end: how many messages its peer has read in all."""
+    """To a writer's end: how many messages its peer has read."""
 
     msgs_read: int
 
@@ -139,7 +139,7 @@ class PipeTermAck(Command):
 
 @dataclass(frozen=True, slots=True)
 class Call(Command):
-    """To a socket, from its own thread: a repeatable call to finish after an interrupt.
+    """To a socket, from its own thread: make a repeatable call.
 
     `errors` gets what the call raised, for the caller to raise.
     """
@@ -165,7 +165,7 @@ class ReapDone(Command):
 
 @dataclass(frozen=True, slots=True)
 class WakeUp(Command):
-    """To a socket: makes its descriptor readable, so that a poller reads EVENTS again."""
+    """To a socket: makes its descriptor readable for pollers."""
 
     def deliver(self) -> None:
         """Do nothing: the signal is the purpose."""

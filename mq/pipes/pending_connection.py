@@ -24,7 +24,7 @@ class FarEndOwner(Protocol):
 
 
 class PendingConnection:
-    """Holds, in order, the commands to an end that no thread owns yet."""
+    """Holds, in order, the commands to an end without an owner."""
 
     def __init__(self) -> None:
         self.lock: Lock = new_lock()
@@ -40,7 +40,7 @@ class PendingConnection:
         far_end.mailbox.send(command)
 
     def attach(self, far_end: Any) -> None:
-        """Send `Bind` to the owner, then the commands held, and further ones directly.
+        """Send `Bind` to the owner, then the commands held.
 
         Repeatable: an interrupt may repeat the `Bind` and a command.
         """

@@ -358,7 +358,7 @@ class Pipe(FlowControl):
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:
-        """Give an end that waited for a bind the marks of its socket."""
+        """Set the marks of an end that waited for a bind."""
         self._own_hwms = own
         self._recompute_hwms()
 

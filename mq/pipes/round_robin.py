@@ -128,7 +128,7 @@ class LoadBalancer(PipeSet):
         self._dropping = False  # inside a message of a gone pipe
 
     def send(self, part: Part) -> Sent:
-        """Write a part to the next pipe in turn, all parts of a message to the same one."""
+        """Write a part to the next pipe; all parts of a message to one."""
         more = isinstance(part, MessagePart) and part.more
         if self._dropping:
             self._dropping = more

@@ -107,7 +107,7 @@ class Mailbox(Generic[T]):
         return command
 
     def head(self, timeout: float | None = None) -> T | None:
-        """Return the next command as `recv`, but leave it, without a signal, until `drop`."""
+        """Return the next command as `recv`; it stays, without a signal, until `drop`."""
         queue = self._queue
         if queue:
             return queue[0]

@@ -125,7 +125,7 @@ class Xpub(_Distributing):
         self._received.append((part, pipe))
 
     def xsend(self, part: Part) -> Sent:
-        """Send to each peer with room and a subscription that matches the first part."""
+        """Send to each peer with room and a matching subscription."""
         if self._distributor.mid_message:
             self._distributor.send(part, ())
             return OK

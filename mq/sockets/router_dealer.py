@@ -14,7 +14,7 @@ from mq.sockets.pipeline import Push
 
 
 class Dealer(Push):
-    """Sends to its peers in turn, and receives from them in turn (round-robin)."""
+    """Sends to its peers, and receives from them, in turn."""
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
 

@@ -78,7 +78,7 @@ class PoolExecutor:
             self._refuse(bucket, _error_of(future))
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Wait for the jobs in the pool, unless called by one: two such jobs would deadlock."""
+        """Wait for the jobs in the pool; not in a job: two would deadlock."""
         if wait and not self._context.in_job:
             with self._lock:
                 running = list(self._running)
