@@ -1,12 +1,11 @@
 """Code about CPython for timingwheel, mq and purgatory, and private to the three.
 
 `atomicity` (guarantees of the build), `sections` (locks instead of the GIL), `locks` and `threads`
-(safe under interrupts), `fork`, `mypyc_types`; and the C headers, put into compiled code by
-`build_headers.py`. Nothing here imports the three. Code for timingwheel alone is in
-`timingwheel._cpython`.
+(safe under interrupts), `fork`, `at_exit`, `mypyc_types`; `build_headers.py` puts the C headers
+into compiled code.
 
-Every package imports something from here first. So a subinterpreter is refused before loading
-compiled code, which serves a single interpreter; likewise a process with gevent's threads.
+Every package imports this first: so a subinterpreter, and gevent's threads, are refused before any
+compiled code is loaded, which serves a single interpreter.
 """
 
 from contextlib import suppress
@@ -16,5 +15,5 @@ from _purgatory_cpython.gevent import refuse_gevent
 
 refuse_gevent(ImportError)
 
-with suppress(ModuleNotFoundError):  # compiled builds have the module
+with suppress(ModuleNotFoundError):  # only compiled builds have it
     import_module("._main_interpreter", __name__)

@@ -1,19 +1,18 @@
 /* Attributes, slots of buckets and calls that take less than mypyc's own code.
  *
- * scripts/compiling puts this file into the C code that mypyc has written. Worth it: see "Without the
- * interpreter lock" in docs/performance.md.
+ * scripts/compiling puts this file into mypyc's C code. Worth it: see docs/mechanisms.md.
  */
 
 #ifdef Py_GIL_DISABLED
 #if PY_VERSION_HEX >= 0x030E0000
 /* Attributes. Without the interpreter lock, mypyc sets one in a critical section of its object: two
- * calls of CPython, a fifth of the time of a submission and its completion. A critical section can be
- * suspended while its thread waits. Here there is nothing to wait for between taking the lock and
- * leaving it, so the object's mutex is enough; mypyc's readers take the same one.
+ * calls of CPython, a fifth of the time of a submission and its completion, because a thread may wait
+ * inside. No thread waits here between taking the lock and leaving it, so the object's mutex is
+ * enough; mypyc's readers take the same one.
  *
- * The mutex is for the old value, which must not be freed while a reader counts a reference to it.
- * Where there is none, as in a constructor, or one that is never freed, such as None, it is not
- * needed: the field is changed only if it still holds that.
+ * The mutex keeps the old value alive while a reader counts a reference to it. A missing old value, as
+ * in a constructor, or one that is never freed, such as None, needs no mutex: a compare-and-exchange
+ * is enough.
  */
 static inline int
 is_never_freed(PyObject *value)
@@ -22,7 +21,7 @@ is_never_freed(PyObject *value)
         || _Py_atomic_load_uint32_relaxed(&value->ob_ref_local) == _Py_IMMORTAL_REFCNT_LOCAL;
 }
 
-/* Whether this thread has the only reference, as while it constructs the object. */
+/* Whether this thread has the only reference, as in a constructor. */
 static inline int
 is_mine(PyObject *object)
 {
@@ -63,9 +62,9 @@ set_attribute(PyObject *owner, PyObject **field, PyObject *value)
 #define CPy_SetAttrRef set_attribute
 #endif
 
-/* Slots. A list has a lock of its own there, which CPython takes for each item that is set. The list of
- * a bucket is set and read only by threads that have the lock of its lane. It is the only kind of list
- * that is hidden from the cycle collector (`gc_tracking.py`), by which it is known here.
+/* Slots. CPython takes a list's own lock for each item that is set. The list of a bucket is used only
+ * by threads that have the lock of its lane. No other kind of list is hidden from the cycle collector
+ * (`gc_tracking.py`): so this code knows it.
  */
 /* As CPyList_SetItem of mypyc: takes over the reference to `value`. */
 static inline bool
@@ -88,11 +87,10 @@ set_item(PyObject *list, CPyTagged index, PyObject *value)
 #define CPyList_SetItem set_item
 #endif
 
-/* Calls. Compiled code calls a function of C that takes one argument or none, such as those of a
- * section, by way of PyObject_Vectorcall: 60 instructions that find out what it is and count how deep
- * calls are nested, which is more than what such a function does. Here it is called at once. How deep
- * calls are nested is counted by what runs Python code.
- * Not functions of other kinds: one more branch here cost 50 ns of a `schedule` of 500.
+/* Calls. By way of PyObject_Vectorcall, a call of a C function with one argument or none, such as those
+ * of a section, takes 60 instructions, which find out what it is and count how deep calls are nested:
+ * more than the function itself. Here it is called at once. Not functions of other kinds: one more
+ * branch here cost 50 ns of a `schedule` of 500.
  */
 static inline PyObject *
 call_at_once(PyObject *callable, PyObject *const *arguments, size_t count, PyObject *names)

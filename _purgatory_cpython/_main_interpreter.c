@@ -1,9 +1,9 @@
 /* Imported in the main interpreter, an empty module; in any other one, an ImportError.
  *
- * What mypyc compiles keeps its classes, constants and globals once for the process. An interpreter
- * that imports it a second time overwrites those that the first one uses. CPython refuses it only in
- * interpreters with a lock of their own, and only since 3.12. So this module is imported before all
- * compiled ones. Python code cannot ask which interpreter it is in, so this is C.
+ * mypyc's code keeps its classes, constants and globals once for the process: a second interpreter
+ * would overwrite those of the first. CPython refuses that only in interpreters with a lock of their
+ * own, since 3.12. So this module is imported before all compiled ones. It is C, because Python code
+ * cannot ask which interpreter it is in.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -24,7 +24,7 @@ refuse_other_interpreters(PyObject *Py_UNUSED(module))
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, refuse_other_interpreters},
-    SLOT_EVERY_INTERPRETER /* that is how it comes to say no */
+    SLOT_EVERY_INTERPRETER /* to refuse by itself */
     SLOT_NO_GIL
     {0, NULL},
 };

@@ -1,14 +1,11 @@
 /* Compiled code that raises MemoryError where mypyc's own, and CPython, crash.
  *
- * scripts/compiling puts this file into the C code that mypyc has written, after mypyc's own headers
- * and before all that was compiled.
+ * scripts/compiling puts this file into mypyc's C code, after mypyc's own headers.
  */
 
-/* Boxing. What mypyc generates takes for granted that an int, a float or a small tuple can always be
- * made of a native value. Where that fails it goes on with a null pointer, which crashes, or aborts.
- * So some memory is kept for that: what cannot be boxed gives a part of it back, and tries again.
- * The statement in Python that makes the object then succeeds; the next one that CPython checks
- * raises MemoryError, as it should.
+/* Boxing. mypyc's code takes for granted that an int, a float or a small tuple can always be made of a
+ * native value, and crashes or aborts without memory. So some memory is kept: a failed boxing gives a
+ * part of it back, and tries again. The next statement that CPython checks raises MemoryError.
  */
 /* The sizes of what is boxed, by which CPython's allocator sorts its memory. */
 static const size_t spare_sizes[] = {32, 48, 64, 80};
@@ -113,10 +110,9 @@ boxed_tagged(CPyTagged value)
 #define PyTuple_New new_tuple
 #define CPyTagged_StealAsObject boxed_tagged
 
-/* Tracebacks. Compiled code adds a line to the traceback of each error that passes. Where there is no
- * memory for that line, mypyc gives CPython 3.12 and later the type of the error in place of the
- * error, as the context of a MemoryError; whatever follows contexts then crashes. Here the line is
- * left out, and the error stays what it is.
+/* Tracebacks. Compiled code adds a line to the traceback of each error that passes. Without memory for
+ * that line, mypyc gives CPython 3.12 and later the type of the error in place of the error, as the
+ * context of a MemoryError, and code that follows contexts crashes. Here the line is left out.
  */
 #if PY_VERSION_HEX >= 0x030C0000
 static CPy_NOINLINE void
@@ -141,10 +137,9 @@ add_traceback(const char *file, const char *function, int line, PyObject *global
 #define CPy_AddTraceback add_traceback
 #endif
 
-/* Lists. Without the interpreter lock, PyList_New of CPython 3.13 and 3.14 frees the new list if there
- * is no memory for its items. Their pointer is not set by then, and is followed, unless the list is
- * one of the empty ones that are kept for the next lists. So one is put there first. The same function
- * is called by interpreted code (`[a, b]`), where this cannot help.
+/* Lists. Without the interpreter lock, PyList_New of CPython 3.13 and 3.14, if there is no memory for
+ * the items, frees the new list by a pointer that is not set yet, unless the list is one of the empty
+ * ones kept for the next lists. So one is put there first. Interpreted code (`[a, b]`) is not helped.
  */
 #ifdef Py_GIL_DISABLED
 static inline int

@@ -1,15 +1,11 @@
-/* What stands in for the interpreter lock: SectionLock, keep_for_ever, thread_dict,
- * thread_number, sixteenth_of, part_of.
- *
- * Only sections.py imports it, and only on a free-threaded Python.
+/* Stand-ins for the interpreter lock: SectionLock, keep_for_ever, thread_dict, thread_number,
+ * sixteenth_of, part_of. Only sections.py imports it, only on a free-threaded Python.
  *
  * A SectionLock is re-entrant, and held for less than a microsecond. So a thread that finds it taken
- * looks again for a while, less and less often: the thread that has it writes to the same line of
- * memory, and may take it several times in a row while the data are in its cache. To sleep and to be
- * woken takes ten times as long (and in CPython 3.14 a PyMutex that is found taken yields the
- * processor forty times before it looks again). If it stays taken, because its thread was suspended
- * by the system or keys are compared under it, the thread sleeps between two looks; it releases its
- * thread state meanwhile, so it holds up no collection. It runs no signal handler.
+ * looks again for a while, less and less often: to sleep and to be woken takes ten times as long (and
+ * in CPython 3.14 a PyMutex yields the processor forty times before it looks again). If it stays taken,
+ * because its thread was suspended or keys are compared under it, the thread sleeps between two looks,
+ * without its thread state, so it holds up no collection. It runs no signal handler.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -202,7 +198,7 @@ leave_section(PyObject *Py_UNUSED(module), PyObject *lock)
     Py_RETURN_NONE;
 }
 
-/* Small, so that it is an object that exists. Threads beyond the last number share one. */
+/* Small, so that the int exists. Threads beyond the last number share one. */
 static int
 number_of_thread(void)
 {
@@ -214,8 +210,8 @@ number_of_thread(void)
     return number;
 }
 
-/* Of a group that few threads choose from: the memory of two threads is laid out alike, so by their
- * addresses alone the objects of both would have the same locks, one after the other. */
+/* Of a group that few threads choose from: the memory of two threads is laid out alike, so addresses
+ * alone would give the objects of both the same locks. */
 static PyObject *
 shared_lock(PyObject *Py_UNUSED(module), PyObject *object)
 {
@@ -225,7 +221,7 @@ shared_lock(PyObject *Py_UNUSED(module), PyObject *object)
     return (PyObject *)&shared[group * IN_GROUP + in_group].lock;
 }
 
-/* In a forked child: what other threads held is held by none. */
+/* In a forked child: free what other threads held. */
 static PyObject *
 free_shared_locks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
 {
@@ -266,8 +262,7 @@ thread_number(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(arguments))
     return PyLong_FromLong(number_of_thread());
 }
 
-/* The upper four bits of the product, to which every bit of the hash adds: hashes of ints that count
- * up in steps are spread as well. */
+/* The upper four bits of the product: hashes of ints that count up in steps are spread as well. */
 static int
 number_of_key(PyObject *key)
 {

@@ -1,16 +1,13 @@
 """At exit: threads end before the interpreter freezes them, and what frozen threads hold is freed.
 
-When CPython exits, daemon threads stop anywhere, holding their locks: a call from a `__del__` would
-wait for such a lock for ever. So owners of threads register here, and a handler of `atexit` asks
-the threads to end, and waits a moment for threads outside a callback of the program. Handlers
-registered later by the program run first. (Threads still running by then count as ended; see
-`threads.InterruptibleThread`.)
+When CPython exits, daemon threads freeze anywhere, holding their locks: a call from a `__del__`
+would wait for ever. So a handler of `atexit` asks registered threads to end, and waits a moment for
+them.
 
-The program's own daemon threads freeze as well, inside any call of ours, and so do ours in a
-callback. So owners of locks register, too. Once the threads are frozen, and before finalizers run,
-`free_all` frees the locks. A call that froze has ended half-way, without its `finally`: each
-`after_freeze` mends what such a call may leave. Tasks are too many to visit: the lock of a task is
-freed when a call reads it.
+Threads in the program's callbacks, and the program's own, freeze inside calls of ours. Then, before
+finalizers run, `free_all` frees registered locks. A frozen call ends without its `finally`: each
+`after_freeze` mends the rest. Tasks are too many to visit: a task's lock is freed when a call reads
+it.
 """
 
 import atexit
@@ -29,7 +26,7 @@ from _purgatory_cpython.locks import freed_at_exit
 from _purgatory_cpython.real_time import real_seconds
 from _purgatory_cpython.sections import free_shared_locks, new_section_lock
 
-# Seconds to wait in all for threads in callbacks, where no lock of ours is held.
+# Seconds to wait in all for threads in callbacks.
 GRACE_S = 0.2
 
 
@@ -43,14 +40,14 @@ class HasThreads(Protocol):
         """Wait for their end; raises nothing if none exists."""
 
 
-#: Packages whose objects have locks that a call may have left taken.
+#: Packages whose objects have locks to free.
 _PACKAGES: Final = {"_purgatory_cpython", "timingwheel", "mq", "purgatory"}
 _LOCKS: Final = tuple(type(make()) for make in (threading.Lock, threading.RLock, new_section_lock))
 _CONTAINERS: Final = (
     *(dict, list, tuple, deque, set, partial, MethodType),
     *(threading.Condition, threading.Event),
 )
-#: How many containers lie within each other between one of our objects and the next.
+#: How many containers may lie between one of our objects and the next.
 _MAX_NESTED: Final = 3
 
 _with_threads: "WeakSet[HasThreads]" = WeakSet()
@@ -65,19 +62,19 @@ class _Once:
 
 
 def register(thing: HasThreads) -> None:
-    """Stop the threads of `thing`, if still alive, before the interpreter exits. Any thread."""
+    """Stop the threads of `thing` before the interpreter exits. Any thread."""
     _with_threads.add(thing)
 
 
 def register_locks(thing: object) -> None:
-    """Free the locks of `thing` and its parts once other threads are frozen. Any thread."""
+    """Free the locks in `thing` once other threads are frozen. Any thread."""
     _with_locks.add(thing)
 
 
 def register_many(kind: type, lock: str | None = None) -> None:
-    """Visit no object of a class, nor the parts of such an object: there are many of either.
+    """Visit no object of a class, nor its parts: there are many.
 
-    `lock`: an attribute. At the exit, its lock is freed when interpreted code reads it.
+    `lock`: an attribute, whose lock is freed when interpreted code reads it at the exit.
     """
     _many[kind] = lock
 
@@ -92,7 +89,7 @@ def free_all() -> None:
         if lock is not None:
             setattr(kind, lock, _FreedWhenRead(kind, lock))
     for thing in list(_with_locks):
-        with suppress(Exception):  # the rest are to be freed, too
+        with suppress(Exception):  # free the rest, too
             _free(thing)
 
 
@@ -136,8 +133,8 @@ class _Dropped:
 def _call_once_frozen() -> None:
     """Have `free_all` called once the threads are frozen, before finalizers run.
 
-    The interpreter then collects garbage, unless the program has disabled collections, and calls
-    `gc.callbacks`. Later it drops the import caches of `sys`, and modules only after them.
+    The interpreter then collects garbage, unless the program has disabled collections. Next it
+    drops the import caches of `sys`, and later modules.
     """
     gc.callbacks.append(_on_collection)
     imports: dict[str, Any] = {**sys.path_importer_cache, __file__: _Dropped()}
@@ -145,7 +142,7 @@ def _call_once_frozen() -> None:
 
 
 def _parts_of(thing: object) -> Iterator[Any]:
-    """Yield `thing` and its parts: locks, and objects of our classes and of their subclasses."""
+    """Yield `thing` and its parts: locks, and objects of our classes."""
     depths: dict[tuple[int, int], int] = {}
     seen, stack = {id(thing)}, [(thing, 0)]
     while stack:
@@ -163,7 +160,7 @@ def _parts_of(thing: object) -> Iterator[Any]:
 
 
 def _depth(kind: type, nested: int) -> int:
-    """Return how many containers lie around a part; too many for what has no locks of ours."""
+    """Return how many containers lie around a part; too many if it has no locks of ours."""
     if issubclass(kind, _LOCKS) or _is_ours(kind):
         return 0
     return nested + 1 if issubclass(kind, _CONTAINERS) else _MAX_NESTED + 1
@@ -178,7 +175,7 @@ def _is_ours(kind: type) -> bool:
 def _stop_all() -> None:
     things = list(_with_threads)
     for thing in things:
-        with suppress(Exception):  # the rest are to end, too
+        with suppress(Exception):  # end the rest, too
             thing.stop_at_exit()
     deadline_s = real_seconds() + GRACE_S
     for thing in things:

@@ -1,19 +1,18 @@
 """COMPILED, GIL, ATOMIC_SECTIONS, LOCKED_SECTIONS: how the build runs, and the guarantees.
 
-A *section* is code between two calls into the interpreter. Compiled, a section is atomic: no other
-thread, no signal handler and no finalizer runs inside, because all of them wait for the GIL, and
-compiled code keeps the GIL until the next such call. Where `ATOMIC_SECTIONS` is True, some sections
-rely on the GIL instead of taking a lock (see `timingwheel.rwlock`, `mq.queues.ypipe`). A
-free-threaded Python gives no such promise, with the GIL on or off: the GIL may be on only while
-some extension is imported. Interpreted code releases the GIL between any two lines.
+A *section* is code between two calls into the interpreter. Compiled, a section is atomic: all other
+threads, signal handlers and finalizers wait for the GIL, which compiled code keeps until the next
+such call. Where `ATOMIC_SECTIONS` is True, some sections take no lock (see `timingwheel.rwlock`,
+`mq.queues.ypipe`). A free-threaded Python gives no such promise: the GIL may be on temporarily.
+Interpreted code releases the GIL between any two lines.
 
-Where `LOCKED_SECTIONS` is True, the same sections take a cheap lock (see `sections`).
+Where `LOCKED_SECTIONS` is True, the same sections take a cheap lock (see `sections`). Any thread.
 """
 
 import sys
 from typing import Final
 
-# Whether the build is compiled; interpreted code behaves the same, slower.
+# Interpreted code behaves the same, slower.
 COMPILED: Final[bool] = not __file__.endswith(".py")
 
 # Whether threads run in turn, so all see a thread's effects in order.
@@ -24,6 +23,5 @@ ATOMIC_SECTIONS: Final[bool] = COMPILED and GIL
 # Compiled for a free-threaded Python.
 LOCKED_SECTIONS: Final[bool] = COMPILED and not GIL
 
-# Whether a dict stays in order if `setdefault` finds no memory to grow. CPython 3.13.0 to 3.13.5
-# counts the missing entry, and crashes when the dict grows later.
+# CPython 3.13.0 to 3.13.5 crashes when a dict grows after a `setdefault` without memory.
 SETDEFAULT_FAILS_SAFELY: Final = not (3, 13) <= sys.version_info < (3, 13, 6)

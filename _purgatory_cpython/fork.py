@@ -1,10 +1,9 @@
 """Fork: a forked child disowns the objects of the parent.
 
-A descriptor inherited through fork is shared, so a child with a mailbox would consume the parent's
-wake-ups; and a lock held by another thread at the fork is held for ever in the child.
-`after_fork()` of objects registered here is called once in the child, before all else. Objects
-without registration compare `FORK_COUNTER.value` with the value at their creation: any thread may
-read the counter, and only the single thread of a new child writes.
+A child's mailbox would consume the parent's wake-ups, and a lock held by another thread at the fork
+is held for ever. So the child first calls `after_fork()` of registered objects. Other objects
+compare `FORK_COUNTER.value` with the value at their creation. Any thread may read the counter; only
+the single thread of a new child writes.
 """
 
 import os
@@ -18,11 +17,11 @@ class Forkable(Protocol):
     """An object able to disown itself."""
 
     def after_fork(self) -> None:
-        """Disown the object.  Runs alone in the child; must take no lock from before the fork."""
+        """Disown the object, alone in the child; take no lock from before the fork."""
 
 
 class _ForkCounter:
-    """How often the process and all ancestors were forked, since the module was loaded."""
+    """Counts forks of the process and its ancestors."""
 
     __slots__ = ("value",)
 
@@ -36,7 +35,7 @@ _registered: "WeakSet[Forkable]" = WeakSet()
 
 
 def register(thing: Forkable) -> None:
-    """Call `thing.after_fork()` after a fork, while `thing` lives.  From any thread."""
+    """Call `thing.after_fork()` after a fork, while `thing` lives. Any thread."""
     _registered.add(thing)
 
 

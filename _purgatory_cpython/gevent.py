@@ -1,17 +1,17 @@
 """refuse_gevent: a clear error where gevent has replaced the threads of the process.
 
-With `gevent.monkey.patch_all()` a thread is a greenlet, and a wait for a lock of C stops all
-greenlets: no timer would fire, and messages would wait for ever. Any thread.
+With `gevent.monkey.patch_all()` a wait for a lock of C stops all greenlets: no timer would fire,
+and messages would wait for ever. Any thread.
 """
 
 import sys
 
-# Not to be replaced by a patch: threads and their locks, and the polls of sockets.
+# Threads and their locks, and the polls of sockets.
 PATCHED = ("threading", "_thread", "select")
 
 
 def refuse_gevent(error: type[Exception]) -> None:
-    """Raise an error of the given class if gevent has patched threads or polls."""
+    """Raise `error` if gevent has patched threads or polls."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is None:
         return

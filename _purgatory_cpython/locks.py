@@ -1,20 +1,20 @@
 """Locks and conditions left in order by an interrupt at any place. Any thread.
 
 An *interrupt* is an exception from outside: a signal handler's, or another thread's
-(`PyThreadState_SetAsyncExc`). CPython 3.14 may raise between the `__enter__` of a lock and the body
-of the `with` statement, so the lock is never left (CPython's issue 148874, mended in 3.15), but
-only after an `__enter__` of C. After a Python function CPython handles no interrupt before the body
-begins. So `__enter__` is a Python function here, and leaves the lock if interrupted.
-`__exit__` stays a function of C: an interrupt could come before a Python function leaves the lock.
+(`PyThreadState_SetAsyncExc`). CPython 3.14 may raise between an `__enter__` of C and the body of
+the `with`, and the lock is never left (CPython's issue 148874, mended in 3.15). So `__enter__` is a
+Python function here, and leaves the lock if interrupted. `__exit__` stays a function of C: an
+interrupt could come before a Python function leaves the lock.
 
-Compiled code has no such place. So `new_lock`, `new_rlock` and `new_condition` are for interpreted
-modules; `new_hot_lock`, `new_hot_rlock` and `new_hot_condition` for modules with a compiled form.
+Compiled code has no such place: modules with a compiled form use `new_hot_lock`, `new_hot_rlock`
+and `new_hot_condition`.
 
-`threading.Condition` is Python code around a lock. An interrupt may come as `__enter__` or
-`__exit__` begins or ends, and leave the lock taken. Inside `wait` an interrupt may leave the lock
-free, so the `with` around raises RuntimeError instead; or leave the waiter of a gone thread, and
-the waiter takes the notification of a waiting thread. Here the condition *is* the lock, and
-re-entrant, so `with` calls C functions. A notification of an interrupted thread goes to the next.
+CPython 3.13 (issue 130279) and 3.14 catch no interrupt at the end of a loop with a condition. Where
+that matters, a loop is `while True`.
+
+In `threading.Condition`, an interrupt may leave the lock taken, or inside `wait` free, or give a
+notification to a gone thread. Here the condition *is* the lock, and re-entrant, so `with` calls C
+functions. A notification of an interrupted thread goes to the next.
 """
 
 import sys
@@ -29,7 +29,7 @@ from _purgatory_cpython.atomicity import COMPILED
 if sys.version_info[:2] == (3, 14) and not TYPE_CHECKING:
     # The class itself: `threading.RLock` is a function, and no base.
     class InterruptibleRLock(type(threading.RLock())):
-        """A `threading.RLock` for `with`; see the module."""
+        """A `threading.RLock` for `with`."""
 
         __slots__ = ()
 
@@ -53,8 +53,7 @@ else:
 def freed_at_exit(lock: Any) -> Any:
     """Return the lock; at the interpreter's exit, free a held lock first.
 
-    Daemon threads run no more then, and keep their locks: a `__del__` would wait for ever. Guarded
-    state must survive a call ended half-way, as after an interrupt.
+    Guarded state must survive a call ended half-way, as after an interrupt: see `at_exit`.
     """
     if sys.is_finalizing() and not (hasattr(lock, "_is_owned") and lock._is_owned()):
         lock._at_fork_reinit()
@@ -90,7 +89,7 @@ class _Waiting:
         """See `threading.Condition`."""
         if not self._is_owned():
             raise RuntimeError("cannot wait on un-acquired lock")
-        if timeout is None and sys.is_finalizing():  # no thread is left that could notify
+        if timeout is None and sys.is_finalizing():  # no thread is left to notify
             return False
         waiter = threading.Lock()
         waiter.acquire()
@@ -130,7 +129,7 @@ class _Waiting:
         for waiter in tuple(islice(self._waiters, n)):
             try:
                 waiter.release()
-            except RuntimeError:  # notified before, and an interrupt came
+            except RuntimeError:  # notified before, and interrupted
                 pass
             self._waiters.pop(waiter, None)
 
@@ -148,7 +147,7 @@ if TYPE_CHECKING:
 else:
 
     class InterruptibleCondition(_Waiting, type(new_rlock())):
-        """A `threading.Condition` and the lock in one; see the module."""
+        """A `threading.Condition` and the lock in one."""
 
         __slots__ = ("_waiters",)
 
@@ -159,10 +158,10 @@ else:
 
 
 def new_condition() -> threading.Condition:
-    """Return a condition with a separate lock, for interpreted code."""
+    """Return a condition for interpreted code."""
     return InterruptibleCondition()
 
 
 def new_hot_condition() -> threading.Condition:
-    """Return a condition with a separate lock, for code with a compiled form."""
+    """Return a condition for code with a compiled form."""
     return HotCondition()

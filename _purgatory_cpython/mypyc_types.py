@@ -1,9 +1,7 @@
 """i32, i64, u8 and mypyc_attr: tell mypyc about numbers and classes.
 
-mypyc compiles the hot modules, written in plain Python (setup.py lists them). There an `i64` is a
-number without an object around; interpreted, an `int`. `mypyc_attr` sets a compiler option of a
-class; interpreted, nothing. Both come from mypy_extensions, installed for compiling and type
-checking only.
+Where mypyc compiles (setup.py lists the modules) an `i64` is a number without an object around;
+interpreted, an `int`. `mypyc_attr` sets a compiler option of a class.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """real_seconds: the system's monotonic clock, also while freezegun has frozen time.
 
-For waits and their ends. freezegun replaces the functions of the module `time` in all modules with
-such attributes. Default arguments escape freezegun, so the real function is kept there.
+For waits. freezegun replaces attributes of modules, and no default arguments.
 Interpreted: a simulated world replaces the function. Any thread.
 """
 

@@ -1,21 +1,18 @@
 """Stand-ins for the interpreter lock in compiled code: SectionLock, keep_for_ever, and so on.
 
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
-costs more than the guarded work: `with` looks up two methods, and a thread goes to sleep if the
-lock is taken. A `SectionLock` is taken and left by a call of a C function each, without errors, and
-a thread looks again for a microsecond before sleeping. The lock is re-entrant, for finalizers.
+costs more than the guarded work. A `SectionLock` is taken and left by a call of a C function each,
+without errors, and a thread looks again for a microsecond before sleeping. The lock is re-entrant,
+for finalizers.
 
-Counting references costs, too: threads counting references to the same object wait in turn. So
-classes mark constant attributes as `Final`, read without counting. Objects as old as the process
-are not counted at all (`keep_for_ever`). State of a thread is in the thread's own dict: a
-`threading.local` is itself an object shared by all. State that threads would share is in lanes,
-chosen by the numbers of threads (`timingwheel.lanes`).
+Threads counting references to one object wait in turn. So classes mark constant attributes as
+`Final`, read without counting; objects as old as the process are not counted (`keep_for_ever`);
+state of a thread is in the thread's own dict (a `threading.local` is shared). Other state is in
+lanes, by the numbers of threads (`timingwheel.lanes`).
 
-`enter_section`, `leave_section`, `part_of`, `sixteenth_of`, `thread_dict` and `thread_number`
-only where `LOCKED_SECTIONS` is True. Between two compiled calls no signal handler runs, so no
-`with` is needed. Everywhere else `new_section_lock` is `new_hot_rlock`, for `with`.
-
-The gain: see "Without the interpreter lock" in docs/performance.md. Any thread.
+Functions that raise NotImplementedError here exist only where `LOCKED_SECTIONS` is True. Between
+two compiled calls no signal handler runs, so no `with` is needed. Worth it: see docs/mechanisms.md.
+Any thread.
 """
 
 import os
@@ -42,14 +39,13 @@ if LOCKED_SECTIONS and not TYPE_CHECKING:
     )
 
     new_section_lock = SectionLock
-    # Other threads may have been in a section when the process forked. The child's new objects
-    # share locks with the parent's.
+    # No thread leaves its section in a forked child.
     os.register_at_fork(after_in_child=free_shared_locks)
 else:
     new_section_lock: Final[Callable[[], Any]] = new_hot_rlock
 
     def enter_section(lock: object) -> None:
-        """Take a lock, as often as the thread likes."""
+        """Take a lock, re-entrantly."""
         raise NotImplementedError
 
     def leave_section(lock: object) -> None:
@@ -62,7 +58,7 @@ else:
         return new_hot_rlock()
 
     def free_shared_locks() -> None:
-        """Free each lock of `shared_lock`, whatever thread holds it."""
+        """Free each lock of `shared_lock`, held or not."""
 
     def sixteenth_of(key: Hashable) -> int:
         """Return a number of a key, 0 to 15, by hash."""
@@ -73,12 +69,12 @@ else:
         raise NotImplementedError
 
     def keep_for_ever(shared: object) -> None:
-        """Never free an object used by many threads; references need no counting then."""
+        """Never free an object used by many threads: its references are not counted."""
 
     def thread_dict() -> dict[str, Any]:
         """Return the calling thread's own dict."""
         raise NotImplementedError
 
     def thread_number() -> int:
-        """Return the calling thread's number, 0 to 255; beyond 256 threads some share a number."""
+        """Return the thread's number, 0 to 255; beyond 256 threads some share one."""
         raise NotImplementedError

@@ -1,12 +1,9 @@
 """Threads and events left in order by an interrupt; ThreadLocal; yield_gil. Any thread.
 
-`threading.Event` waits in a condition on a plain lock. An exception from outside (a signal
-handler's, or another thread's, by `PyThreadState_SetAsyncExc`) in the Python code of the condition
-may find the lock left, and is told as `RuntimeError: release unlocked lock`; or the lock stays
-taken, and the setter of the event waits for ever. `Thread.start` waits for such an event.
-
-Here an event is a lock, left once the event is set: taking and leaving are a call of a C function
-each.
+In the Python code of `threading.Event`, an interrupt (see `locks`) becomes `RuntimeError: release
+unlocked lock`; or the lock stays taken, and the setter of the event waits for ever, as in
+`Thread.start`. Here an event is a lock, left once the event is set: taking and leaving are a call
+of a C function each.
 
 Never compiled: a compiled `yield_gil` would yield to none, and mypyc does not know subclasses of
 `threading.local`.
@@ -59,7 +56,7 @@ class InterruptibleEvent(threading.Event):
             if self._flag:
                 try:
                     self._unset.release()
-                except RuntimeError:  # left already: the calling thread had not got the lock
+                except RuntimeError:  # the calling thread had not got the lock
                     pass
         return self._flag
 
@@ -67,11 +64,9 @@ class InterruptibleEvent(threading.Event):
 class InterruptibleThread(threading.Thread):
     """A `threading.Thread`. `start` raises interrupts unchanged.
 
-    On 3.11 and 3.12, `threading` takes a running thread for ended once an interrupt came in
-    `is_alive` or `join`. Not here.
-
-    At the interpreter's exit daemon threads run no more, and 3.13 waits for them for ever. Here
-    none is alive then, none can start, and `join` returns.
+    Unlike in 3.11 and 3.12, an interrupt in `is_alive` or `join` marks no running thread as ended.
+    At the interpreter's exit, where 3.13 waits for daemon threads for ever, none is alive, none can
+    start, and `join` returns.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -82,7 +77,7 @@ class InterruptibleThread(threading.Thread):
         """See `threading.Thread`. On 3.11 an exiting thread would wait for the new thread."""
         if sys.is_finalizing():
             raise RuntimeError("can't create new thread at interpreter shutdown")
-        refuse_gevent(RuntimeError)  # patched since the import, perhaps
+        refuse_gevent(RuntimeError)  # may have patched since the import
         super().start()
 
     def is_alive(self) -> bool:
@@ -112,7 +107,7 @@ class InterruptibleThread(threading.Thread):
 
 
 class ThreadLocal(threading.local, Generic[T]):
-    """Holds in `value` the result of `make()`, called at the current thread's first access."""
+    """Holds the result of `make()` in `value`, one for each thread."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.value = make()
@@ -121,6 +116,5 @@ class ThreadLocal(threading.local, Generic[T]):
 def yield_gil() -> None:
     """Release the GIL to threads and signal handlers waiting for it.
 
-    A compiled loop keeps the GIL until the next call of interpreted code. So loops over many tasks
-    call `yield_gil` after each batch.
+    A compiled loop keeps the GIL: loops over many tasks call `yield_gil` after each batch.
     """

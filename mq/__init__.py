@@ -1,17 +1,14 @@
 """ZeroMQ's in-process layer, with pyzmq's API.
 
-Floors; each imports only lower floors::
+`import mq as zmq` runs programs written for pyzmq that use inproc:// only. The queue layers are
+public too. Floors, highest first; each imports only lower floors::
 
-    context socket socket_io poller frame devices  handles for programs, as in pyzmq
-    asyncio                                        imported on demand
-    sockets/                                       the socket types
-    core/                                          a context: endpoints, own tree, reaper
-    pipes/                                         commands, pipes, flow control, routing
-    queues/                                        queue layers: yqueue, ypipe, signaler, mailbox
-    constants errors                               names, errors
-
-`import mq as zmq` runs programs written for pyzmq that use inproc:// only.  The queue layers are
-public too.
+    context socket poller frame devices asyncio  handles for programs
+    sockets/                                     socket types
+    core/                                        contexts
+    pipes/                                       connections
+    queues/                                      queues between threads
+    constants errors
 """
 
 from typing import TYPE_CHECKING, Any
@@ -47,7 +44,7 @@ from mq.socket import Socket
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return the constants, which a type checker cannot see."""
+        """Return the constants."""
 
 
 DRAFT_API = False
@@ -62,12 +59,12 @@ __version__ = "27.3.0"
 
 
 def zmq_version_info() -> tuple[int, int, int]:
-    """Return the version of ZeroMQ that is followed in behaviour."""
+    """Return the version of ZeroMQ whose behaviour this package follows."""
     return _ZMQ_VERSION
 
 
 def zmq_version() -> str:
-    """Return the same as a string."""
+    """Return the version of ZeroMQ as a string."""
     return ".".join(map(str, _ZMQ_VERSION))
 
 
@@ -77,12 +74,12 @@ def pyzmq_version_info() -> tuple[int, int, int]:
 
 
 def pyzmq_version() -> str:
-    """Return the same as a string."""
+    """Return the version of pyzmq as a string."""
     return __version__
 
 
 def has(capability: str) -> bool:
-    """Return False: each capability that ZeroMQ builds may lack is absent."""
+    """Return False: all optional capabilities are absent."""
     del capability
     return False
 

@@ -1,15 +1,15 @@
 """Sockets for asyncio: send, recv and poll return futures.
 
-A socket belongs to the thread of its event loop.  The loop watches the socket's descriptor, which
-is edge-triggered: it fires when something has changed since the events were read last.  So the
-events are read after every operation, and again in the next turn of the loop as long as an
-operation waits.
+A socket belongs to the thread of its event loop, which watches the socket's descriptor. That is
+edge-triggered: so the events are read after every operation, and again in the next turn of the loop
+while an operation waits.
 """
 
 import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from mq import context as blocking_context
@@ -27,10 +27,7 @@ Future = asyncio.Future[Any]
 
 
 class _Operation:
-    """A future, and the call whose result the future gets once the call does not block.
-
-    For a poll there is no call: the socket is ready, which is the result.
-    """
+    """A future, and the call for its result; None for a poll."""
 
     __slots__ = ("call", "future", "timer")
 
@@ -52,13 +49,13 @@ class _Operation:
         return True
 
     def expire(self) -> None:
-        """Note that the socket's timeout has passed."""
+        """Raise `Again` from the future."""
         if not self.future.done():
             self.future.set_exception(Again())
 
 
 class Poller(blocking_poller.Poller):
-    """`poll` returns a future.  Takes blocking sockets and descriptors too."""
+    """`poll` returns a future. Takes blocking sockets and descriptors too."""
 
     def poll(self, timeout: float | None = -1) -> Any:
         """Return a future of pairs of socket and events; `timeout` in ms, None: for ever.
@@ -80,7 +77,7 @@ class Poller(blocking_poller.Poller):
 
 
 class _PollOperation:
-    """One call of `Poller.poll`: watches sockets in the loop, and ends the watch."""
+    """One call of `Poller.poll`: watches sockets in the loop."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sockets: list[tuple[Any, int]], future: Future
@@ -136,7 +133,7 @@ class _PollOperation:
             found = blocking_poller.zmq_poll(self._sockets, 0)
         except ZMQError as error:
             if error.errno == Errno.ENOTSOCK:
-                self._future.cancel()  # closed meanwhile, as by `_on_ready`
+                self._future.cancel()  # closed meanwhile
             else:
                 self._future.set_exception(error)
             return
@@ -150,7 +147,7 @@ class _PollOperation:
 
 
 class Socket(blocking_socket.Socket):
-    """send, recv and poll return futures; all else is as in a blocking socket."""
+    """As a blocking socket, but send, recv and poll return futures."""
 
     _poller_class: ClassVar[type[blocking_poller.Poller]] = Poller
     _repr_cls = "zmq.asyncio.Socket"
@@ -167,7 +164,7 @@ class Socket(blocking_socket.Socket):
         self._recv_futures = deque()
         self._send_futures = deque()
         self._loop = None  # the loop watching the descriptor
-        self._scheduled = False  # `_run_scheduled` is scheduled
+        self._scheduled = False  # whether `_run_scheduled` is
 
     # -- operations --------------------------------------------------------------------------
 
@@ -180,7 +177,7 @@ class Socket(blocking_socket.Socket):
         return self._receive("recv_multipart", flags, copy=copy, track=track)
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> Any:
-        """Return a future of the size of the next part, which is written into `buffer`."""
+        """Return a future of the size of the next part, written into `buffer`."""
         return self._receive("recv_into", flags, buffer, nbytes=nbytes)
 
     def send(self, data: Any, flags: int = 0, *args: Any, **kwargs: Any) -> Any:
@@ -192,51 +189,49 @@ class Socket(blocking_socket.Socket):
         return self._send("send_multipart", msg_parts, flags, *args, **kwargs)
 
     def poll(self, timeout: float | None = None, flags: int = PollEvent.POLLIN) -> Any:
-        """Return a future of the events there are; `timeout` in ms, None: for ever."""
+        """Return a future of the present events; `timeout` in ms, None: for ever."""
         if self.closed:
             raise ZMQError(Errno.ENOTSUP)
         poller = Poller()
         poller.register(self, flags)
         return _then(poller.poll(timeout), lambda found: dict(found).get(self, 0))
 
-    def _receive(self, kind: str, flags: int, *args: Any, **kwargs: Any) -> Any:
-        call = getattr(self._blocking, kind)
-        future, operation = self._operation(
-            lambda: call(*args, flags=int(flags) | _DONTWAIT, **kwargs)
+    def _receive(self, kind: str, flags: int, *args: Any, **kwargs: Any) -> Future:
+        receive = getattr(self._blocking, kind)
+        return self._submit(
+            lambda: receive(*args, flags=int(flags) | _DONTWAIT, **kwargs),
+            self._recv_futures,
+            flags,
+            SocketOption.RCVTIMEO,
         )
-        self._submit(self._recv_futures, operation, flags, SocketOption.RCVTIMEO)
-        return future
 
-    def _send(self, kind: str, data: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
-        call = getattr(self._blocking, kind)
-        future, operation = self._operation(
-            lambda: call(data, int(flags) | _DONTWAIT, *args, **kwargs)
+    def _send(self, kind: str, data: Any, flags: int, *args: Any, **kwargs: Any) -> Future:
+        send = getattr(self._blocking, kind)
+        return self._submit(
+            lambda: send(data, int(flags) | _DONTWAIT, *args, **kwargs),
+            self._send_futures,
+            flags,
+            SocketOption.SNDTIMEO,
         )
-        self._submit(self._send_futures, operation, flags, SocketOption.SNDTIMEO)
-        return future
-
-    def _operation(self, call: Callable[[], Any]) -> tuple[Future, _Operation]:
-        future: Future = asyncio.get_running_loop().create_future()
-        return future, _Operation(future, call)
 
     def _submit(
-        self, queue: deque[_Operation], operation: _Operation, flags: int, option: int
-    ) -> None:
-        # At once if no operation waits before this one, else in turn.
+        self, call: Callable[[], Any], queue: deque[_Operation], flags: int, option: int
+    ) -> Future:
+        """Make the call at once, or after the operations that wait."""
+        loop = asyncio.get_running_loop()
+        operation = _Operation(loop.create_future(), call)
         if (not queue or flags & _DONTWAIT) and operation.attempt():
             self._schedule()
-            return
-        if flags & _DONTWAIT:
+        elif flags & _DONTWAIT:
             operation.expire()
-            return
-        timeout: int = self._blocking.get(option)
-        if timeout < 0 and sys.is_finalizing():  # no thread is left that could end the wait
-            operation.future.set_exception(ContextTerminated())
-            return
-        if timeout >= 0:
-            loop = asyncio.get_running_loop()
+        elif (timeout := self._blocking.get(option)) >= 0:
             operation.timer = loop.call_later(timeout / 1000, operation.expire)
-        self._enqueue(queue, operation)
+            self._enqueue(queue, operation)
+        elif sys.is_finalizing():  # no thread is left to end the wait
+            operation.future.set_exception(ContextTerminated())
+        else:
+            self._enqueue(queue, operation)
+        return operation.future
 
     def _deserialize(self, received: Any, load: Callable[[Any], Any]) -> Any:
         return _then(received, load)
@@ -296,11 +291,12 @@ class Socket(blocking_socket.Socket):
                 operation.future.set_exception(error)
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; operations that wait are cancelled."""
+        """Close the socket; cancel the operations that wait."""
         if not self.closed:
             self._unwatch()
             for operation in [*self._recv_futures, *self._send_futures]:
-                _cancel(operation.future)
+                with suppress(RuntimeError):  # the operation's loop is closed
+                    operation.future.cancel()
         super().close(linger)
 
 
@@ -314,17 +310,8 @@ def _advance(queue: deque[_Operation]) -> bool:
 def _remove(queue: deque[_Operation], operation: _Operation) -> None:
     if operation.timer is not None:
         operation.timer.cancel()
-    try:
+    with suppress(ValueError):  # it is done
         queue.remove(operation)
-    except ValueError:
-        pass  # it is done
-
-
-def _cancel(future: Future) -> None:
-    try:
-        future.cancel()
-    except RuntimeError:
-        pass  # the operation's loop is closed
 
 
 def _resolve(future: Future, call: Callable[[], Any]) -> None:
@@ -337,7 +324,7 @@ def _resolve(future: Future, call: Callable[[], Any]) -> None:
 
 
 def _then(source: Future, convert: Callable[[Any], Any]) -> Future:
-    """Return a future of what `convert` makes of the result; cancelling it cancels the source."""
+    """Return a future of `convert(result)`; cancelling it cancels the source."""
     future: Future = source.get_loop().create_future()
 
     def forward(_: Future) -> None:

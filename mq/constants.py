@@ -1,7 +1,7 @@
 """The names and numbers of ZeroMQ, as pyzmq spells them.
 
-Enumerations, and every member also as a name of the module. Numbers without a meaning in-process
-(network options, monitor events) are here so that programs that mention them can be imported.
+Every member is also a name of the module. Numbers without a meaning in-process (network options,
+monitor events) are for programs that mention them. Immutable: any thread.
 """
 
 import errno
@@ -57,7 +57,7 @@ class ContextOption(IntEnum):
 
 
 class SocketType(IntEnum):
-    """Types of sockets.  STREAM and those after it need a network and are not made here."""
+    """Types of sockets. STREAM and those after it need a network and are not made here."""
 
     PAIR = 0
     PUB = 1
@@ -107,7 +107,7 @@ class SocketOption(IntEnum):
 
     @property
     def _opt_type(self) -> OptType:
-        """The name pyzmq has for `opt_type`."""
+        """The name that pyzmq has for `opt_type`."""
         return self.opt_type
 
     HWM = 1
@@ -352,7 +352,7 @@ _PREFIXES: dict[type[Enum], str] = {
 
 
 def _export() -> list[str]:
-    """Make every member a name of the module; returns the names."""
+    """Make every member a name of the module; return the names."""
     names = []
     ours = [each for each in globals().values() if getattr(each, "__module__", "") == __name__]
     enumerations: list[Any] = [

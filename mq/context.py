@@ -1,7 +1,6 @@
-"""Context: the handle a program holds, with pyzmq's methods.  From any thread.
+"""Context: the handle a program holds, with pyzmq's methods. From any thread.
 
-A context that is garbage is destroyed, with the sockets it knows.  A program may also exit with
-open contexts: nothing is waited for at interpreter exit.
+A garbage context is destroyed, with its sockets; an exit of the interpreter waits for none.
 """
 
 import atexit
@@ -18,7 +17,6 @@ from mq.core import context_core as core
 from mq.errors import ZMQError
 from mq.option_attributes import OptionAttributes
 from mq.socket import Socket
-from mq.sockets import SocketBase
 
 S = TypeVar("S", bound=Socket)
 
@@ -27,7 +25,7 @@ atexit.register(_interpreter_exiting.append, True)
 
 
 class _InstanceLock:
-    """Guards `Context.instance`; replaced after a fork, when its holder is gone."""
+    """Guards `Context.instance`; replaced after a fork."""
 
     def __init__(self) -> None:
         self.lock = new_lock()
@@ -41,7 +39,7 @@ class _InstanceLock:
 class Context(OptionAttributes, Generic[S]):
     """Makes sockets, and ends them all.
 
-    `Context(other)` and `shadow=` make another handle for a context there is.
+    `Context(other)` and `shadow=` make another handle for an existing context.
     """
 
     sockopts: dict[int, Any]
@@ -107,10 +105,8 @@ class Context(OptionAttributes, Generic[S]):
 
     @property
     def underlying(self) -> int:
-        """A number that identifies the context of its handles."""
+        """The context's number, the same in all its handles."""
         return id(self._core)
-
-    # -- sockets -----------------------------------------------------------------------------
 
     def socket(
         self, socket_type: int, socket_class: Callable[..., Any] | None = None, **kwargs: Any
@@ -135,26 +131,20 @@ class Context(OptionAttributes, Generic[S]):
             try:
                 socket.setsockopt(option, value)
             except ZMQError:
-                pass  # such as SUBSCRIBE, on a socket that does not
-
-    def _create_core(self, factory: type[SocketBase]) -> SocketBase:
-        """Return what a new socket handle refers to.  For `Socket` only."""
-        return self._core.create_socket(factory)
+                pass  # the option of another socket type
 
     def _rm_socket(self, socket: Any) -> None:
         sockets = self.__dict__.get("_sockets")
         if sockets is not None:
             sockets.discard(socket)
 
-    # -- options -----------------------------------------------------------------------------
-
     def set(self, option: int, optval: int) -> None:
-        """Set an option of the context; EINVAL, or TypeError if it is no int."""
+        """Set an option; EINVAL, or TypeError if it is no int."""
         self._check_open()
         self._core.set(option, optval)
 
     def get(self, option: int) -> int:
-        """Read an option of the context; EINVAL."""
+        """Read an option; EINVAL."""
         self._check_open()
         return self._core.get(option)
 
@@ -163,7 +153,7 @@ class Context(OptionAttributes, Generic[S]):
             raise RuntimeError("Context has been destroyed")
 
     def setsockopt(self, opt: int, value: Any) -> None:
-        """Set an option on all sockets made from now on."""
+        """Set an option of all sockets made from now on."""
         self.sockopts[opt] = value
 
     def getsockopt(self, opt: int) -> Any:
@@ -197,22 +187,17 @@ class Context(OptionAttributes, Generic[S]):
     def __dir__(self) -> list[str]:
         return [*dir(type(self)), *ContextOption.__members__]
 
-    # -- the end -----------------------------------------------------------------------------
-
     def term(self) -> None:
-        """Fail all calls on all sockets of the context, then wait until each has been closed.
+        """Fail all calls on all sockets, then wait until each is closed.
 
-        Also waits until the receivers have read, or dropped, the messages sent. In a finalizer at
-        the interpreter's exit nothing is waited for, as no other thread runs.
+        Also waits until the receivers have read, or dropped, the messages sent. Waits for nothing
+        in a finalizer at the interpreter's exit.
         """
         self._core.term()
         self.closed = True
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close all sockets made by this handle, then `term`.
-
-        Not while other threads use the sockets.
-        """
+        """Close all sockets of this handle, then `term`. Not while other threads use them."""
         if self.closed:
             return
         left = [socket for socket in list(self._sockets) if not socket.closed]
@@ -248,7 +233,6 @@ class Context(OptionAttributes, Generic[S]):
             self._core.termination.request_term()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `pickle`; `copy` makes another handle: the context is in the process."""
         raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:

@@ -1,9 +1,7 @@
 """proxy, and devices: a proxy with its own sockets, in the caller's thread or its own.
 
-A proxy owns all sockets given to it, and forwards until their context ends.
-
-Binds, connects and options are recorded, and applied in the thread running the device, as
-sockets belong to one thread.
+A proxy owns its sockets, and forwards until their context ends. Binds, connects and options are
+recorded, and applied in the thread running the device.
 """
 
 from collections.abc import Callable
@@ -25,8 +23,8 @@ _SNDMORE = int(Flag.SNDMORE)
 def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
     """Forward messages both ways, and a copy of each to `capture`.
 
-    If both sockets are the same, messages go back to the socket they came from. Returns only by
-    raising, as a rule `ContextTerminated`.
+    If both sockets are the same, messages go back to it. Returns only by raising, as a rule
+    `ContextTerminated`.
     """
     while True:
         if frontend is backend:
@@ -37,8 +35,7 @@ def proxy(frontend: Any, backend: Any, capture: Any = None) -> None:
 
 
 def _forward_ready(frontend: Any, backend: Any, capture: Any) -> None:
-    # First wait for a message, then for the other side's room: polling for room alone
-    # would spin.
+    # First wait for a message, then for the other side's room: polling for room alone would spin.
     poller = Poller()
     poller.register(frontend, _IN)
     poller.register(backend, _IN)
@@ -66,7 +63,7 @@ def _forward(source: Any, target: Any, capture: Any) -> None:
 
 
 def device(device_type: DeviceType, frontend: Any, backend: Any) -> None:  # noqa: ARG001 - pyzmq's
-    """Do the same as `proxy`, by its old name."""
+    """Do the same as `proxy`."""
     proxy(frontend, backend)
 
 
@@ -80,7 +77,7 @@ class _SocketSetup:
         self.options: list[tuple[int, Any]] = []
 
     def apply(self, socket: Any) -> None:
-        """Apply the settings, options first: ids and limits count from the first connection on."""
+        """Apply the settings, options first: for the first connection, too."""
         for option, value in self.options:
             socket.setsockopt(option, value)
         for address in self.binds:
@@ -113,35 +110,35 @@ class Device:
         self._reserved: set[str] = set()
 
     def bind_in(self, addr: str) -> None:
-        """Bind the `in` socket when the device runs."""
+        """Bind the `in` socket."""
         self._in.binds.append(addr)
 
     def connect_in(self, addr: str) -> None:
-        """Connect the `in` socket when the device runs."""
+        """Connect the `in` socket."""
         self._in.connects.append(addr)
 
     def setsockopt_in(self, opt: int, value: Any) -> None:
-        """Set an option of the `in` socket when the device runs."""
+        """Set an option of the `in` socket."""
         self._in.options.append((opt, value))
 
     def bind_in_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the `in` socket to `addr` and a number, which is returned."""
+        """Bind the `in` socket to `addr` and a number; return the number."""
         return self._bind_to_random_port(self._in, addr, *args, **kwargs)
 
     def bind_out(self, addr: str) -> None:
-        """Bind the `out` socket when the device runs."""
+        """Bind the `out` socket."""
         self._out.binds.append(addr)
 
     def connect_out(self, addr: str) -> None:
-        """Connect the `out` socket when the device runs."""
+        """Connect the `out` socket."""
         self._out.connects.append(addr)
 
     def setsockopt_out(self, opt: int, value: Any) -> None:
-        """Set an option of the `out` socket when the device runs."""
+        """Set an option of the `out` socket."""
         self._out.options.append((opt, value))
 
     def bind_out_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the `out` socket to `addr` and a number, which is returned."""
+        """Bind the `out` socket to `addr` and a number; return the number."""
         return self._bind_to_random_port(self._out, addr, *args, **kwargs)
 
     def _bind_to_random_port(self, side: _SocketSetup, addr: str, *args: int, **kwargs: int) -> int:
@@ -193,19 +190,19 @@ class Proxy(Device):
         self._sides.append(self._mon)
 
     def bind_mon(self, addr: str) -> None:
-        """Bind the third socket when the device runs."""
+        """Bind the third socket."""
         self._mon.binds.append(addr)
 
     def connect_mon(self, addr: str) -> None:
-        """Connect the third socket when the device runs."""
+        """Connect the third socket."""
         self._mon.connects.append(addr)
 
     def setsockopt_mon(self, opt: int, value: Any) -> None:
-        """Set an option of the third socket when the device runs."""
+        """Set an option of the third socket."""
         self._mon.options.append((opt, value))
 
     def bind_mon_to_random_port(self, addr: str, *args: int, **kwargs: int) -> int:
-        """Bind the third socket to `addr` and a number, which is returned."""
+        """Bind the third socket to `addr` and a number; return the number."""
         return self._bind_to_random_port(self._mon, addr, *args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""What `mq` raises: pyzmq's error classes, and one of our own for mailboxes."""
+"""Errors of `mq`: pyzmq's classes, and one for mailboxes. Any thread."""
 
 import os
 from typing import Any
@@ -71,11 +71,11 @@ class Again(ZMQError):
 
 
 class InterruptedSystemCall(ZMQError, InterruptedError):  # type: ignore[misc]
-    """EINTR.  Never raised here: interrupted waits resume by themselves."""
+    """EINTR. Never raised here: interrupted waits resume by themselves."""
 
 
 class MailboxClosed(ZMQError):
-    """ENOTSOCK: a mailbox was used after `close`, or in a child process that inherited it."""
+    """ENOTSOCK: a mailbox was used after `close`, or in a forked child."""
 
     def __init__(self, msg: str) -> None:
         super().__init__(Errno.ENOTSOCK, msg)

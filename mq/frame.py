@@ -22,12 +22,11 @@ COPY_THRESHOLD = 65536
 
 
 class Frame(bytearray):
-    """A message part.  `memoryview(frame)` and `frame.buffer` are views of its bytes.
+    """A message part. `memoryview(frame)` and `frame.buffer` are views of its bytes.
 
-    It inherits bytearray for the buffer protocol, which a class written in Python has no other way
-    to offer before 3.12; the price is one copy of the data.  Frames compare and hash by identity.
-
-    With `track=True` and no copy, `tracker` tells when the data is used no more.
+    A bytearray for the buffer protocol, which Python classes lack before 3.12; the price is one
+    copy of the data. Frames compare and hash by identity. With `track=True` and no copy, `tracker`
+    tells when the data is used no more.
     """
 
     def __init__(
@@ -66,11 +65,11 @@ class Frame(bytearray):
         return self._buffer
 
     def part(self, more: bool) -> Part:
-        """Return what travels when the frame is sent."""
+        """Return the part to send."""
         return part_of(self.bytes, more, self._release_notifier)
 
     def get(self, option: int | str) -> Any:
-        """`MORE` and `SHARED`; EINVAL for all else, as properties come from networks."""
+        """Return `MORE` or `SHARED`; EINVAL for all else: properties come from networks."""
         if option == MessageOption.MORE:
             return int(self.more)
         if option == MessageOption.SHARED:
@@ -78,7 +77,7 @@ class Frame(bytearray):
         raise ZMQError(Errno.EINVAL)
 
     def set(self, option: int, value: int) -> None:  # noqa: ARG002 - pyzmq's signature
-        """Raise EINVAL: a frame has no properties to set."""
+        """Raise EINVAL."""
         raise ZMQError(Errno.EINVAL)
 
     def __getitem__(self, key: SupportsIndex | slice | str) -> Any:
@@ -122,7 +121,7 @@ def _format_size(size: int) -> str:
 
 
 def contiguous_view(data: Any) -> memoryview:
-    """Return a view of an object with a buffer, else TypeError; BufferError if it has gaps."""
+    """Return a view of a buffer, else TypeError; BufferError if it has gaps."""
     if isinstance(data, str):
         raise TypeError("unicode not allowed, encode it or use send_string")
     view = memoryview(data)

@@ -10,7 +10,7 @@ from mq.errors import ZMQError
 
 
 class OptionAttributes:
-    """Turns attributes that the class does not have into options of the same name."""
+    """Turns attributes that the class lacks into options of the same name."""
 
     def __setattr__(self, key: str, value: Any) -> None:
         if key in self.__dict__ or _is_declared(type(self), key):
@@ -50,7 +50,7 @@ class OptionAttributes:
 
 
 def _is_declared(cls: type, key: str) -> bool:
-    # Attributes a class only annotates count too, so that subclasses can have their own.
+    # Annotated attributes count too, so that subclasses can have their own.
     return any(key in vars(base) or key in _annotated_names(base) for base in cls.__mro__)
 
 
@@ -64,7 +64,7 @@ def _annotated_names(cls: type) -> Container[str]:
 
 
 def _unevaluated_names(cls: type) -> Container[str]:
-    # An annotation may name what only a type checker imports.
+    # An annotation may name an import of type checkers alone.
     if sys.version_info >= (3, 14):
         from annotationlib import Format, get_annotations  # noqa: PLC0415 - rarely needed
 

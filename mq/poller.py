@@ -1,6 +1,6 @@
 """Poller and select: waiting for any of several sockets and descriptors.
 
-A poller belongs to one thread, which must also own the sockets in the poller.
+A poller belongs to the thread that owns its sockets.
 """
 
 import select as os_select
@@ -17,7 +17,7 @@ _OUT = int(PollEvent.POLLOUT)
 _ERR = int(PollEvent.POLLERR)
 _PRI = int(PollEvent.POLLPRI)
 
-#: ZeroMQ's events and the system's, whose numbers differ.
+#: ZeroMQ's events and the system's.
 _SYSTEM = {
     _IN: os_select.POLLIN,
     _OUT: os_select.POLLOUT,
@@ -27,11 +27,11 @@ _SYSTEM = {
 
 
 class Poller:
-    """Sockets, descriptors and objects with a `fileno`, and what to wait for on each."""
+    """Waits for events of sockets, descriptors and objects with a `fileno`."""
 
     def __init__(self) -> None:
         self.sockets: list[tuple[Any, int]] = []
-        self._map: dict[Any, int] = {}  # where each stands in `sockets`
+        self._map: dict[Any, int] = {}  # positions in `sockets`
 
     def __contains__(self, socket: object) -> bool:
         return socket in self._map
@@ -48,7 +48,7 @@ class Poller:
             self.sockets.append((socket, flags))
 
     def modify(self, socket: Any, flags: int = PollEvent.POLLIN | PollEvent.POLLOUT) -> None:
-        """Do the same as `register`."""
+        """See `register`."""
         self.register(socket, flags)
 
     def unregister(self, socket: Any) -> None:
@@ -59,19 +59,19 @@ class Poller:
             self._map[later] -= 1
 
     def poll(self, timeout: float | None = None) -> Any:
-        """Wait at most `timeout` ms (None or negative: for ever); pairs of socket and events.
-
-        A descriptor comes back as its number.
-        """
+        """Wait at most `timeout` ms (None or negative: for ever); see `zmq_poll`."""
         return zmq_poll(self.sockets, -1 if timeout is None or timeout < 0 else int(timeout))
 
 
 def zmq_poll(sockets: list[tuple[Any, int]], timeout: int = -1) -> list[tuple[Any, int]]:
-    """Wait at most `timeout` ms (negative: for ever) for events; pairs of socket and events."""
+    """Wait at most `timeout` ms (negative: for ever) for events.
+
+    Returns pairs of socket and events; a descriptor as its number.
+    """
     deadline = None if timeout < 0 else real_seconds() + timeout / 1000
     polled = _PollSet(sockets)
     while True:
-        # Events first and then the descriptors: these tell of changes since the events were read.
+        # Events first: the descriptors tell of changes since then.
         found = polled.check()
         if found:
             return found
@@ -94,7 +94,7 @@ class _PollSet:
                 self._raw.append((_descriptor(thing), int(flags)))
 
     def check(self) -> list[tuple[Any, int]]:
-        """Return the events there are now, in the order registered."""
+        """Return the present events, in the order registered."""
         found: list[tuple[Any, int]] = []
         for socket, flags in self._sockets:
             events = socket._core.events() & flags
@@ -117,7 +117,7 @@ class _PollSet:
     def wait(self, seconds: float | None) -> None:
         """Wait until a descriptor signals a change.
 
-        ETERM where that would be for ever: at the interpreter's exit no thread is left to send.
+        ETERM instead of a wait for ever at the interpreter's exit.
         """
         if seconds is None and not self._raw and sys.is_finalizing():
             raise ContextTerminated
@@ -151,7 +151,7 @@ def _from_system(events: int) -> int:
 def select(
     rlist: list[Any], wlist: list[Any], xlist: list[Any], timeout: float | None = None
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """As `select.select`, for sockets too; `timeout` in seconds, None for ever."""
+    """Do as `select.select`, for sockets too; `timeout` in seconds, None for ever."""
     wanted: dict[Any, int] = {}
     for things, flag in ((rlist, _IN), (wlist, _OUT), (xlist, _ERR)):
         for thing in things:

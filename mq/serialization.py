@@ -1,6 +1,6 @@
-"""SerializationMixin: methods to send and receive strings, JSON, pickles and other objects.
+"""SerializationMixin: sends and receives strings, JSON, pickles and more, in the socket's thread.
 
-Base of `mq.socket.Socket` and of its asynchronous twin; used in the socket's thread.
+Base of `mq.socket.Socket`.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class SerializationMixin:
         return self._deserialize(self.recv(flags), lambda data: data.decode(encoding))
 
     def recv_pyobj(self, flags: int = 0) -> Any:
-        """Receive a pickled object.  Unpickling runs code: only from senders you trust."""
+        """Receive a pickled object. Unpickling runs code: only from senders you trust."""
         import pickle  # noqa: PLC0415 - few programs need it
 
         return self._deserialize(self.recv(flags), pickle.loads)
@@ -75,5 +75,5 @@ class SerializationMixin:
     recv_unicode = recv_string
 
     def _deserialize(self, received: Any, load: Callable[[Any], Any]) -> Any:
-        # A hook: an asynchronous socket has a future in hand here, not the data.
+        # A hook: an asynchronous socket has a future here.
         return load(received)

@@ -1,7 +1,6 @@
 """Socket: the handle a program holds, with pyzmq's methods.
 
-The work is done by `mq.sockets`.  Here options get names, and handles that are garbage are
-closed.  A socket is not thread-safe: one thread at a time, as in ZeroMQ.
+The work is done by `mq.sockets`. Not thread-safe: one thread at a time, as in ZeroMQ.
 """
 
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from warnings import warn
 
 from mq.constants import Errno, OptType, PollEvent, SocketOption, SocketType
-from mq.core.context_core import find_socket
+from mq.core.context_core import ContextCore, find_socket
 from mq.core.options import check_type, option_type
 from mq.errors import ZMQBindError, ZMQError
 from mq.frame import COPY_THRESHOLD
@@ -23,7 +22,7 @@ SocketT = TypeVar("SocketT", bound="Socket")
 
 
 class SocketContext(Generic[SocketT]):
-    """The result of `bind` and `connect`: undoes the call at the end of a with-block."""
+    """Undoes a `bind` or `connect` at the end of a with-block."""
 
     def __init__(self, socket: SocketT, kind: str, address: str) -> None:
         self.socket = socket
@@ -46,28 +45,26 @@ class SocketContext(Generic[SocketT]):
 
 
 class ContextHandle(Protocol):
-    """The part of a context that a socket and its users need: an `mq.Context`."""
+    """The part of a context that a socket needs."""
 
     closed: bool
-
-    def _create_core(self, factory: type[SocketBase]) -> SocketBase:
-        """Return the machinery of a new socket."""
+    _core: ContextCore
 
     def _rm_socket(self, socket: Any) -> None:
-        """Forget a socket that closes."""
+        """See `Context`."""
 
     def socket(self, socket_type: int) -> Any:
-        """Make another socket."""
+        """See `Context`."""
 
     def term(self) -> None:
-        """End the context."""
+        """See `Context`."""
 
     def destroy(self, linger: int | None = None) -> None:
-        """Close all sockets and end the context."""
+        """See `Context`."""
 
 
 class Socket(SocketIO, SerializationMixin, OptionAttributes):
-    """A socket of a context, or with `shadow` another handle for a socket there is."""
+    """A socket of a context, or with `shadow` another handle for an existing socket."""
 
     context: ContextHandle | None
     _shadow = False
@@ -119,7 +116,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         factory = TYPES.get(int(socket_type))
         if factory is None:
             raise ZMQError(Errno.EINVAL)
-        core = context._create_core(factory)
+        core = context._core.create_socket(factory)
         try:
             self._core = core
             self._init_type()
@@ -139,7 +136,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
 
     @property
     def underlying(self) -> int:
-        """A number that identifies the socket of its handles."""
+        """The socket's number, the same in all its handles."""
         return id(self._core)
 
     @property
@@ -157,7 +154,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     # -- life --------------------------------------------------------------------------------
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket.  Never waits, and what was sent stays readable.  Idempotent."""
+        """Close the socket. Never waits, and messages sent stay readable. Idempotent."""
         core = self._core
         if linger is not None and not core.closed:
             core.options.set(SocketOption.LINGER, linger)
@@ -179,7 +176,6 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `pickle`; `copy` makes another handle: the socket is in the process."""
         raise TypeError(f"{self!r} cannot be pickled: only this process can use the handle")
 
     def __repr__(self) -> str:
@@ -194,7 +190,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     # -- endpoints ---------------------------------------------------------------------------
 
     def bind(self, addr: str | bytes) -> "SocketContext[Self]":
-        """Accept connections to `addr`, inproc://...; as a with-block until it is left.
+        """Accept connections to `addr`, inproc://...; as a with-block until its end.
 
         EADDRINUSE, EINVAL, or EPROTONOSUPPORT for other transports.
         """
@@ -203,7 +199,7 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         return SocketContext(self, "bind", address)
 
     def connect(self, addr: str | bytes) -> "SocketContext[Self]":
-        """Connect to `addr`, bound now or later; as a with-block until it is left."""
+        """Connect to `addr`, bound now or later; as a with-block until its end."""
         address = _text(addr)
         self._with_address(self._core.connect, address)
         return SocketContext(self, "connect", address)
@@ -218,21 +214,21 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
     def unbind(self, addr: str | bytes) -> None:
         """Accept no more connections to `addr`; present connections stay.
 
-        If it is only connected: as `disconnect`. ENOENT if it is neither.
+        As `disconnect` if only connected. ENOENT if neither.
         """
         self._core.unbind(_text(addr))
 
     def disconnect(self, addr: str | bytes) -> None:
-        """End the connections made to `addr`; what could not be read yet is lost.
+        """End the connections made to `addr`; unread messages are lost.
 
-        If it is only bound: as `unbind`. ENOENT if it is neither.
+        As `unbind` if only bound. ENOENT if neither.
         """
         self._core.disconnect(_text(addr))
 
     def bind_to_random_port(
         self, addr: str, min_port: int = 49152, max_port: int = 65536, max_tries: int = 100
     ) -> int:
-        """Bind to `addr` with a number of our choice behind a colon; the number."""
+        """Bind to `addr`, a colon and a random number; return the number."""
         import random  # noqa: PLC0415 - few programs need it
 
         for _ in range(max_tries):
@@ -305,15 +301,15 @@ class Socket(SocketIO, SerializationMixin, OptionAttributes):
         super().__setattr__(key, value)
 
     def subscribe(self, topic: str | bytes) -> None:
-        """Let messages through that begin with `topic`.  SUB only."""
+        """Let messages through that begin with `topic`. SUB only."""
         self.set(SocketOption.SUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
 
     def unsubscribe(self, topic: str | bytes) -> None:
-        """Undo one `subscribe`.  SUB only."""
+        """Undo one `subscribe`. SUB only."""
         self.set(SocketOption.UNSUBSCRIBE, topic.encode() if isinstance(topic, str) else topic)
 
     def fileno(self) -> int:
-        """Return FD, edge-triggered: when it fires, read EVENTS and act until none are left."""
+        """Return FD, edge-triggered: when it fires, read EVENTS and act until none is left."""
         fd: int = self.get(SocketOption.FD)
         return fd
 

@@ -1,6 +1,6 @@
 """SocketIO: send and recv of a socket's handle, the compiled base of `mq.Socket`.
 
-It converts the data of a program to message parts and back.  Used in the socket's thread.
+Converts a program's data to message parts and back. Used in the socket's thread.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ from mq.sockets.base import SocketBase
 
 _SNDMORE: Final = 2
 
-# How often what an exception must not leave undone is tried while memory is short.
+# Attempts at a roll-back until other threads free a few bytes.
 _MAX_ATTEMPTS: Final = 200
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SocketIO:
-    """Sends through, and receives from, the socket behind the handle."""
+    """Sends and receives through the socket behind the handle."""
 
     copy_threshold: int
     _core: SocketBase
@@ -47,9 +47,9 @@ class SocketIO:
     ) -> MessageTracker | None:
         """Send a part: bytes, a Frame, or anything with a contiguous buffer.
 
-        `flags` are DONTWAIT and SNDMORE.  Waits for room at most SNDTIMEO, then `Again`.  With
-        `copy=False`, large buffers are shared with the receiver and must not be changed; the
-        tracker returned tells until when, if `track` is set.
+        `flags` are DONTWAIT and SNDMORE. Waits for room at most SNDTIMEO, then `Again`. With
+        `copy=False`, large buffers are shared with the receiver and must not be changed; with
+        `track`, the returned tracker tells until when.
         """
         if type(data) is bytes and copy:
             self._core.send(MessagePart(data, True) if flags & _SNDMORE else data, flags)
@@ -87,9 +87,9 @@ class SocketIO:
         track: Any = False,
         **kwargs: Any,
     ) -> MessageTracker | None:
-        """Send all parts of a message.  TypeError before any is sent if one cannot be.
+        """Send all parts of a message. TypeError before any is sent if one cannot be.
 
-        After an exception in the middle, an interrupt's too, none of the parts is sent.
+        After an exception, an interrupt's too, none is sent.
         """
         for index, part in enumerate(msg_parts):
             if type(part) is not bytes:
@@ -100,7 +100,7 @@ class SocketIO:
             return self.send(msg_parts[-1], flags, copy=copy, track=track, **kwargs)
         except BaseException:
             attempts = 0
-            while attempts < _MAX_ATTEMPTS:  # a few bytes are enough, and other threads free some
+            while attempts < _MAX_ATTEMPTS:
                 attempts += 1
                 try:
                     self._core.rollback()
@@ -114,7 +114,7 @@ class SocketIO:
     def recv(self, flags: int = 0, copy: Any = True, track: Any = False) -> Any:
         """Receive a part: bytes, or with `copy=False` a Frame.
 
-        Waits at most RCVTIMEO, then `Again`; RCVMORE says whether the message has more parts.
+        Waits at most RCVTIMEO, then `Again`. RCVMORE says whether more parts follow.
         """
         core = self._core
         part = core.recv(flags)
@@ -125,13 +125,13 @@ class SocketIO:
         if core.given_back:
             core.drop()
         else:
-            core.in_hand = None  # the same without a call, which would cost half a percent
+            core.in_hand = None  # without a call, which would cost half a percent
         return received
 
     def recv_into(self, buffer: Any, /, *, nbytes: int = 0, flags: int = 0) -> int:
-        """Receive a part into a writable buffer, at most `nbytes` of it (0: what fits).
+        """Receive a part into a buffer, at most `nbytes` (0: what fits).
 
-        Returns the size of the part; what did not fit is lost.
+        Returns the size of the part; bytes that did not fit are lost.
         """
         if nbytes < 0:
             raise ValueError(f"{nbytes=} must be non-negative")
@@ -152,10 +152,8 @@ class SocketIO:
         """Receive all parts of a message as a list."""
         parts: list[Any] = []
         try:
-            # Not a condition at the end of the loop: Python 3.13 (CPython's issue 130279) and 3.14
-            # catch no interrupt there.
             parts.append(self.recv(flags, copy=copy, track=track))
-            while True:
+            while True:  # without a condition: see `_purgatory_cpython.locks`
                 if not self._core.rcvmore:
                     return parts
                 parts.append(self.recv(flags, copy=copy, track=track))

@@ -4,9 +4,6 @@ import math
 
 
 def check_timeout(timeout: float | None) -> None:
-    """Raise ValueError for NaN, and TypeError for anything but a number or None.
-
-    A wait until NaN would never be over: each comparison with NaN is false.
-    """
+    """Raise ValueError for NaN, an endless wait; TypeError unless a number or None."""
     if timeout is not None and math.isnan(timeout):
         raise ValueError(f"timeout is {timeout!r}; expected a number or None")

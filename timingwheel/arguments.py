@@ -1,18 +1,17 @@
 """plain_number, check_count, check_name: what numbers and names a program may pass.
 
-A subclass of float or int may compare, convert and print itself as it likes: numpy.float64 is a
-float whose comparisons return numpy's own truth values, which compiled code refuses. So an argument
-is made a plain number before anything is done with it. Any thread.
+A subclass of float or int may compare, convert and print itself as it likes: compiled code refuses
+the truth values of numpy.float64. So an argument is first made a plain number. Any thread.
 """
 
 from typing import Any, Final
 
-# The most tasks, slots or events there may be; more would not fit into 64 bits with some added.
+# Of tasks, slots or events; more would not fit into 64 bits with some added.
 MAX_COUNT: Final = 2**61
 
 
 def plain_number(value: object) -> Any:
-    """Return exactly a float or an int for one or a subclass; None for anything else."""
+    """Return exactly a float or an int; None for anything else, bools too."""
     kind = type(value)
     if kind is float or kind is int:  # nearly always
         return value
@@ -42,10 +41,9 @@ def check_count(name: str, value: object, least: int, most: int = MAX_COUNT) -> 
 
 
 def check_name(name: object) -> None:
-    """Raise TypeError for what is no str, and ValueError for text that nothing can write.
+    """Raise TypeError unless a str, ValueError unless UTF-8 can encode it.
 
-    A name is written to metrics and logs. One with half of a surrogate pair, as `os.fsdecode` makes
-    it of a file's name, would spoil the whole page.
+    A name in metrics and logs with half of a surrogate pair (`os.fsdecode`) would spoil the page.
     """
     if not isinstance(name, str):
         raise TypeError(f"name is {name!r}; expected a str")

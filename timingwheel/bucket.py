@@ -1,14 +1,13 @@
 """TimerTaskList: a bucket, which holds the tasks due in one stretch of time.
 
-A bucket lives in one slot of one wheel for one stretch of time, and is in the delay queue for as
-long. When due, a bucket is *detached*: removed from slot and queue, whole, in O(1). Its tasks stay
-in it, so a task can still be cancelled while its bucket waits to cascade or is dispatched.
+A bucket is in one slot of one wheel and in the delay queue. When due, it is *detached*: removed
+from both, whole, in O(1). Its tasks stay in it, so a task can still be cancelled while its bucket
+waits to cascade or is dispatched.
 
-Tasks are kept in an array in order of arrival, and each task knows the index of its slot. To cancel
-a task is to clear its slot. No other task is touched: in random order each touched task waits for
-main memory, and links to its neighbours would triple that. The slot itself is cleared without a
-wait (`clear_slot_streaming`). When a slot is needed and half of them are empty, a compaction pass
-moves the tasks towards the head, a step at a time.
+An array holds the tasks in order of arrival, and each task knows its slot. A cancel clears the slot
+and touches no other task: links to neighbours would triple the waits for main memory. When a slot
+is needed and half of them are empty, a compaction pass moves the tasks towards the head, a step at
+a time.
 
     slots     -  -  -  c  -  d  -  -  e  f  .  .        a, b were run; - was cancelled
                        head                 end   capacity
@@ -16,13 +15,12 @@ moves the tasks towards the head, a step at a time.
 Lock: the timer's ReadWriteLock guards all buckets of that timer. "Locked" means: the caller holds
 the lock, either side; the other methods take the read side.
 
-Sections under the lock that change more than one field contain no calls, on purpose. CPython runs
-signal handlers and the finalizers of collected objects only at calls, loops and allocations. So a
-KeyboardInterrupt, or a finalizer that adds to this very bucket, comes before or after such a
-section, never inside. (The lock alone keeps other threads out.)
+Sections under the lock that change more than one field contain no calls. CPython runs signal
+handlers and finalizers only at calls, loops and allocations: an interrupt, or a finalizer that adds
+to this very bucket, comes before or after such a section. Interpreted, a number is an object, and
+memory may be short: so a section computes the new numbers first, then makes the changes.
 
-They create no objects either, since memory may be short: interpreted, a number is an object. So the
-new numbers come first, then the changes. (Past 400 lines: such sections cannot share code.)
+Past 400 lines: such sections cannot share code.
 """
 
 from typing import Final
@@ -32,10 +30,9 @@ from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel._cpython.gc_tracking import UNTRACKS_FROM_GC, gc_track, gc_untrack
 from timingwheel._cpython.streaming_store import HAS_STREAMING_STORE, clear_slot_streaming
 from timingwheel.rwlock import ReadWriteLock
-from timingwheel.task import CANCELLED, NEW, TAKEN, TaskList, TimerTask
+from timingwheel.task import CANCELLED, TAKEN, TaskList, TimerTask
 
-# From that far behind the end, a slot was written so long ago that the nearer caches hold it no
-# more: half a megabyte of tasks has passed through them since.
+# A slot so far behind the end has left the nearer caches.
 STREAMING_STORE_DISTANCE: Final = 4096
 
 # Slots of a new bucket, and by how many it grows: it doubles up to SMALL_CAPACITY, then grows by an
@@ -43,10 +40,9 @@ STREAMING_STORE_DISTANCE: Final = 4096
 MIN_CAPACITY: Final = 16
 SMALL_CAPACITY: Final = 256
 GROWTH_LIMIT: Final = 4096
-# A bucket whose tasks were all cancelled keeps this capacity for reuse.
+# An emptied bucket keeps up to this capacity for reuse.
 RETAINED_CAPACITY: Final = 32
-# Slots that a compaction pass reads whenever a slot is needed: more than are added meanwhile, so
-# that the pass ends.
+# Slots that a compaction pass reads whenever a slot is needed: more than are added meanwhile.
 COMPACTION_STEP: Final = 4 * GROWTH_LIMIT
 
 # Bound once: compiled, that saves a look-up in the module's dict for each task.
@@ -58,9 +54,9 @@ _clear_slot_streaming: Final = clear_slot_streaming
 
 
 class TimerCounters:
-    """How many tasks of a timer wait or have ended. Guarded by the lock; read without it.
+    """Counts a timer's tasks. Guarded by the lock; read without it.
 
-    `reaper_runs`: whether a reaper's thread holds the timer, and so all these tasks.
+    `reaper_runs`: whether a reaper's thread holds the timer, and so all its tasks.
     """
 
     __slots__ = ("backlog", "cancelled", "fired", "reaper_runs", "waiting")
@@ -78,10 +74,10 @@ class TimerCounters:
 
 
 class TimerTaskList(TaskList):
-    """A bucket; see the module. Amortized O(1): add, cancel and take.
+    """A bucket. Amortized O(1): add, cancel and take.
 
     `level`: the wheel's. At level 0 all tasks are due at `expiration_ns`, else they cascade then.
-    `has_rescheduled`: the deadline of some was moved beyond that since, so these cascade as well.
+    `has_rescheduled`: some task's deadline was moved beyond `expiration_ns`: all tasks cascade.
     """
 
     __slots__ = (
@@ -108,22 +104,21 @@ class TimerTaskList(TaskList):
         self._lock: Final = lock
         self._counters: Final = counters
         self._slots: list[TimerTask | None] = [None] * MIN_CAPACITY
-        # Tasks are in slots from the head on and before the end; every other slot is empty.
+        # Slots before the head and from the end on are empty.
         self._head: i32 = 0
         self._end: i32 = 0
         self._capacity: i32 = MIN_CAPACITY  # len(_slots), without a call
         self._count: i32 = 0
-        # Where the compaction pass reads and writes next; 0: none is under way.
+        # The next slots of the compaction pass; 0: none is under way.
         self._compact_read: i32 = 0
         self._compact_write: i32 = 0
-        # Whether _slots is untracked, as it may be while every task in it is.
+        # Whether _slots is untracked: allowed while every task in it is.
         self._slots_untracked = _UNTRACKS_FROM_GC
         self.level: i32 = level
         self.expiration_ns: i64 = expiration_ns
         self.has_rescheduled: bool = False
         self.dispatched: bool = False  # to the executor, as a whole
-        # How often a thread took over the bucket from another thread. A thread that sees `turn`
-        # changed stops running tasks of this bucket.
+        # How often a thread took over the bucket; the former thread then stops running its tasks.
         self.turn: i64 = 0
         if _UNTRACKS_FROM_GC:
             _gc_untrack(self._slots)
@@ -132,7 +127,7 @@ class TimerTaskList(TaskList):
         return self._count
 
     def belongs_to(self, lock: ReadWriteLock) -> bool:
-        """Return whether the timer that owns `lock` also owns this bucket."""
+        """Return whether the bucket is of the timer that owns `lock`."""
         return self._lock is lock
 
     def is_full(self) -> bool:
@@ -160,9 +155,9 @@ class TimerTaskList(TaskList):
         counters.waiting = waiting
         counters.backlog = backlog
         if _UNTRACKS_FROM_GC:
-            # A subclass may hold any object. So may a callback: without a reaper the timer itself
-            # may be garbage, with everything its tasks refer to.
-            if type(task) is TimerTask and (self._counters.reaper_runs or task._tt_is_stateless):
+            # A subclass may hold any object. So may a callback, and without a reaper the timer
+            # itself may be garbage.
+            if type(task) is TimerTask and (counters.reaper_runs or task._tt_is_stateless):
                 _gc_untrack(task)
             elif self._slots_untracked:
                 self._retrack()
@@ -206,33 +201,6 @@ class TimerTaskList(TaskList):
             self._compact_write = next_write
         return True
 
-    def remove(self, task: TimerTask) -> None:
-        """Take out a task if this list holds it. Locked; atomic."""
-        self._unlink(task, NEW)
-
-    def _unlink(self, task: TimerTask, state: i32) -> bool:
-        """Clear a task's slot and set its state; False if not here."""
-        if task._tt_list is not self:
-            return False
-        counters = self._counters
-        waiting, backlog = counters.waiting, counters.backlog
-        if self.dispatched:
-            backlog -= 1
-        else:
-            waiting -= 1
-        count = self._count - 1
-        index = task._tt_index
-        if _HAS_STREAMING_STORE and self._end - index > STREAMING_STORE_DISTANCE:
-            _clear_slot_streaming(self._slots, index, task)
-        else:
-            self._slots[index] = None
-        self._count = count
-        task._tt_list = None
-        task._tt_index = state
-        counters.waiting = waiting
-        counters.backlog = backlog
-        return True
-
     def cancel(self, task: TimerTask) -> bool:
         """Take out a task for good; False if it is not here."""
         if COMPILED and self._lock.enter_section():
@@ -243,11 +211,27 @@ class TimerTaskList(TaskList):
             return self._cancel(task)
 
     def _cancel(self, task: TimerTask) -> bool:
-        cancelled = self._counters.cancelled + 1
-        if not self._unlink(task, CANCELLED):
+        if task._tt_list is not self:
             return False
-        # A return is no place for a signal handler or a finalizer: the two are one section.
-        self._counters.cancelled = cancelled
+        counters = self._counters
+        waiting, backlog = counters.waiting, counters.backlog
+        if self.dispatched:
+            backlog -= 1
+        else:
+            waiting -= 1
+        count, cancelled = self._count - 1, counters.cancelled + 1
+        index = task._tt_index
+        # Atomic from here.
+        if _HAS_STREAMING_STORE and self._end - index > STREAMING_STORE_DISTANCE:
+            _clear_slot_streaming(self._slots, index, task)
+        else:
+            self._slots[index] = None
+        self._count = count
+        task._tt_list = None
+        task._tt_index = CANCELLED
+        counters.waiting = waiting
+        counters.backlog = backlog
+        counters.cancelled = cancelled
         if _UNTRACKS_FROM_GC and type(task) is TimerTask:
             _gc_track(task)
         if self._count == 0:
@@ -258,7 +242,7 @@ class TimerTaskList(TaskList):
         return True
 
     def _release_slots(self) -> None:
-        """Free the memory of a bucket that became empty, if any exists for smaller slots."""
+        """Free the memory of an emptied bucket, unless memory is short."""
         try:
             fresh: list[TimerTask | None] = [None] * MIN_CAPACITY  # a collection may run here
         except MemoryError:
@@ -278,7 +262,7 @@ class TimerTaskList(TaskList):
                 while len(cancelled) < limit and (task := self.first()) is not None:
                     cancelled.append(task)
                     self._cancel(task)
-        except MemoryError:  # do not lose the tasks already cancelled
+        except MemoryError:  # return the tasks already cancelled
             if cancelled and cancelled[-1]._tt_list is not None:
                 cancelled.pop()
             if not cancelled:
@@ -346,14 +330,14 @@ class TimerTaskList(TaskList):
             with self._lock.reading():
                 task = self._take()
             return task  # noqa: RET504  # it is needed below
-        except BaseException:  # an interrupt: a task that was not returned must not be lost
+        except BaseException:  # an interrupt: do not lose the task
             if task is not None:
                 self._put_back(task)
             raise
 
     def _take(self) -> TimerTask | None:
         task = None
-        # Inlined `first`: calling it takes 30 instructions more a task (callgrind).
+        # Inlined `first`: 30 instructions less a task (callgrind).
         while self._head < self._end:
             task = self._slots[self._head]
             if task is not None:
@@ -397,11 +381,11 @@ class TimerTaskList(TaskList):
             counters.backlog = backlog
 
     def take_over(self) -> None:
-        """Let the running thread stop after its present task. One thread at a time."""
+        """Stop the running thread after its present task. One thread at a time."""
         self.turn += 1
 
     def left(self) -> list[TimerTask]:
-        """Return the tasks that have not started, in order. O(n)."""
+        """Return the tasks, in order. O(n)."""
         with self._lock.reading():
             return self.tasks()
 

@@ -14,4 +14,4 @@ class TimerFull(TimerError):
 
 
 class TimerForked(TimerError):
-    """Raised in a forked child by its copy of a timer, which has no threads."""
+    """Raised by a forked child's copy of a timer, which has no threads."""

@@ -1,16 +1,14 @@
 """Lanes: the wheels of a timer, one for each thread that makes tasks.
 
-Threads that share a wheel wait for each other: for the lock, and for the cache lines of the lock,
-the bucket, its array and the counters. So, compiled without the interpreter lock, each thread has a
-lane: a `WheelState` of its own, made in the same thread. A task belongs to the lane of the thread
-that made it, whichever thread adds, moves or cancels it: each task has one lock. Worth it: see
-"Without the interpreter lock" in docs/performance.md.
+Threads of one wheel wait for its lock, and for cache lines of lock, bucket, array and counters. So,
+compiled without the interpreter lock, each thread has a lane: a `WheelState` of its own. A task
+belongs to the lane of the thread that made it, whichever thread adds, moves or cancels it. Worth
+it: see docs/mechanisms.md.
 
-Elsewhere a timer has one `WheelState` and no lanes, for only one thread runs at a time. So has a
-timer with `max_pending`, where one lock must guard the count of all tasks.
+Elsewhere a timer has no lanes; nor with `max_pending`: one lock must guard the count of all tasks.
 
 The thread that advances the clock drains the lane whose first bucket comes first, up to the first
-bucket of the next lane: across lanes, too, tasks are dispatched tick by tick.
+bucket of the next lane: so tasks of all lanes are dispatched tick by tick.
 """
 
 import threading
@@ -30,29 +28,26 @@ from timingwheel.task import TimerTask
 from timingwheel.wheel import END_OF_TIME_NS
 from timingwheel.wheel_state import WheelState
 
-# Whether threads have lanes.
 MANY_LANES: Final[bool] = LOCKED_SECTIONS
-# More threads than that share lanes. A drain looks at each lane. A power of two.
+# More threads share lanes. A drain looks at each lane. A power of two.
 MAX_LANES: Final = 8
 
 
 class Lanes:
-    """The lanes of one timer. Any thread.
-
-    `now_ns`: the clock's reading when the timer is made.
-    """
+    """The lanes of one timer. `now_ns`: the clock's reading at its creation. Any thread."""
 
     def __init__(self, tick_ns: i64, wheel_size: i64, now_ns: i64) -> None:
         self._tick_ns: i64 = tick_ns
         self._wheel_size: i64 = wheel_size
-        # Dispatched, and not given to the executor yet: of all lanes, in the order of their ticks.
+        # Of all lanes, in the order of their ticks.
         self.dispatch_queue: Final[deque[TimerTaskList]] = deque()
         self._mask: i64 = MAX_LANES - 1
         self._common_lock: Final = ReadWriteLock()
         self.first: Final = self._new_lane(now_ns)
-        # Made when a thread needs one; guarded by the first lane's lock, read without.
+        # Guarded by the first lane's lock, read without.
         self._lanes: Final[list[WheelState | None]] = [None] * (self._mask + 1)
-        self._lanes[_own_number() & self._mask] = self.first
+        own_number: i64 = i64(thread_number()) if LOCKED_SECTIONS else 0
+        self._lanes[own_number & self._mask] = self.first
 
     def of(self, task: TimerTask) -> WheelState:
         """Return the lane of a task, pending or not. Raises TimerForked in a forked child."""
@@ -80,24 +75,24 @@ class Lanes:
         """Return the present lanes."""
         return [lane for lane in self._lanes if lane is not None]
 
-    # What follows is of all lanes together; see `WheelState`.
+    # The methods below are of all lanes together.
 
     @property
     def pending(self) -> int:
-        """How many tasks have not started."""
+        """See `TimerCounters`."""
         return sum([lane.counters.pending() for lane in self.all()])
 
     @property
     def fired(self) -> int:
-        """How many tasks were taken to be run."""
+        """See `TimerCounters`."""
         return sum([lane.counters.fired for lane in self.all()])
 
     def has_undelivered(self) -> bool:
-        """Return whether something came due that the executor does not have yet."""
+        """See `WheelState`."""
         return any(lane.has_undelivered() for lane in self.all())
 
     def drain_batch(self, now_ns: i64) -> bool:
-        """Detach, dispatch and cascade a batch; False if nothing is due in any lane."""
+        """See `WheelState`; False if nothing is due in any lane."""
         lanes = self.all()
         next_ns: i64 = END_OF_TIME_NS  # when the first lane comes due, and when the second
         after_ns: i64 = END_OF_TIME_NS
@@ -110,32 +105,32 @@ class Lanes:
                 after_ns = min(after_ns, due_ns)
         if after_ns <= now_ns:
             earliest.drain_batch(after_ns)
-            return True  # there is more: at least in the lane after it
-        worked = [lane.drain_batch(now_ns) for lane in lanes]  # each of them moves on
+            return True  # the next lane has more
+        worked = [lane.drain_batch(now_ns) for lane in lanes]
         return any(worked)
 
     def first_bucket(self) -> TimerTaskList | None:
-        """Return the bucket that comes first, with tasks or without."""
+        """Return the first bucket, with tasks or without."""
         return _earliest([lane.queue.first() for lane in self.all()])
 
     def next_occupied(self) -> TimerTaskList | None:
-        """Return the first bucket that has tasks; drops empty buckets before it."""
+        """See `WheelState`."""
         return _earliest([lane.next_occupied() for lane in self.all()])
 
     def cancel_some(self) -> list[TimerTask]:
-        """Cancel and return a batch of pending tasks; empty if none is left."""
+        """See `WheelState`."""
         for lane in self.all():
             if tasks := lane.cancel_some():
                 return tasks
         return []
 
     def occupied(self) -> tuple[int, ...]:
-        """Return how many buckets of each level have tasks, lowest level first."""
+        """See `WheelState`."""
         counts = zip_longest(*[lane.occupied() for lane in self.all()], fillvalue=0)
         return tuple([sum(count) for count in counts])
 
     def levels(self, now_ns: int) -> tuple[WheelLevel, ...]:
-        """Return how many tasks each slot of each level holds, lowest level first."""
+        """See `WheelState`."""
         merged: list[WheelLevel] = []
         for of_lanes in zip_longest(*[lane.levels(now_ns) for lane in self.all()]):
             same = [level for level in of_lanes if level is not None]
@@ -144,26 +139,24 @@ class Lanes:
         return tuple(merged)
 
     def first_tasks(self, limit: int) -> list[TimerTask]:
-        """Return the tasks that are due first, in order of deadline."""
+        """See `WheelState`."""
         found = [task for lane in self.all() for task in lane.first_tasks(limit)]
         return sorted(found, key=attrgetter("deadline_ns"))[:limit]
 
     def _check(self) -> None:
-        """Assert every invariant."""
         for lane in self.all():
             lane._check()
         assert all(bucket.dispatched for bucket in self.dispatch_queue.copy()), self.dispatch_queue
 
 
 class LaneLock(ReadWriteLock):
-    """The lock of one lane, inside `common`, the lock that all lanes of the timer have in common.
+    """The lock of one lane, inside `common`, the lock of all lanes.
 
-    Under a lane's lock a thread may run Python code, to make a bucket or to drain, and in that a
-    finalizer, which may act on tasks of any lane. So both sides take the common lock first: no two
-    threads wait for each other's lanes. It is fair, as every `ReadWriteLock`: a thread that adds
-    does not wait for more than a batch of a drain, of whichever lane.
+    Under a lane's lock a thread may run a finalizer, which may act on tasks of any lane. So both
+    sides take the common lock first: no two threads wait for each other's lanes. A thread that adds
+    waits for at most a batch of a drain, of whichever lane.
 
-    A section takes the lane's own lock alone. No Python code runs in one.
+    A section takes the lane's own lock alone: it runs no Python code.
     """
 
     __slots__ = ("_common",)
@@ -174,7 +167,7 @@ class LaneLock(ReadWriteLock):
         self._reader = _LaneReader(common, self._lock)
 
     def _queue_behind_writer(self) -> None:
-        # The reader queues for the common lock, which the writer has.
+        # The writer has the common lock.
         self.check_usable()
 
     def __enter__(self) -> None:
@@ -213,10 +206,6 @@ class _LaneReader:
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         self._lock.release()
         self._common.leave_reading()
-
-
-def _own_number() -> i64:
-    return i64(thread_number()) if LOCKED_SECTIONS else 0
 
 
 def _earliest(buckets: list[TimerTaskList | None]) -> TimerTaskList | None:

@@ -1,7 +1,7 @@
 """Names for code that builds on a timer.
 
-The second front door of the package. `purgatory` enters here and at `timingwheel`; all other
-modules are private. Any thread.
+The second front door of the package: all modules but this and `timingwheel` are private. Any
+thread.
 """
 
 from _purgatory_cpython.atomicity import ATOMIC_SECTIONS, COMPILED, LOCKED_SECTIONS

@@ -1,7 +1,7 @@
 """Reaper: the thread that sleeps until something is due and advances the timer.
 
-The loop sleeps on a `Waiter`. A bare timer gives it a condition; a program with commands between
-its threads gives it a mailbox, and its reaper sleeps until the next bucket *or* the next command.
+The loop sleeps on a `Waiter`: a condition, or a mailbox, which also wakes the reaper for commands
+between a program's threads.
 """
 
 import contextlib
@@ -16,8 +16,7 @@ from _purgatory_cpython.threads import InterruptibleThread
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds to pause after the second error in a row that is not a task's (a clock that raises),
-# instead of spinning.
+# Pause after the second error in a row that is not a task's (a clock that raises).
 ERROR_PAUSE_S = 1.0
 
 
@@ -34,8 +33,8 @@ class Waiter(Protocol):
 class ConditionWaiter:
     """A `Waiter` within the process; keeps a wake-up until a wait consumes it.
 
-    Inside is a bare lock, released while a wake-up is kept. Both sides are atomic, so a finalizer
-    or a signal handler may wake the very thread that it interrupts on its way into the wait.
+    A bare lock, released while a wake-up is kept. Both sides are atomic, so a finalizer or a signal
+    handler may wake the very thread that it interrupts.
     """
 
     def __init__(self) -> None:
@@ -53,7 +52,7 @@ class ConditionWaiter:
         """See `Waiter`."""
         try:
             self._asleep.release()
-        except RuntimeError:  # it is released: a wake-up is kept already
+        except RuntimeError:  # a wake-up is kept already
             pass
 
 
@@ -61,16 +60,16 @@ class Advanceable(Protocol):
     """What a reaper needs of a timer."""
 
     def advance_clock(self) -> bool:
-        """Run due tasks; return whether any task was due."""
+        """See `Timer`."""
 
     def max_sleep(self) -> float | None:
-        """Return how many seconds the reaper may sleep; None: until woken."""
+        """See `Timer`."""
 
     def finished(self) -> bool:
-        """Return whether the timer is closed and needs its reaper no more."""
+        """See `Timer`."""
 
     def shut_down(self) -> None:
-        """Release all resources; the reaper's last call."""
+        """See `Timer`."""
 
 
 class Reaper:
@@ -81,7 +80,7 @@ class Reaper:
         self._waiter = waiter
         self._thread = InterruptibleThread(target=self._run, name=name, daemon=True)
         self._starting = new_rlock()
-        # Guarded by _starting. Stays False if start() raised, though a thread may have begun.
+        # Guarded by _starting. False after a failed start(), though a thread may have begun.
         self.started: bool = False
         self._is_stopping = False
 
@@ -93,7 +92,7 @@ class Reaper:
         at_exit.register(self)
 
     def step(self) -> None:
-        """Sleep until something is due or woken, then run what is due."""
+        """Sleep until due or woken, then run what is due."""
         self._waiter.wait(self._timer.max_sleep())
         self._timer.advance_clock()
 
@@ -107,14 +106,14 @@ class Reaper:
         return not self._thread.is_alive()
 
     def stop_at_exit(self) -> None:
-        """Let the thread end after its present step, and leave the timer as it is."""
+        """End the thread after its present step; leave the timer as it is."""
         self._is_stopping = True
         self._waiter.wake()
 
     def _run(self) -> None:
         try:
             self._repeat_steps()
-        except BaseException:  # noqa: BLE001  # one from another thread, between two steps
+        except BaseException:  # noqa: BLE001  # from another thread, between two steps
             self._run()
             return
         if self.started and not self._is_stopping:
@@ -136,11 +135,9 @@ class Reaper:
 
 
 class Failure:
-    """The error that ended a step of a thread, when no task raised it.
+    """The error of a clock, or meant to kill the thread.
 
-    Tasks report to on_error. Here come errors of the clock, and exceptions with which another
-    thread meant to kill this thread. The failure is reported within the next step, where another
-    exception does no harm either.
+    Reported within the next step, where another exception does no harm either.
     """
 
     def __init__(self, waiter: Waiter) -> None:
@@ -154,9 +151,9 @@ class Failure:
         self.count += 1
 
     def report(self) -> None:
-        """Log the last error, if any, and pause if it was not the first in a row.
+        """Log the last error, if any; pause from the second in a row on.
 
-        After the first the next sleep ends at once: the step that failed may have left work.
+        After the first the next sleep ends at once: the failed step may have left work.
         """
         if self._error is not None:
             error, self._error = self._error, None
@@ -170,9 +167,6 @@ class Failure:
 
 
 def reduce_timer_slack() -> None:
-    """Let this thread's sleeps end on time. Linux only.
-
-    Linux ends them up to 50 us late, to save work (timer slack, see prctl(2)).
-    """
+    """Let this thread's sleeps end on time; Linux adds 50 us (prctl(2))."""
     with contextlib.suppress(OSError):  # another system
         Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1", encoding="ascii")

@@ -74,7 +74,7 @@ class Recurring(TimerTask):
         return first
 
     def cancelled(self) -> bool:
-        """Return whether it was ended, by `cancel` or by the timer's end."""
+        """Return whether `cancel` or the timer's end ended it."""
         return self._rc_ended
 
     def done(self) -> bool:
@@ -85,6 +85,6 @@ class Recurring(TimerTask):
         self._end()
 
     def _tt_on_error(self, error: BaseException) -> None:
-        # An interrupt may come before the first line of `run`, which would have armed it.
+        # An interrupt may come before the first line of `run`.
         if not isinstance(error, Exception) and self._tt_index == TAKEN:
             self._arm_next()

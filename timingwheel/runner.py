@@ -1,6 +1,6 @@
 """TaskRunner: runs the tasks of dispatched buckets, and handles their exceptions.
 
-The executor decides in which threads; several threads may run one bucket. Any thread.
+Several threads may run one bucket. Any thread.
 """
 
 import logging
@@ -21,10 +21,10 @@ log: logging.Logger = logging.getLogger(__name__)
 
 OnError = Callable[[BaseException, TimerTask], object]
 
-# Tasks run for one reading of the clock, from which their lateness is counted.
+# Tasks run, and their lateness counted, with one reading of the clock.
 TASKS_PER_CLOCK_READ: Final = 256
 
-# Bound once: compiled, that saves a look-up in the module's dict for each task.
+# Bound once: see `timingwheel.bucket`.
 _UNTRACKS_FROM_GC: Final = UNTRACKS_FROM_GC
 _gc_track: Final = gc_track
 
@@ -32,14 +32,13 @@ _gc_track: Final = gc_track
 class TaskRunner:
     """Runs each task of a bucket once, in however many threads.
 
-    An exception of a task is reported to `on_error`, by default to the log, and the next task runs.
-    KeyboardInterrupt and SystemExit in the main thread belong to the program: they propagate and
-    end the run early, and the next run continues from there.
+    Reports exceptions of tasks to `on_error`, by default to the log. KeyboardInterrupt and
+    SystemExit in the main thread end the run early, and the next run continues.
     """
 
     def __init__(self, name: str, reader: ClockReader, on_error: OnError | None) -> None:
         self.lateness: LatenessHistogram = LatenessHistogram()
-        # A reading of real_seconds: from then on tasks are cancelled, not run. Set by Timer.close.
+        # Of `real_seconds`: from then on tasks are cancelled, not run. Set by Timer.close.
         self.close_deadline: float | None = None
         self._name = name
         self._clock_reader = reader
@@ -48,7 +47,7 @@ class TaskRunner:
     def run(self, bucket: TimerTaskList) -> None:
         """Run the tasks of `bucket`; cancel them after the close deadline.
 
-        Ends early if another thread takes the bucket over meanwhile.
+        Ends early if another thread takes the bucket over.
         """
         turn = bucket.turn
         while self._run_batch(bucket, turn):
@@ -63,10 +62,10 @@ class TaskRunner:
         for task in tasks:
             try:
                 task._tt_on_close()
-            except BaseException as error:  # noqa: BLE001  # whatever user code raises is reported
+            except BaseException as error:  # noqa: BLE001  # it is reported
                 if _is_process_exit(error):
                     exit_error = error
-                    task._tt_on_close()  # the task may have been interrupted before its first line
+                    task._tt_on_close()  # interrupted before its first line, perhaps
                 else:
                     self._report(error, task)
         if exit_error is not None:
@@ -102,7 +101,7 @@ class TaskRunner:
                     self._on_raised(error, task)
                 finally:
                     task._tt_is_running = False
-                    # Else it was added again.
+                    # Unless it was added again.
                     if _UNTRACKS_FROM_GC and task._tt_index == TAKEN and type(task) is TimerTask:
                         _gc_track(task)
         finally:
@@ -120,7 +119,7 @@ class TaskRunner:
     def _observe(self, late_ns: i64, count: i64) -> None:
         try:
             self.lateness.observe(late_ns, count)
-        except MemoryError:  # one figure is lost, and no task waits for it
+        except MemoryError:  # one figure is lost
             pass
 
     def report_refused(self, tasks: list[TimerTask], error: BaseException) -> None:
@@ -134,7 +133,6 @@ class TaskRunner:
             self._report(error, task)
 
     def _report(self, error: BaseException, task: TimerTask) -> None:
-        """Pass a task's exception to `on_error`; raise an exception that ends the process."""
         if _is_process_exit(error):
             raise error
         try:
@@ -149,7 +147,7 @@ class TaskRunner:
 
 
 def _log_raised(message: str, name: str) -> None:
-    """Log the exception that is being handled; there may be no memory to do so."""
+    """Log the exception that is being handled, unless memory is short."""
     try:
         log.exception(message, name)  # noqa: LOG004  # its callers handle one
     except MemoryError:

@@ -1,25 +1,19 @@
 """ReadWriteLock: adding and cancelling read, draining writes.
 
-One reader at a time is inside. Kafka lets readers share the lock, and then takes the monitor of a
-bucket; in Python an `add` would then need three lock operations, which cost more than all the work
-under them, and the interpreter runs one thread at a time anyway. So the read side *is* one lock,
-which guards the buckets too, and an uncontended reader pays for one acquire
-(benchmarks/bench_timer.py).
+One reader at a time is inside. With Kafka's shared readers and a monitor for each bucket, an `add`
+would take three lock operations, which cost more than the work under them. So the read side *is*
+one lock, which guards the buckets too (benchmarks/bench_timer.py).
 
-A plain lock would lack fairness, in both directions. While a writer waits or writes, new readers
-queue at the turnstile, so a stream of readers cannot starve the writer. A writer that leaves lets
-the queued readers through before the next writer, so a writer that returns for batch after batch
-cannot starve the readers.
+A plain lock would be unfair. While a writer waits or writes, new readers queue at the turnstile, so
+a stream of readers cannot starve the writer. A writer that leaves lets the queued readers through
+before the next writer, so batch after batch cannot starve the readers.
 
-Where sections are atomic (see `_purgatory_cpython.atomicity`), most readers do without even that: a
-section without calls may run without the lock while no other thread is inside, because entering and
-leaving would be atomic with the section. See `enter_section`. Worth it: `schedule` takes 3980
-instructions instead of 5619, `cancel` 1001 instead of 2626 (callgrind). Compiled without the
-interpreter lock, the same sections take a lock that costs little (`_purgatory_cpython.sections`).
+Where sections are atomic (see `_purgatory_cpython.atomicity`), most readers take no lock: a section
+without calls runs while no other thread is inside. Worth it: see docs/mechanisms.md.
 
-The lock is re-entrant for readers: a finalizer that the collector runs in the thread holding the
-lock may cancel a task. A finalizer may also run in a thread on its way through the turnstile: the
-finalizer does not queue, or it would wait for its own thread. A reader must not become a writer.
+Readers are re-entrant: a finalizer in the thread holding the lock may cancel a task. A finalizer in
+a thread at the turnstile does not queue: it would wait for its own thread. A reader must not become
+a writer.
 """
 
 import threading
@@ -33,7 +27,7 @@ from _purgatory_cpython.mypyc_types import i64
 from _purgatory_cpython.sections import enter_section, leave_section, new_section_lock
 from _purgatory_cpython.threads import yield_gil
 
-# Bound once: compiled, that saves a look-up in the module's dict for each section.
+# Bound once: see `timingwheel.bucket`.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
 
@@ -41,7 +35,7 @@ _leave_section: Final = leave_section
 class ReadWriteLock:
     """`with lock.reading():` takes the read side, `with lock:` the write side. Any thread.
 
-    The write side raises RuntimeError in a thread that already has either side.
+    RuntimeError in a thread that has either side and wants the write side.
     """
 
     __slots__ = (
@@ -56,28 +50,26 @@ class ReadWriteLock:
 
     def __init__(self) -> None:
         self._lock: Final[Any] = new_section_lock()
-        # How many readers hold _lock now; _lock guards the count, which exists only where sections
-        # are atomic.
+        # Readers inside, counted under _lock; only where sections are atomic.
         self._readers_inside: i64 = 0
         self._reader: AbstractContextManager[object] = (
             _Reader(self) if ATOMIC_SECTIONS else self._lock
         )
-        # Guards the two fields below. Lock order: a thread never holds the turnstile while it waits
-        # for _lock, save in a finalizer inside the turnstile; a thread that has _lock never waits
-        # for the turnstile. It is a condition, too: one of the fields below has changed.
+        # Guards the two fields below; notified when one changes. Lock order: a thread never holds
+        # the turnstile while it waits for _lock, save in a finalizer inside the turnstile; a thread
+        # that has _lock never waits for the turnstile.
         self._turnstile = new_hot_condition()
         self._queued: i64 = 0  # readers at the turnstile
-        # Thread id of the writer, waiting or inside; 0: none; -1: poisoned. Readers read it without
-        # the turnstile: a reader that reads it too early merely gets in ahead of the writer.
+        # The writer's thread id, waiting or inside; 0: none; -1: poisoned. Readers read it without
+        # the turnstile: at worst one gets in ahead of the writer.
         self._writer: i64 = 0
         self._poison: Exception | None = None
 
     def enter_section(self) -> bool:
         """Begin a section without `with`. False if that is impossible: use `reading`.
 
-        Only for compiled code, and only for sections that raise nothing. Where sections are atomic,
-        only for sections without calls: nothing is entered. Where sections are locked, takes the
-        lock. The caller calls `leave_section`.
+        Only for compiled code, and sections that raise nothing; where sections are atomic, only for
+        sections without calls. The caller calls `leave_section`.
         """
         if self._writer != 0:
             return False
@@ -87,7 +79,7 @@ class ReadWriteLock:
         return ATOMIC_SECTIONS and self._readers_inside == 0
 
     def leave_section(self) -> None:
-        """End a section that `enter_section` began."""
+        """Undo `enter_section`."""
         if LOCKED_SECTIONS:
             _leave_section(self._lock)
 
@@ -98,19 +90,12 @@ class ReadWriteLock:
         return self._reader
 
     def call_reading(self, function: Callable[[], object]) -> None:
-        """Call a function inside the read side.
-
-        For interpreted code: CPython 3.14 may interrupt that between entering the read side and the
-        body of its `with`, and the lock would stay taken (see `_purgatory_cpython/locks.py`).
-        """
+        """Call a function inside the read side, from interpreted code: see `locks`."""
         with self.reading():
             function()
 
     def poison(self, error: Exception) -> None:
-        """Make every later use raise `error`.
-
-        For a forked child, where the threads that hold the lock do not exist.
-        """
+        """Make every later use raise `error`: in a forked child."""
         self._poison = error
         self._writer = -1
 
@@ -121,29 +106,28 @@ class ReadWriteLock:
             self._writer = 0
 
     def enter_reading(self) -> None:
-        """Take the read side without `with`, where sections are locked: see `LaneLock`."""
+        """Take the read side without `with`: see `LaneLock`."""
         self.reading()
         self._lock.acquire()
 
     def leave_reading(self) -> None:
-        """Leave the read side that `enter_reading` took."""
+        """Undo `enter_reading`."""
         self._lock.release()
 
     def check_usable(self) -> None:
-        """Raise the error of `poison`, if it was called."""
+        """Raise the error of `poison`, if any."""
         if self._poison is not None:
             raise self._poison
 
     def _queue_behind_writer(self) -> None:
         self.check_usable()
-        # A thread that is inside already must not wait: the writer would wait for that thread.
+        # A thread that is inside must not wait.
         if is_owned(self._lock) or is_owned(self._turnstile):
             return
         with self._turnstile:
             self._queued += 1
             try:
-                # CPython 3.13 catches no interrupt at the end of a loop that has a condition.
-                while True:
+                while True:  # without a condition: see `_purgatory_cpython.locks`
                     if self._writer <= 0:
                         break
                     self._turnstile.wait()
@@ -176,23 +160,22 @@ class ReadWriteLock:
         self.release_write()
 
     def release_write(self) -> None:
-        """Leave the write side if this thread holds it. Idempotent.
+        """Leave the write side, if held. Idempotent.
 
-        An interrupt may come during or before `__exit__`. A caller that may be interrupted catches
-        the interrupt and calls this: the lock must not stay taken.
+        Also for callers interrupted before or during `__exit__`.
         """
         while not self._try_release_write():
-            pass  # needs a few bytes, which other threads will free
+            pass  # other threads will free the few bytes
 
     def _try_release_write(self) -> bool:
-        """Try `release_write`; return False if memory is short."""
+        """Return False if memory is short."""
         try:
             if self._writer != threading.get_ident():
                 return True
             if is_owned(self._lock):
                 self._lock.release()
             with self._turnstile:
-                # In this order: a call that follows an interrupt notifies again.
+                # In this order: a call after an interrupt notifies again.
                 self._turnstile.notify_all()
                 self._writer = 0
         except MemoryError:
@@ -222,5 +205,4 @@ class _Reader:
 
 def is_owned(lock: Any) -> bool:
     """Return whether this thread has a re-entrant lock, or a condition."""
-    # threading.Condition relies on the same method.
     return bool(lock._is_owned())

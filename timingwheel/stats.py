@@ -1,4 +1,4 @@
-"""Statistics of a timer: frozen numbers, and the histogram of lateness behind them."""
+"""Statistics of a timer: frozen numbers, and the histogram of lateness. Any thread."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from _purgatory_cpython.locks import new_rlock
 from timingwheel.clocks.duration import NS_PER_MS
 
-# Upper bounds in milliseconds; one more count is for tasks beyond the last.
+# In milliseconds; one more count is for tasks beyond the last.
 LATENESS_BOUNDS_MS = (0, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 _BOUNDS_NS = tuple(round(bound_ms * NS_PER_MS) for bound_ms in LATENESS_BOUNDS_MS)
@@ -49,8 +49,8 @@ class TimerStats:
 class WheelLevel:
     """A snapshot of one level of a timer's wheel.
 
-    `tick_ns`: the length of a slot. `slots`: how many tasks wait in each; a slot that the hand has
-    passed is for the next time round. `hand`: the index of the present slot.
+    `tick_ns`: the length of a slot. `slots`: how many tasks wait in each; a slot behind the hand is
+    for the next time round. `hand`: the index of the present slot.
     """
 
     tick_ns: int

@@ -1,11 +1,10 @@
 """TimerTask: what is to run, and when. TimerTaskEntry: its place in the wheel.
 
 In Kafka a task points to an entry and the entry to its list. Here the task *is* its entry, by
-inheritance: one object a timer, and the two cannot disagree.
+inheritance: one object a timer.
 
 A task is pending exactly while `_tt_list` names its bucket. The thread that takes a task out of its
-bucket, under the lock, decides its fate: the thread cancels, adds or runs the task; no other thread
-may do so until the task is in a bucket again.
+bucket, under the lock, decides its fate: to cancel, add or run it.
 """
 
 import inspect
@@ -23,12 +22,12 @@ from _purgatory_cpython.sections import thread_number
 from timingwheel._cpython.callback_kind import LOOK_CLOSER, STATELESS, callback_kind
 from timingwheel.clocks.duration import NS_PER_MS, to_ns
 
-# States of an entry that is in no list, kept in _tt_index: written only with the list, locked.
+# States of an entry in no list, kept in _tt_index: written only with the list, locked.
 NEW: Final = -1
 TAKEN: Final = -2  # to be run
 CANCELLED: Final = -3
 
-# Bound once: compiled, that saves a look-up in the module's dict for each task.
+# Bound once: see `timingwheel.bucket`.
 _thread_number: Final = thread_number
 _callback_kind: Final = callback_kind
 
@@ -38,10 +37,7 @@ _GENERATOR_FLAGS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class _RunOverrideCache:
-    """The last class found to override `run`. Holds one class alive. Any thread.
-
-    Worth it: to construct and add such a task takes 4419 instructions instead of 4734 (callgrind).
-    """
+    """The last class found to override `run`. Any thread. Worth it: see docs/mechanisms.md."""
 
     __slots__ = ("last",)
 
@@ -53,9 +49,8 @@ _RUN_OVERRIDE_CACHE: Final = _RunOverrideCache()
 
 
 def check_callback(name: str, callback: Any) -> bool:
-    """Raise TypeError for what is no callable, for a coroutine function and a generator function.
+    """Raise TypeError for what is no callable, or a coroutine or generator function.
 
-    A timer's threads have no event loop: they would create the coroutine or generator and drop it.
     Returns whether the callback refers only to its module.
     """
     kind = _callback_kind(callback)
@@ -72,11 +67,11 @@ def check_callback(name: str, callback: Any) -> bool:
 
 
 def lazy_kind(callback: Any) -> str:
-    """Return what kind of function makes a coroutine or a generator; "" for any other callable."""
+    """Return the kind of a coroutine or generator function; "" for any other callable."""
     while isinstance(callback, partial):
         callback = callback.func
     if not isinstance(callback, (FunctionType, MethodType, type)):
-        # An object with an async `__call__`; or an object that declares itself async.
+        # An async `__call__`, or a mark of `inspect`.
         if inspect.iscoroutinefunction(callback):
             return "a coroutine function"
         callback = getattr(type(callback), "__call__", None)  # noqa: B004  # it is looked at
@@ -90,7 +85,7 @@ def lazy_kind(callback: Any) -> str:
 
 
 def check_hooks(kind: type, names: tuple[str, ...]) -> None:
-    """Raise TypeError if a class has methods of these names that do not run when called."""
+    """Raise TypeError if one of these methods is a coroutine or generator function."""
     for name in names:
         what = lazy_kind(getattr(kind, name, None))
         if what:
@@ -118,7 +113,7 @@ class TaskList:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTaskEntry:
-    """A task's fields for its bucket. The bucket's lock guards all but `_tt_is_running`."""
+    """A task's fields for its bucket, whose lock guards all but `_tt_is_running`."""
 
     __slots__ = (
         "_tt_index",
@@ -129,12 +124,12 @@ class TimerTaskEntry:
         *(("_tt_lane",) if LOCKED_SECTIONS else ()),
     )
 
-    # Set by the constructor of TimerTask, which saves a call for each timer. In this order
-    # compiled objects lose no memory to alignment.
-    _tt_index: i32  # index of the task's slot in _tt_list; in no list: one of the states above
+    # TimerTask's constructor sets these, which saves a call. In this order compiled objects lose
+    # no memory to alignment.
+    _tt_index: i32  # of the slot in _tt_list; in no list: one of the states above
     _tt_is_stateless: bool  # refers to nothing but a module: it can be in no reference cycle
-    # Whether it runs; unset until it is taken. Set under the lock, cleared without it by the
-    # running thread. A field of its own: meanwhile another thread may add the task to any timer.
+    # Unset until the task is taken. Set under the lock, cleared without it by the running thread:
+    # meanwhile another thread may add the task to any timer.
     _tt_is_running: bool
     _tt_lane: u8  # number of the task's thread, where threads have lanes: see `Lanes`
     _tt_list: TaskList | None
@@ -142,13 +137,13 @@ class TimerTaskEntry:
 
     @property
     def deadline_ms(self) -> int:
-        """The deadline in milliseconds of the timer's clock, rounded up; 0 until it is added."""
+        """The deadline in milliseconds of the timer's clock, rounded up; 0 until added."""
         return -(-self.deadline_ns // NS_PER_MS)
 
     def when(self) -> float:
-        """Return the deadline in seconds of the timer's clock, not rounded to a tick.
+        """Return the deadline in seconds of the timer's clock, not rounded.
 
-        If the clock went back: on a time that continues from its last reading.
+        After the clock went back, on a time that continues from its last reading.
         """
         return float(self.deadline_ns) / 1e9
 
@@ -158,9 +153,9 @@ class TimerTask(TimerTaskEntry):
     """A callback to run after a delay, or a subclass that overrides `run`.
 
     `delay`: seconds (float or int) or a timedelta, counted from the moment the task is added.
-    `context`: a `contextvars.Context` in which the timer calls `callback`, as in asyncio's
-    `call_later`. Raises TypeError and ValueError for a bad delay, TypeError without a callback or
-    for a coroutine function. Any thread may call any method.
+    `context`: a `contextvars.Context` in which the timer calls `callback`. Raises TypeError and
+    ValueError for a bad delay, TypeError without a callback or for a coroutine function. Any thread
+    may call any method.
     """
 
     __slots__ = ("_tt_call", "delay_ns")
@@ -168,9 +163,8 @@ class TimerTask(TimerTaskEntry):
     # The methods that a subclass may override: called, and never awaited.
     _tt_hooks: ClassVar[tuple[str, ...]] = ("run",)
 
-    # In compiled code, only one class may have this method: `super()` fails in an override.
+    # Not to be overridden: compiled, `super()` fails in an override.
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse methods that would make a coroutine or a generator, and never run."""
         super().__init_subclass__(**options)
         check_hooks(cls, getattr(cls, "_tt_hooks", ("run",)))
 
@@ -184,7 +178,6 @@ class TimerTask(TimerTaskEntry):
         is_stateless = False
         if callback is None:
             kind = type(self)
-            # Most tasks without a callback are of the same class as the one before.
             if kind is not _RUN_OVERRIDE_CACHE.last:
                 if kind.run is TimerTask.run:
                     raise TypeError("callback is None; expected a callable")
@@ -202,8 +195,7 @@ class TimerTask(TimerTaskEntry):
         self._tt_is_stateless = is_stateless
         self.deadline_ns = 0
         self.delay_ns: i64 = to_ns(delay)
-        # The callback; or a tuple of the callback and its arguments (a tuple is never callable); or
-        # None. One field instead of two saves 8 bytes a timer.
+        # The callback, a tuple of callback and arguments, or None: one field saves 8 bytes a timer.
         self._tt_call: Any = (callback, args) if args else callback
 
     @property
@@ -216,11 +208,8 @@ class TimerTask(TimerTaskEntry):
         self.delay_ns = delay_ms * NS_PER_MS
 
     def run(self) -> object:
-        """Call the callback.
-
-        The executor calls this once when the task is due, under no lock.
-        """
-        # Returns object: compiled code would enforce a declared None on overriding methods.
+        """Call the callback. The executor calls this once, under no lock."""
+        # Returns object: compiled code would enforce None on overriding methods.
         call = self._tt_call
         if type(call) is tuple:
             callback, args = call
@@ -231,7 +220,7 @@ class TimerTask(TimerTaskEntry):
         return None
 
     def _tt_on_close(self) -> None:
-        """Do nothing; called under no lock if the timer closed first."""
+        """Do nothing; called, under no lock, if the timer closed first."""
 
     def _tt_on_error(self, error: BaseException) -> None:
         """Do nothing; called after `run` raised, perhaps before its first line."""
@@ -239,8 +228,8 @@ class TimerTask(TimerTaskEntry):
     def cancel(self) -> bool:
         """Take the task out of its timer; True if this call prevented the run.
 
-        That includes a task dispatched to the executor and has not started. Returns False
-        for one that runs, has run, was cancelled before or was never added.
+        Also a dispatched task that has not started. False for a task that runs, has run, was
+        cancelled before or was never added.
         """
         while (bucket := self._tt_list) is not None:
             if bucket.cancel(self):
@@ -259,7 +248,6 @@ class TimerTask(TimerTaskEntry):
         return index == CANCELLED or (index == TAKEN and not self._tt_is_running)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would share its place in the timer."""
         raise TypeError(f"{self!r} cannot be copied or pickled: a timer refers to it")
 
     def __repr__(self) -> str:
@@ -274,7 +262,7 @@ class TimerTask(TimerTaskEntry):
 
 
 def prepare_task(task: TimerTask, delay_ns: i64) -> None:
-    """Set the fields of a task whose class overrides `run`, as the constructor does with checks.
+    """Set the fields of a task whose class overrides `run`, without the checks.
 
     For classes with very many instances: the checks are half of a task's cost.
     """
@@ -288,5 +276,4 @@ def prepare_task(task: TimerTask, delay_ns: i64) -> None:
     task._tt_call = None
 
 
-# A plain task has no lock of its own.
 at_exit.register_many(TimerTask)

@@ -1,13 +1,13 @@
 """Timer: starts, advances and closes. Adding is in `timer_core`.
 
-This is the rarely executed half of a timer. Interpreted, so its loops over batches release the GIL.
+Interpreted, so its loops over batches release the GIL.
 
-Three kinds of threads meet here. The program's threads add and cancel tasks, under the read side of
-the lock (or of a lane's). The thread that advances the clock, which is the reaper or the program's,
-detaches what is due under the write side, in batches of bounded size, so that no thread waits for a
-whole drain. The executor's threads take tasks from the detached buckets and run them under no lock.
+The program's threads add and cancel tasks under the read side of the lock (or of a lane's). The
+thread that advances the clock (the reaper or the program's) detaches what is due under the write
+side, in batches, so that no thread waits for a whole drain. The executor's threads run the tasks of
+detached buckets under no lock.
 
-Past 400 lines: mostly the public interface and its promises.
+Past 400 lines: mostly the public interface.
 """
 
 import concurrent.futures
@@ -38,9 +38,9 @@ from timingwheel.task import TimerTask, check_callback
 from timingwheel.timer_core import TimerCore, add_task_at
 from timingwheel.wheel_state import WheelState
 
-_Args = TypeVarTuple("_Args")  # the arguments of a callback
+_Args = TypeVarTuple("_Args")
 
-JOIN_GRACE_S = 0.1  # how long `close` waits for a thread to notice that it must end
+JOIN_GRACE_S = 0.1  # beyond its timeout, `close` waits so long for a thread to end
 # The measured ticks: docs/performance.md. Three levels reach 52 seconds, four 55 minutes.
 DEFAULT_TICK_MS = 0.2
 DEFAULT_WHEEL_SIZE = 64
@@ -53,16 +53,15 @@ class Timer(TimerCore):
     slots a level, at least 2. `clock`: returns milliseconds; default `monotonic_ms`. `executor`:
     None for the timer's own workers (one task at a time unless a task is slow), an
     `InlineExecutor`, or any `concurrent.futures.Executor` of this process; a worker runs tasks that
-    the executor refuses. `max_pending`: how many tasks may be pending at once: in the wheel, or due
-    and not started. `on_error(exc, task)`: called with each exception of a task; default: it is
-    logged.
+    the executor refuses. `max_pending`: how many tasks may be pending at once.
+    `on_error(exc, task)`: called with each exception of a task; default: it is logged.
 
     Nothing runs until a thread advances the clock: `start` such a thread (`with Timer() as timer`
-    starts and closes it), or call `advance_clock` yourself. Any thread may call any method, tasks
-    too. Raises TypeError and ValueError for bad arguments.
+    starts and closes it), or call `advance_clock`. Any thread may call any method, tasks too.
+    Raises TypeError and ValueError for bad arguments.
     """
 
-    # The shortest tick: ten microseconds, less than a thread takes to wake up.
+    # Ten microseconds, less than a thread takes to wake up.
     LEAST_TICK_NS: ClassVar[int] = 10_000
 
     def __init__(
@@ -103,7 +102,6 @@ class Timer(TimerCore):
         at_exit.register_locks(self)
 
     def __bool__(self) -> bool:
-        """Return True, with or without pending tasks."""
         return True
 
     def schedule_at(
@@ -116,8 +114,8 @@ class Timer(TimerCore):
         """Run `callback(*args)` at a moment; at once if it is past.
 
         `when`: a reading of the timer's clock in seconds, or an aware datetime, of which the
-        distance from now counts: if the wall clock is set later, the task is not moved. Returns
-        the task, already added. Raises as `schedule`, and ValueError for a naive datetime.
+        distance from now counts: a later change of the wall clock moves no task. Raises as
+        `schedule`, and ValueError for a naive datetime.
         """
         now_ns = self._clock_reader.now_ns()
         deadline_ns = moment_to_ns(when, now_ns)
@@ -138,9 +136,8 @@ class Timer(TimerCore):
         """Run `callback(*args)` at a fixed rate, until it is cancelled or the timer closes.
 
         `interval`, `first`: seconds or a timedelta; the first run comes after `first`, by default
-        one interval. A run that is missed is skipped: see `Recurring`. Between runs it is a pending
-        task; `max_pending` refuses the first wait only. Raises as `schedule`, and ValueError for an
-        interval of 0.
+        one interval. Missed runs are skipped: see `Recurring`. `max_pending` refuses the first wait
+        only. Raises as `schedule`, and ValueError for an interval of 0.
         """
         check_callback("callback", callback)
         interval_ns = delay_to_ns("interval", interval)
@@ -171,23 +168,22 @@ class Timer(TimerCore):
     def levels(self) -> tuple[WheelLevel, ...]:
         """Return the wheel's levels, lowest first; O(1) in the number of tasks.
 
-        Tasks that are being moved from one level to another are in no slot. Raises TimerForked.
+        Tasks moving between two levels are in no slot. Raises TimerForked.
         """
         return self._wheels.levels(self._clock_reader.now_ns())
 
     def first_tasks(self, limit: int = 10) -> list[TimerTask]:
         """Return the tasks that are due first, in order of deadline; O(1) in the number of tasks.
 
-        Looks at about a thousand tasks: where more are due within one slot of the wheel, it may
-        miss some.
+        Looks at about a thousand tasks: may miss some where one slot has more.
         """
         return self._wheels.first_tasks(limit)
 
     def advance_clock(self, timeout: float | timedelta = 0.0) -> bool:
         """Run due tasks; if none is due, wait up to `timeout` seconds.
 
-        Returns True if a bucket came due, if only to cascade. Waits in real time, but ends early
-        when a `ManualClock` is moved to where something is due, or a closed timer has nothing left.
+        Returns True if a bucket came due, if only to cascade. Waits in real time. Ends early when a
+        move of a `ManualClock` makes something due, or a closed timer has nothing left.
         """
         timeout_ns = to_ns(timeout, "timeout")
         self._lock.check_usable()
@@ -215,8 +211,7 @@ class Timer(TimerCore):
     def delay_to_next(self) -> float | None:
         """Return the seconds until the next occupied bucket is due, or None.
 
-        0.0 if one is due. That may be before a task is: a bucket of a higher level must cascade.
-        Raises TimerForked.
+        0.0 if one is due. A bucket of a higher level may only cascade then. Raises TimerForked.
         """
         self._lock.check_usable()
         if self._wheels.has_undelivered():
@@ -227,8 +222,7 @@ class Timer(TimerCore):
     def max_sleep(self) -> float | None:
         """Return how many seconds the reaper may sleep; None: until woken.
 
-        Like `delay_to_next`, except that sleeping moves no `ManualClock`, and that a closed timer
-        must wake up when its time to finish is over.
+        None also for a `ManualClock`, which sleeping does not move.
         """
         delay = self._clock_reader.real_sleep(self.delay_to_next())
         left = self._time_left() if self._closed else None
@@ -236,7 +230,7 @@ class Timer(TimerCore):
 
     def _drain(self) -> bool:
         self._executor.resume()
-        self._deliver_all()  # left by an interrupt, or being delivered by another thread
+        self._deliver_all()  # left by an interrupt
         worked = False
         # Read once: tasks that come due meanwhile must not keep this call busy forever.
         now_ns = self._clock_reader.now_ns()
@@ -244,7 +238,7 @@ class Timer(TimerCore):
             worked = True
             self._deliver_all()
         if self._closed and self._time_left() == 0:
-            self._cancel_pending()  # no reaper does: the thread that advances the clock has to
+            self._cancel_pending()  # without a reaper, no other thread does
         return worked
 
     def _deliver_all(self) -> None:
@@ -284,7 +278,7 @@ class Timer(TimerCore):
             state.counters.reaper_runs = runs
 
     def change_waiters(self, add: Waiter | None = None, remove: Waiter | None = None) -> None:
-        """Wake another waiter, or one less, whenever an earlier bucket becomes the first."""
+        """Add or remove a waiter to wake when an earlier bucket becomes the first."""
 
         def change() -> None:
             kept = tuple(waiter for waiter in self._waiters if waiter is not remove)
@@ -295,7 +289,7 @@ class Timer(TimerCore):
     def start(self, waiter: Waiter | None = None) -> None:
         """Start the reaper, the thread that advances the clock. Idempotent.
 
-        `waiter`: what the thread sleeps on; default: its own condition. Raises TimerClosed, and
+        `waiter`: what the thread sleeps on; default: a condition. Raises TimerClosed, and
         RuntimeError if the system has no thread left.
         """
         self._lock.call_reading(lambda: self._start(waiter))
@@ -334,18 +328,17 @@ class Timer(TimerCore):
         """Refuse new tasks and end the threads. May be called again, and from a task.
 
         `cancel_pending`: cancel pending tasks; False: leave the reaper running until the last task
-        has fired, or `timeout` seconds have passed, then cancel the rest. (Without a reaper, what
-        is due is fired, and the rest is left to the thread that advances the clock: its first
-        `advance_clock` after `timeout` cancels the rest.) What came due before is finished, within
-        `timeout`. `wait`: return when all that has happened, or after
-        `timeout` if a task does not end. Does nothing in a forked child.
+        has fired, or `timeout` seconds have passed, then cancel the rest. (Without a reaper, run
+        what is due; the first `advance_clock` after `timeout` cancels the rest.) What came due
+        before is finished, within `timeout`. `wait`: return when all that has happened, or after
+        `timeout`. Does nothing in a forked child.
         """
         if timeout is not None:
             self._runner.close_deadline = real_seconds() + float(to_ns(timeout, "timeout")) / 1e9
         at_exit.free_all()
         try:
             self._lock.call_reading(self._set_closed)
-            for state in self._wheels.all():  # adding threads hold one of these locks meanwhile
+            for state in self._wheels.all():  # adding threads hold its lock
                 state.lock.call_reading(self._set_closed)
         except TimerForked:
             return
@@ -372,13 +365,13 @@ class Timer(TimerCore):
 
     @property
     def driven(self) -> bool:
-        """Whether the timer was started or a thread advanced its clock: else no task comes due."""
+        """Whether the timer was started or a thread advanced its clock."""
         return self._reaper is not None or self._was_advanced
 
     def finished(self) -> bool:
         """Return whether the timer is closed with nothing, or no time, left.
 
-        Without a reaper: with nothing left, because `advance_clock` has yet to cancel the rest.
+        Without a reaper, `advance_clock` cancels the rest first.
         """
         if not self._closed:
             return False
@@ -388,7 +381,7 @@ class Timer(TimerCore):
         return not (in_wheels or self._wheels.has_undelivered())
 
     def shut_down(self) -> None:
-        """Cancel what is left and end the executor; the reaper calls this last."""
+        """Cancel what is left and end the executor: the reaper's last call."""
         try:
             self._cancel_pending()
             self._deliver_all()
@@ -407,8 +400,6 @@ class Timer(TimerCore):
         return min(max(0.0, close_deadline - real_seconds()), threading.TIMEOUT_MAX)
 
     def _join_timeout(self) -> float | None:
-        # A thread notices only at the end of the time that it must end, and `close` leaves no
-        # thread behind. So the grace comes on top of what is left.
         left = self._time_left()
         return None if left is None else min(left + JOIN_GRACE_S, threading.TIMEOUT_MAX)
 
@@ -424,19 +415,18 @@ class Timer(TimerCore):
         self.close()
 
     def after_fork(self) -> None:
-        """Let all calls of this copy in a forked child raise: it has none of the threads."""
+        """Let all calls of a forked child's copy raise."""
         error = TimerForked(f"timer {self.name!r} was made before fork; make one in this process")
         for state in self._wheels.all():
             state.lock.poison(error)
 
     def __del__(self) -> None:
-        # Tasks that the program holds are cancelled, and tracked again.
+        # For tasks that the program holds: to be tracked again.
         with contextlib.suppress(AttributeError, TimerForked):  # half made, or in a forked child
             while self._wheels.cancel_some():
                 pass
 
     def _check(self) -> None:
-        """Assert every invariant of the structure."""
         self._wheels._check()
 
     def __repr__(self) -> str:

@@ -1,7 +1,6 @@
 """TimerCore: the hot half of a Timer, which adds tasks.
 
-This half is compiled. `Timer` is interpreted and does the rare work: it starts, closes, and drains
-batch by batch. Any thread.
+Compiled; `Timer` is interpreted and does the rare work. Any thread.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,10 +20,9 @@ from timingwheel.lanes import MANY_LANES, Lanes
 from timingwheel.task import TimerTask
 from timingwheel.wheel_state import WheelState
 
-# The arguments of a callback.
 _Args = TypeVarTuple("_Args")
 
-# How many tasks `schedule_many` adds for one reading of the clock.
+# Tasks that `schedule_many` adds at one reading of the clock.
 ADD_BATCH = 256
 
 
@@ -42,8 +40,8 @@ class TimerCore:
         max_pending: i64,
     ) -> None:
         self.name = name
-        # Final: compiled without the interpreter lock, only final fields are read without counting
-        # a reference, which would make threads that share a timer wait for each other.
+        # Final: without the interpreter lock, only final fields are read without counting a
+        # reference, for which threads wait in turn.
         self._clock_reader: Final = reader
         self._wheel_state: Final = state  # of all tasks, or of the first lane
         self._lanes: Final = lanes  # None where threads have none
@@ -91,9 +89,8 @@ class TimerCore:
     def add(self, task: TimerTask) -> TimerTask:
         """Start a task's delay, and return the task.
 
-        A pending task is rescheduled: the task moves and runs once. A due task that has not started
-        moves too. Raises TypeError for an object that is not a TimerTask, TimerFull, TimerClosed,
-        and TimerError for a task pending in another timer.
+        Reschedules a pending task, even if due. Raises TypeError for an object that is not a
+        TimerTask, TimerFull, TimerClosed, and TimerError for a task pending in another timer.
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
@@ -108,8 +105,8 @@ class TimerCore:
     ) -> list[TimerTask]:
         """Schedule `callback(*args)` once after each of many delays, all counted from about now.
 
-        Returns the tasks in order. If `schedule` raises, cancels the tasks already added and raises
-        the same error.
+        Returns the tasks in order. If `schedule` would raise, cancels the tasks already added and
+        raises the same error.
         """
         tasks = [TimerTask(delay, callback, *args) for delay in delays]
         try:
@@ -125,32 +122,29 @@ class TimerCore:
     def reschedule(self, task: TimerTask, delay: float | timedelta) -> bool:
         """Let the delay of a pending task count anew from now; True if it was pending.
 
-        To a later deadline that costs little more than reading the clock: the task is moved only
-        when its old bucket comes. Pending includes a task that came due and has not started.
-        Returns False, and does nothing, if it runs, has run, was cancelled or was never added.
-        Raises TypeError and ValueError for bad arguments, TimerError for a task that is pending in
-        another timer, TimerClosed.
+        A later deadline costs little more than reading the clock. Does nothing for a task that
+        runs, has run, was cancelled or was never added. Raises TypeError and ValueError for bad
+        arguments, TimerError for a task pending in another timer, TimerClosed.
         """
         if not isinstance(task, TimerTask):
             raise TypeError(f"task is {task!r}; expected a TimerTask")
         return _reschedule(self, task, to_ns(delay), False)
 
     def __len__(self) -> int:
-        """Return how many tasks are pending: all that have not started. O(1)."""
+        """Return how many tasks have not started. O(1)."""
         if MANY_LANES and self._lanes is not None:
             return self._lanes.pending
         return self._wheel_state.counters.pending()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same tasks and threads."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has tasks and threads")
 
     def _deliver(self, bucket: TimerTaskList) -> None:
-        """Give the executor a bucket of the dispatch queue; see `Timer`."""
+        """See `Timer`."""
         raise NotImplementedError
 
     def _wake(self) -> None:
-        """Wake the threads that sleep until a bucket is due; see `Timer`."""
+        """See `Timer`."""
         raise NotImplementedError
 
 
@@ -169,7 +163,7 @@ def add_task(timer: TimerCore, task: TimerTask) -> None:
 def add_task_at(
     timer: TimerCore, task: TimerTask, deadline_ns: i64, now_ns: i64, limited: bool
 ) -> None:
-    """Add a task for a reading of the clock, which may be past. `limited`: by `max_pending`."""
+    """Add a task for a reading of the clock, perhaps past. `limited`: by `max_pending`."""
     task.delay_ns = max(0, deadline_ns - now_ns)
     if deadline_ns <= now_ns:
         _add_due(timer, task, deadline_ns, now_ns, limited)
@@ -180,13 +174,12 @@ def add_task_at(
 def sleep_to_first_bucket(timer: TimerCore) -> float | None:
     """Return how many seconds a driver may sleep: as `Timer.max_sleep`, but empty buckets count.
 
-    The buckets stay in place. So a driver set to a bucket's time is not woken for each task that
-    joins the bucket and is cancelled in time.
+    So tasks that join a bucket and are cancelled in time do not wake the driver.
     """
     lanes, state = timer._lanes, timer._wheel_state
     if state.has_undelivered() if lanes is None else lanes.has_undelivered():
         return 0.0
-    first = state.first_bucket() if lanes is None else lanes.first_bucket()
+    first = state.queue.first() if lanes is None else lanes.first_bucket()
     if first is None:
         return None
     reader = timer._clock_reader
@@ -260,10 +253,7 @@ def _add_due(
 
 
 def extend_task(timer: TimerCore, task: TimerTask, delay_ns: int) -> bool:
-    """Do as `Timer.reschedule`, except that the task's delay counts from the same moment as before.
-
-    So `deadline_ns - delay_ns` remains the moment when it was added.
-    """
+    """Do as `Timer.reschedule`, but keep `deadline_ns - delay_ns`, the moment of adding."""
     return _reschedule(timer, task, delay_ns, True)
 
 
@@ -273,7 +263,6 @@ def now_ns(timer: TimerCore) -> int:
 
 
 def _reschedule(timer: TimerCore, task: TimerTask, delay_ns: i64, keeps_start: bool) -> bool:
-    """Move a pending task. `keeps_start`: its delay then counts from the same moment as before."""
     deadline_ns = _now_ns(timer) + delay_ns
     state = _lane_of(timer, task)
     if COMPILED and delay_ns != 0 and state.lock.enter_section():  # atomic
@@ -326,7 +315,7 @@ def _dispatch(timer: TimerCore, due: TimerTaskList) -> None:
 
 
 def _check_open(timer: TimerCore, task: TimerTask, limited: bool) -> None:
-    """Raise TimerClosed or TimerFull if the task cannot be added. Under the lock of its lane."""
+    """Raise TimerClosed or TimerFull. Under the lock of the task's lane."""
     if timer._closed:
         raise TimerClosed(f"timer {timer.name!r} is closed")
     limit = timer._max_pending

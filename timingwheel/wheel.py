@@ -1,8 +1,8 @@
 """TimingWheel: one level of the hierarchy; `overflow` leads to the next. Its DelayQueue.
 
-Level k has `size` slots of `tick_ns * size**k` ns each. A task goes to the lowest level
-that still reaches its due time; when the clock comes to a slot of a higher level, the tasks in it
-*cascade*: each is placed again, further down, until level 0 holds them to the tick.
+Level k has `size` slots of `tick_ns * size**k` ns each. A task goes to the lowest level that still
+reaches its due time. When the clock comes to a slot of a higher level, the tasks in it *cascade*:
+each is placed again, further down, until level 0 holds them to the tick.
 
 Worked example: tick 1 ns, size 3, clock at 0.
 
@@ -10,13 +10,13 @@ Worked example: tick 1 ns, size 3, clock at 0.
     level 1   slots of 3 ns   due 3..8    [3 4 5] [6 7 8]
     level 2   slots of 9 ns   due 9..26   [9..17] [18..26]
 
-A task due at 20 goes to level 2, in the slot that starts at 18. At 18 it is placed again: 2 ns
-are left, so level 0 takes it, and at 20 it is due. One due at 25 has 7 ns left at 18: it goes to
-level 1, slot [24 25 26], and at 24 to level 0.
+A task due at 20 goes to level 2, in the slot that starts at 18. At 18, 2 ns are left, so level 0
+takes the task, and at 20 it is due. One due at 25 has 7 ns left at 18: it goes to level 1, slot
+[24 25 26], and at 24 to level 0.
 
-A wheel reads no clock: the caller of `advance` passes the time, which never goes back. The timer's
-lock guards the wheel: the read side fills slots and adds levels, the write side moves the time and
-cascades. "Locked" says that the caller must hold the lock, either side unless stated.
+The caller of `advance` passes the time, which never goes back. The timer's lock guards the wheel:
+the read side fills slots and adds levels, the write side moves the time and cascades. "Locked"
+means: the caller holds either side, unless stated.
 """
 
 from operator import attrgetter
@@ -30,24 +30,22 @@ from _purgatory_cpython.mypyc_types import i32, i64
 from timingwheel.bucket import TimerCounters, TimerTaskList
 from timingwheel.rwlock import ReadWriteLock
 
-# No time is later: sums of a time and a delay stay below it (see `duration.MAX_DELAY_NS`).
+# No time is later (see `duration.MAX_DELAY_NS`).
 END_OF_TIME_NS: Final = 2**63 - 1
 
 
 class DelayQueue:
     """The occupied buckets of all levels in order of expiration; makes them, too.
 
-    It makes the timer tickless: the reaper sleeps until the first bucket here expires, however many
-    empty ticks lie before. The queue holds at most one bucket a slot, so it stays small. An empty
-    bucket stays until it is first, and is then dropped: removing it at once would put a search on
-    the path of `cancel`.
+    The reaper sleeps until the first bucket expires, whatever empty ticks lie before. An empty
+    bucket is dropped when it is first: removal at once would put a search on the path of `cancel`.
 
     Any thread. Its lock is a leaf lock. `lock`, `counters`: the timer's, for the buckets.
     `wake_owed`: a bucket became the first, and the sleeping threads were not woken yet. Set under
     `lock`; cleared without the lock, just before waking them.
 
-    A sorted list changes in several steps. An interrupt between two of them, or a re-entrant call
-    by a finalizer, finds it dirty; it is then rebuilt from `_members`.
+    An interrupt between two steps of the sorted list, or a re-entrant call by a finalizer, leaves
+    the list dirty; `_rebuild` then makes it from `_members`.
     """
 
     __slots__ = (
@@ -68,7 +66,7 @@ class DelayQueue:
         self._lock = new_hot_rlock()  # guards the fields below
         self._members: dict[TimerTaskList, None] = {}  # the buckets, in order of arrival
         self._buckets = self._sorted()
-        self._first: TimerTaskList | None = None  # of `_buckets`: read more often than these change
+        self._first: TimerTaskList | None = None  # of `_buckets`, read more often than they change
         self._dirty = False
 
     def __len__(self) -> int:
@@ -100,14 +98,14 @@ class DelayQueue:
             return self._first is bucket
 
     def first(self) -> TimerTaskList | None:
-        """Return the bucket that expires first, or None; leaves it here."""
+        """Return the bucket that expires first, or None."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
             return self._first
 
     def remove(self, bucket: TimerTaskList) -> None:
-        """Remove a bucket; does nothing if it is not here."""
+        """Remove a bucket, if it is here."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -119,7 +117,7 @@ class DelayQueue:
                 self._dirty = False
 
     def snapshot(self) -> list[TimerTaskList]:
-        """Return all buckets, first to expire first. O(n)."""
+        """Return all buckets in order. O(n)."""
         with self._lock:
             if self._dirty:
                 self._rebuild()
@@ -138,10 +136,7 @@ class DelayQueue:
 
 
 def _two_lists() -> list[list[object]]:
-    """Return two lists, whose memory CPython reuses for the next two lists.
-
-    For `SortedKeyList.add`, which is interpreted and makes two: see `_memory_shortage.h`.
-    """
+    """Return two lists, whose memory `SortedKeyList.add` gets: see `_memory_shortage.h`."""
     return [[], []]
 
 
@@ -170,7 +165,7 @@ class TimingWheel:
         self.tick_ns: i64 = tick_ns
         self.size: i64 = size
         self.level: i32 = level
-        # The topmost levels would reach beyond the end of time.
+        # END_OF_TIME_NS for the topmost levels, which would reach beyond.
         self.interval_ns: i64 = END_OF_TIME_NS
         if tick_ns <= END_OF_TIME_NS // size:
             self.interval_ns = tick_ns * size
@@ -180,8 +175,8 @@ class TimingWheel:
         self.slots: list[TimerTaskList | None] = [None] * size
         self.overflow: TimingWheel | None = None
         self._queue = queue
-        # Due tick -> bucket, for tasks already overdue when they cascaded. Such a bucket is in the
-        # queue and in no slot. Used at level 0 only.
+        # Due tick -> bucket, for tasks already overdue when they cascaded: in the queue, and in no
+        # slot. Used at level 0 only.
         self._overdue: dict[int, TimerTaskList] = {}
 
     def due_ns(self, deadline_ns: i64) -> i64:
@@ -202,16 +197,16 @@ class TimingWheel:
         slot = due_ns // wheel.tick_ns % wheel.size
         bucket = wheel.slots[slot]
         if bucket is None:
-            # In this order: a bucket in the queue but in no slot is merely empty.
+            # In this order: after an interrupt, a bucket in no slot is merely empty.
             bucket = self._queue.new_bucket(wheel.level, due_ns - due_ns % wheel.tick_ns)
             wheel.slots[slot] = bucket
         return bucket
 
     def cascade(self, bucket: TimerTaskList, count: i64, now_ns: i64) -> i64:
-        """Move up to `count` tasks of a detached bucket further down.
+        """Move up to `count` tasks of a detached bucket further down. Write side.
 
-        Write side. `now_ns`: the clock's reading. Returns the cost, in tasks. Each task is in one
-        bucket or the other at any moment, so a second call continues after an interrupt.
+        `now_ns`: the clock's reading. Returns the cost, in tasks. Each task is always in one bucket
+        or the other, so a second call continues after an interrupt.
         """
         for _ in range(count):
             task = bucket.first()
@@ -237,9 +232,8 @@ class TimingWheel:
         now_ns -= now_ns % self.tick_ns
         if now_ns <= self.now_ns:
             return
-        # Top level first: after an interrupt this level is behind, so the next call goes on. If
-        # instead a level lagged behind the level below, it would cascade into its own past,
-        # endlessly.
+        # Top level first: after an interrupt this level is behind, so the next call continues. A
+        # level behind the level below would cascade into its own past, endlessly.
         if self.overflow is not None:
             self.overflow.advance(now_ns)
         limit_ns = _limit_ns(now_ns, self.interval_ns)
@@ -273,10 +267,7 @@ class TimingWheel:
         return self.overflow
 
     def _check(self) -> None:
-        """Assert every invariant of this level and all higher levels. Locked.
-
-        After an interrupted `advance` a level may lag behind higher levels.
-        """
+        """Assert every invariant of all levels from this on. Locked."""
         for wheel in self.levels():
             assert wheel.now_ns % wheel.tick_ns == 0, wheel
             assert self.now_ns - self.now_ns % wheel.tick_ns <= wheel.now_ns, (self, wheel)

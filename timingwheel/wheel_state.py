@@ -1,14 +1,14 @@
 """WheelState: the pending, cascading and dispatched tasks of a timer or lane.
 
-Its lock, made here, guards everything below. Threads that add tasks place them under the read side;
-the thread that advances the clock detaches buckets under the write side. "Locked" means: the caller
-holds the lock, either side unless stated.
+Its lock guards everything below: threads that add take the read side, the thread that advances the
+clock the write side. "Locked" means: the caller holds either side, unless stated.
 
-Each step that moves tasks leaves every task in one list and may be repeated, so an interrupt
-between two steps loses nothing: the next batch continues after the interrupted batch.
+Each step leaves every task in one list and may be repeated: after an interrupt the next batch
+continues.
 """
 
 from collections import deque
+from operator import attrgetter
 from typing import Final, cast
 
 from _purgatory_cpython.atomicity import COMPILED
@@ -29,7 +29,7 @@ MAX_SEEN: Final = 1024
 class WheelState:
     """See the module. `now_ns`: a reading of the clock, not after the first due time.
 
-    `dispatch_queue`, `lock`: given where the timer has lanes.
+    `dispatch_queue`, `lock`: given by `Lanes`.
     """
 
     def __init__(
@@ -45,35 +45,28 @@ class WheelState:
         self.queue: Final = DelayQueue(self.lock, self.counters)
         self.wheel: Final = TimingWheel(tick_ns, wheel_size, now_ns, self.queue)
         self.cascades: i64 = 0
-        # Due and detached; not all of its tasks are moved yet.
+        # Due and detached; some of its tasks are still to be moved.
         self._draining: TimerTaskList | None = None
-        # Dispatched, and not given to the executor yet. Filled under the lock, emptied without it.
+        # Not given to the executor yet. Filled under the lock, emptied without it.
         self.dispatch_queue: deque[TimerTaskList] = (
             deque() if dispatch_queue is None else dispatch_queue
         )
 
     def all(self) -> "list[WheelState]":
-        """Return this state in a list, as `Lanes` return several."""
+        """Return this state alone; see `Lanes`."""
         return [self]
 
-    def first_bucket(self) -> TimerTaskList | None:
-        """Return the bucket that comes first, with tasks or without."""
-        return self.queue.first()
-
     def has_undelivered(self) -> bool:
-        """Return whether something came due that the executor does not have yet."""
+        """Return whether the executor lacks something that came due."""
         return self._draining is not None or bool(self.dispatch_queue)
 
     def next_due_ns(self) -> i64:
-        """Return when the first bucket comes due, or came; END_OF_TIME_NS if none exists."""
+        """Return when the first bucket comes due; END_OF_TIME_NS if none exists."""
         first = self._first()
         return END_OF_TIME_NS if first is None else first.expiration_ns
 
     def try_place_fast(self, task: TimerTask, deadline_ns: i64) -> bool:
-        """Add a new task to an existing bucket; False if that is impossible.
-
-        Locked, or in a section.
-        """
+        """Add a new task to an existing bucket; False if impossible. Locked, or in a section."""
         wheel = self.wheel
         due_ns = wheel.due_ns(deadline_ns)
         if task._tt_list is not None or due_ns <= wheel.now_ns:
@@ -93,7 +86,7 @@ class WheelState:
     def place(self, task: TimerTask, deadline_ns: i64) -> TimerTaskList | None:
         """Put a task, pending or not, into the bucket of its deadline. Locked.
 
-        If the task is due already, return its bucket in the dispatch queue, for delivery.
+        Returns the bucket in the dispatch queue, for delivery, if the task is due already.
         """
         if task._tt_list is not None:
             self._check_owner(task)
@@ -106,11 +99,10 @@ class WheelState:
         return None
 
     def try_reschedule_in_place(self, task: TimerTask, deadline_ns: i64) -> bool:
-        """Give a pending task a deadline that its bucket comes up for in time; False if none.
+        """Give a pending task a deadline without moving it; False if its bucket comes too late.
 
-        The task stays where it is, and is placed anew when the bucket comes. Heartbeats are
-        rescheduled far more often than they expire, so most moves are never made. Conditions as
-        `try_place_fast`.
+        The task is placed anew when the bucket comes: heartbeats are rescheduled far more often
+        than they expire. Locked, or in a section.
         """
         bucket = bucket_of(task)
         if (
@@ -133,18 +125,13 @@ class WheelState:
         return bucket
 
     def _put(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
-        if task._tt_list is not None:
-            self._move(task, bucket, deadline_ns)
-            return
-        bucket.add(task)
-        # Assign the deadline last: if an interrupt keeps a recurring task from being added, the
-        # task counts its next run from the former deadline. A return is no place for an interrupt.
-        task.deadline_ns = deadline_ns
-
-    def _move(self, task: TimerTask, bucket: TimerTaskList, deadline_ns: i64) -> None:
         old = bucket_of(task)
-        assert old is not None, task
-        old.move(task, bucket)  # nothing may fail between the two, as in `_put`
+        if old is None:
+            bucket.add(task)
+        else:
+            old.move(task, bucket)
+        # Assign the deadline last, right after the return, where no interrupt comes: a recurring
+        # task that was not added counts its next run from the former deadline.
         task.deadline_ns = deadline_ns
 
     def _check_owner(self, task: TimerTask) -> None:
@@ -161,19 +148,18 @@ class WheelState:
     def drain_batch(self, now_ns: i64) -> bool:
         """Detach, dispatch and cascade a batch; False if nothing is due.
 
-        `now_ns`: the clock's reading. Takes the write side. An interrupt leaves it released.
+        `now_ns`: the clock's reading. Takes the write side.
         """
-        self.next_occupied()  # drops buckets without tasks: they do not come due
+        self.next_occupied()  # drops empty buckets: they do not come due
         budget: i64 = DRAIN_BATCH
         try:
             with self.lock:
                 owed = self.queue.wake_owed
-                # CPython 3.13 catches no interrupt at the end of a loop that has a condition.
-                while True:
+                while True:  # without a condition: see `_purgatory_cpython.locks`
                     if budget <= 0 or (bucket := self._detach_next(now_ns)) is None:
                         break
                     budget -= self._process_bucket(bucket, budget, now_ns)
-                # This thread checks the queue before sleeping: it needs no wake-up.
+                # This thread needs no wake-up.
                 self.queue.wake_owed = owed
         except BaseException:
             self.lock.release_write()
@@ -189,7 +175,7 @@ class WheelState:
                 return None
             self._draining = first
         self._unlink_bucket(self._draining)
-        # Stop at the bucket's expiration: tasks that cascade from it must come due in order.
+        # Not further: tasks that cascade from the bucket must come due in order.
         self.wheel.advance(self._draining.expiration_ns)
         return self._draining
 
@@ -212,7 +198,7 @@ class WheelState:
         return moved + 1
 
     def next_occupied(self) -> TimerTaskList | None:
-        """Return the first bucket that has tasks; drops empty buckets before it."""
+        """Return the first bucket that has tasks; drop empty buckets before it."""
         while (first := self.queue.first()) is not None:
             if len(first):
                 return first
@@ -224,7 +210,7 @@ class WheelState:
     def cancel_some(self) -> list[TimerTask]:
         """Cancel and return a batch of pending tasks; empty if none is left."""
         with self.lock.reading():
-            while True:  # as in drain_batch
+            while True:  # as above
                 if (bucket := self._first()) is None:
                     return []
                 if tasks := bucket.cancel_some(DRAIN_BATCH):
@@ -253,25 +239,21 @@ class WheelState:
             )
 
     def first_tasks(self, limit: int) -> list[TimerTask]:
-        """Return the tasks that are due first, in order of deadline. O(MAX_SEEN).
-
-        Where a bucket has more than MAX_SEEN tasks, only the first of these are looked at.
-        """
+        """Return the tasks that are due first, in order of deadline. O(MAX_SEEN)."""
         found: list[TimerTask] = []
         left: i32 = MAX_SEEN
         with self.lock.reading():
             for bucket in self.queue.snapshot():
-                # Deadlines are rounded up to the tick: a bucket has none a tick before its own.
+                # Rounded up to the tick, no deadline is earlier.
                 earliest_ns = bucket.expiration_ns - self.wheel.tick_ns
                 if len(found) == limit and earliest_ns >= found[-1].deadline_ns:
                     break
                 found += bucket.some_tasks(left)
                 left -= min(left, len(bucket))
-                found = sorted(found, key=_deadline_ns)[:limit]
+                found = sorted(found, key=attrgetter("deadline_ns"))[:limit]
         return found
 
     def _check(self) -> None:
-        """Assert every invariant."""
         with self.lock.reading():
             self.wheel._check()
             queued = self.queue.snapshot()
@@ -280,7 +262,7 @@ class WheelState:
             held = set(queued) if self._draining is None else {*queued, self._draining}
             waiting = sum(len(bucket) for bucket in held if not bucket.dispatched)
             assert self.counters.waiting == waiting, (self.counters.waiting, held)
-            delivering = {  # other threads take buckets from it without a lock
+            delivering = {  # a copy: other threads take buckets without a lock
                 bucket for bucket in self.dispatch_queue.copy() if bucket.belongs_to(self.lock)
             }
             for bucket in held | delivering:
@@ -288,11 +270,6 @@ class WheelState:
             assert all(bucket.dispatched for bucket in delivering), delivering
 
 
-def _deadline_ns(task: TimerTask) -> int:
-    return task.deadline_ns
-
-
 def bucket_of(task: TimerTask) -> TimerTaskList | None:
-    """Return the bucket that holds a task; None if it is not pending."""
-    # Every TaskList is a TimerTaskList. `task.TaskList` explains the type.
+    """Return the bucket that holds a task, typed (see `TaskList`); None if it is not pending."""
     return cast("TimerTaskList | None", task._tt_list)

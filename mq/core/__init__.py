@@ -1,1 +1,1 @@
-"""The core of a context: own tree, endpoints, slots, options, reaper, termination."""
+"""The core of a context: own, endpoints, slots, options, reaper, termination."""

@@ -1,12 +1,9 @@
 """ContextCore: what the sockets of one context share - options, slots, endpoints, the reaper.
 
-`mq.context.Context` is the handle a program holds; handles, sockets and the reaper refer to this.
-May be called from any thread.
+`mq.context.Context` is the handle of a program. May be called from any thread.
 
-How a context ends: under one hold of the slot lock, no further socket is allowed and every socket
-is sent `Stop`, so that a socket created or closed meanwhile is either among them or refused.  Then
-the reaper is told to terminate, and `term` waits for its `ReapDone`, which comes when the last
-socket has been closed and has ended.
+How a context ends: under one hold of the slot lock, `term` forbids further sockets and sends every
+socket `Stop`. Then it sends the reaper `Term`, and waits for `ReapDone`.
 
 Lock order: the term lock, then the slot lock, then those of `mq.core.endpoints`.
 """
@@ -35,7 +32,7 @@ from mq.queues.mailbox import Mailbox
 
 SocketT = TypeVar("SocketT", bound=AbstractSocket)
 
-# How many seconds `wait_for_slot` waits for a closed socket to end.
+# `wait_for_slot` waits so long for a closed socket to end.
 SLOT_WAIT_S = 1.0
 
 _BLOCKY = int(SocketOption.BLOCKY)  # a context's option that pyzmq lists among a socket's
@@ -58,7 +55,7 @@ _MINIMUM = dict.fromkeys((*_DEFAULTS, ContextOption.THREAD_SCHED_POLICY), 0) | {
 # THREAD_PRIORITY, which is only set, has the number of SOCKET_LIMIT.
 _READ_ONLY = {int(ContextOption.SOCKET_LIMIT): 65535, int(ContextOption.MSG_T_SIZE): 64}
 
-#: Contexts by the number that their handles call `underlying`.
+#: Contexts by the `underlying` of their handles.
 live_contexts: "WeakValueDictionary[int, ContextCore]" = WeakValueDictionary()
 _reaper_numbers = count(1)
 
@@ -66,7 +63,7 @@ _reaper_numbers = count(1)
 class SocketSlots:
     """The open sockets of one context, by number; a number is never used twice.
 
-    `lock` also guards the decision to terminate the context.
+    `lock` also guards `Termination.begun`.
     """
 
     def __init__(self) -> None:
@@ -82,9 +79,9 @@ class SocketSlots:
         return iter(list(self._sockets.values()))
 
     def create(self, check: Callable[[], None], make: Callable[[int], SocketT]) -> SocketT:
-        """Return the socket that `make` returns for a new number, in its slot.
+        """Put the socket that `make` returns for a new number into its slot.
 
-        `check` is called first, under the lock, and raises if there may be no socket.
+        Calls `check` first, under the lock: it raises if no socket is allowed.
         """
         socket = None
         try:
@@ -101,10 +98,7 @@ class SocketSlots:
             raise
 
     def wait_for_slot(self) -> bool:
-        """Wait until a closed socket has ended; False if none is closed or none ends in time.
-
-        Threads that create and close sockets without ever waiting can outrun the reaper.
-        """
+        """Wait until a closed socket has ended; False if none is closed or none ends in time."""
         freed = InterruptibleEvent()
         try:
             with self.lock:
@@ -116,7 +110,7 @@ class SocketSlots:
             self._waiting.discard(freed)
 
     def free(self, socket: AbstractSocket) -> None:
-        """Empty the slot of an ended socket.  Called by the reaper."""
+        """Empty the slot of an ended socket. For the reaper."""
         with self.lock:
             del self._sockets[socket.slot]
             waiting = tuple(self._waiting)
@@ -124,7 +118,7 @@ class SocketSlots:
             freed.set()
 
     def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may hold, and disown the sockets."""
+        """Replace the lock, which the parent may hold, and disown the sockets."""
         self.lock = new_lock()
         self._waiting.clear()
         for socket in self:
@@ -140,19 +134,13 @@ class Termination:
         self._slots = slots
         self._endpoints = endpoints
         self._term_lock = new_lock()  # held by the thread that waits in `term`
-        # The root of the own tree; created with the first socket, under the slot lock.
+        # The owner of closed sockets; made with the first socket, under the slot lock.
         self.reaper: Reaper | None = None
         self._reaper_done: Mailbox[Command] | None = None  # libzmq's slot 0
         self._stopped = False  # all sockets and the reaper have been told
 
-    # -- the reaper ----------------------------------------------------------------------------
-
     def start_reaper(self, name: str) -> None:
-        """Start the reaper's thread, unless it runs.  Called under the slot lock.
-
-        Not before the first socket. A finalizer must not start threads: at the interpreter's exit
-        the reaper has no thread, and its commands wait.
-        """
+        """Start the reaper, without a thread at the interpreter's exit. Under the slot lock."""
         if self.reaper is None:
             self._reaper_done = Mailbox()
             self.reaper = Reaper(self, name)
@@ -165,17 +153,15 @@ class Termination:
         return len(self._slots) > 0
 
     def report_reaper_done(self) -> None:
-        """Let `term` return.  Called in the reaper's thread, once the last socket has ended."""
+        """Let `term` return. For the reaper, once the last socket has ended."""
         assert self._reaper_done is not None
         self._reaper_done.send(ReapDone(self))
 
-    # -- the end -------------------------------------------------------------------------------
-
     def term(self) -> None:
-        """Fail all sockets, then wait until each has been closed and has ended.
+        """Fail all sockets, then wait until each is closed and ended.
 
-        May be called again after an interrupt, and from several threads. At the interpreter's exit,
-        from a finalizer, the reaper runs no more and may hold a lock: nothing is waited for.
+        Repeatable, and from several threads. At the interpreter's exit the reaper runs no more:
+        nothing is waited for.
         """
         if sys.is_finalizing():
             self._stop_each_socket()
@@ -189,21 +175,18 @@ class Termination:
 
     def _wait_for_reaper(self, reaper: Reaper) -> None:
         assert self._reaper_done is not None
-        reaper.start()  # an interrupt may have come before it was started
+        reaper.start()  # an interrupt may have come before
         self._reaper_done.head()  # the command stays: an interrupted caller may call again
         reaper.join()
         self._reaper_done.close()
 
     def request_term(self) -> None:
-        """Have the reaper terminate the context.  Takes no lock and does not wait.
-
-        For finalizers: they may run in any thread, the reaper's too, and inside any of our locks.
-        """
+        """Have the reaper terminate the context. For finalizers: no lock, no wait."""
         if self.reaper is not None:
             _send_unless_closed(self.reaper, Stop(self.reaper))
 
     def stop_sockets(self) -> None:
-        """Fail all sockets, and tell the reaper to end when they have.  Idempotent."""
+        """Fail all sockets, and tell the reaper to end when they have. Idempotent."""
         with self._slots.lock:
             if self._stopped:
                 return
@@ -211,20 +194,20 @@ class Termination:
             self._stop_each_socket()
             if self.reaper is not None:
                 self._endpoints.cancel_all(self.reaper)
-                _send_unless_closed(self.reaper, Term(self.reaper, 0))
-            self._stopped = True  # last: after an interrupt above, everything is done again
+                _send_unless_closed(self.reaper, Term(self.reaper))
+            self._stopped = True  # last: interrupted before, all is done again
 
     def _stop_each_socket(self) -> None:
         for socket in self._slots:
             socket.mailbox.send(Stop(socket))
 
     def after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may hold."""
+        """Replace the lock, which the parent may hold."""
         self._term_lock = new_lock()
 
 
 def _send_unless_closed(reaper: Reaper, command: Command) -> None:
-    with suppress(MailboxClosed):  # the reaper has ended meanwhile
+    with suppress(MailboxClosed):  # the reaper has ended, perhaps after an interrupt
         reaper.mailbox.send(command)
 
 
@@ -233,7 +216,7 @@ class ContextCore:
 
     def __init__(self, io_threads: int) -> None:
         self._options = dict(_DEFAULTS)
-        self._cpus: set[int] = set()  # that threads may run on: remembered, and otherwise ignored
+        self._cpus: set[int] = set()  # that threads may run on: remembered and ignored
         self.set(ContextOption.IO_THREADS, io_threads)
         self.endpoints: Endpoints = Endpoints()
         self.slots: SocketSlots = SocketSlots()
@@ -247,7 +230,7 @@ class ContextCore:
     # -- options -----------------------------------------------------------------------------
 
     def set(self, option: int, value: int) -> None:
-        """Set an option; EINVAL if there is no such option or the value is out of range."""
+        """Set an option; EINVAL if it does not exist or the value is out of range."""
         option, value = int(option), check_int(value)
         if option == ContextOption.THREAD_AFFINITY_CPU_ADD and value >= 0:
             self._cpus.add(value)
@@ -259,7 +242,7 @@ class ContextCore:
             raise ZMQError(Errno.EINVAL)
 
     def get(self, option: int) -> int:
-        """Read an option; EINVAL if there is no such option."""
+        """Read an option; EINVAL if it does not exist."""
         value = _READ_ONLY.get(int(option), self._options.get(int(option)))
         if value is None:
             raise ZMQError(Errno.EINVAL)
@@ -273,7 +256,7 @@ class ContextCore:
     # -- sockets -----------------------------------------------------------------------------
 
     def create_socket(self, factory: "Callable[[ContextCore, int], SocketT]") -> SocketT:
-        """Return a socket in a separate slot.
+        """Return a socket in a slot of its own.
 
         ETERM while the context terminates, EFAULT after, EMFILE when no slot or descriptor is left
         and no closed socket gives one back soon.
@@ -296,7 +279,7 @@ class ContextCore:
 
     @property
     def reaper(self) -> Reaper:
-        """The root of the own tree; the first socket starts the reaper."""
+        """The reaper; the first socket starts it."""
         reaper = self.termination.reaper
         assert reaper is not None
         return reaper
@@ -305,19 +288,17 @@ class ContextCore:
         """Hand a closed socket to the reaper. Takes no lock: safe in finalizers."""
         reaper = self.termination.reaper
         if reaper is not None and not self.forked:
-            # After an interrupt a second time: the first may have been its end, and the reaper's.
-            with suppress(MailboxClosed):
-                reaper.mailbox.send(Adopt(reaper, socket))
+            _send_unless_closed(reaper, Adopt(reaper, socket))
 
     def destroy_socket(self, socket: AbstractSocket) -> None:
-        """Free the slot of an ended socket.  Called by the reaper."""
+        """Free the slot of an ended socket. For the reaper."""
         self.reaper.forget(socket)
         self.slots.free(socket)
 
     # -- the end -----------------------------------------------------------------------------
 
     def term(self) -> None:
-        """End the context: fail all its sockets, then wait until each was closed and has ended."""
+        """See `Termination`."""
         if self.forked:
             self.termination.finished = True
         else:
@@ -334,7 +315,7 @@ class ContextCore:
 
 
 def find_socket(address: int) -> AbstractSocket | None:
-    """Return the socket whose handles call it `address`, unless it has ended."""
+    """Return the socket that handles call `address`; None once it has ended."""
     for ctx in list(live_contexts.values()):
         for socket in ctx.slots:
             if id(socket) == address:

@@ -1,12 +1,9 @@
 """Endpoints: the inproc names of a context, and connections waiting for a bind.
 
-Called from any thread.  One lock guards both tables, so that a look-up and all that follows from
-it (an announcement to a socket, a pending entry) are atomic: a bind, an unbind, a close and the
-end of the context see a connection either not at all or complete.
-
-An interrupt may leave a connection half complete; so may the interpreter's exit, which stops daemon
-threads anywhere. The far end is then still among the pending connections, or the near end's socket
-repeats the call; either completes the connection for the owner chosen at first.
+Any thread. One lock guards both tables: a bind, an unbind, a close and the end of the context see a
+connection not at all or complete. An interrupt, or the interpreter's exit, may leave a connection
+half complete: the far end still pending, or the near end's socket repeating the call. Either
+completes the connection for the owner chosen at first.
 
 Lock order: this lock, then a `PendingConnection`'s. Mailboxes have none.
 """
@@ -29,16 +26,16 @@ class Endpoints:
         self._orphan_owner: FarEndOwner | None = None  # gets the far ends once the context ends
 
     def bind(self, name: str, socket: AbstractSocket) -> None:
-        """Bind `socket` to `name`, and complete the connections that wait.  EADDRINUSE.
+        """Bind `socket` to `name`, and complete the connections that wait. EADDRINUSE.
 
-        Repeatable; so the caller checks by `is_bound` that `socket` does not have the name already.
+        Repeatable: the caller checks `is_bound` first.
         """
         with self._lock:
             if self._bound.get(name, socket) is not socket:
                 raise ZMQError(Errno.EADDRINUSE)
             self._bound[name] = socket
             waiting = self._pending.get(name, [])
-            while True:  # CPython 3.13 catches no interrupt at the end of a loop with a condition
+            while True:  # without a condition: see `_purgatory_cpython.locks`
                 if not waiting:
                     break
                 _complete(waiting[0], socket)
@@ -50,7 +47,7 @@ class Endpoints:
         return name in self._bound
 
     def unbind(self, name: str, socket: AbstractSocket) -> bool:
-        """Free `name` and return True, if `socket` has it.  Its connections stay."""
+        """Free `name` and return True, if `socket` has it. Its connections stay."""
         with self._lock:
             if self._bound.get(name) is not socket:
                 return False
@@ -58,13 +55,13 @@ class Endpoints:
             return True
 
     def unbind_all(self, socket: AbstractSocket) -> None:
-        """Free every name of `socket`. Afterwards no new pipe can be on its way to the socket."""
+        """Free every name of `socket`: no new pipe can come."""
         with self._lock:
             for name in [n for n, s in self._bound.items() if s is socket]:
                 del self._bound[name]
 
     def connect(self, name: str, far: Pipe) -> None:
-        """Give `far` to the socket bound to `name`, now or later.  Repeatable.
+        """Give `far` to the socket bound to `name`, now or later. Repeatable.
 
         The caller owns the near end, which must have a sink before it processes commands.
         """
@@ -76,10 +73,7 @@ class Endpoints:
                 self._pending[name].append(far)
 
     def cancel(self, near: Pipe, orphan_owner: FarEndOwner) -> None:
-        """Stop waiting for a bind of `near`, if it does; `orphan_owner` ends its far end.
-
-        Repeatable.
-        """
+        """Stop waiting for a bind of `near`; `orphan_owner` ends its far end. Repeatable."""
         with self._lock:
             for name, waiting in list(self._pending.items()):
                 if near.peer in waiting:
@@ -89,7 +83,7 @@ class Endpoints:
                     del self._pending[name]
 
     def cancel_all(self, orphan_owner: FarEndOwner) -> None:
-        """Transfer all pending connections, now and from now on, to `orphan_owner`.  Repeatable."""
+        """Transfer all present and future pending connections to `orphan_owner`. Repeatable."""
         with self._lock:
             self._orphan_owner = orphan_owner
             for waiting in self._pending.values():
@@ -99,12 +93,12 @@ class Endpoints:
 
 
 def _complete(far: Pipe, owner: FarEndOwner) -> None:
-    # Give `far` to `owner`, or to the owner that was chosen before an interrupt.  Repeatable.
+    # Give `far` to `owner`, or to the owner chosen before an interrupt. Repeatable.
     pending = far.peer.pending
     assert pending is not None
     if pending.owner is None:
         if isinstance(owner, AbstractSocket):
-            far.set_own_hwms_before_bind(owner.hwms)  # complete before the owner is told
+            far.set_own_hwms_before_bind(owner.hwms)  # before the owner is told
         pending.owner = owner
     pending.attach(far)
     if isinstance(pending.owner, AbstractSocket):
@@ -118,7 +112,7 @@ def _chosen_owner(far: Pipe) -> FarEndOwner | None:
 
 
 def inproc_name(address: str) -> str:
-    """Return an inproc address's name; EINVAL if malformed, EPROTONOSUPPORT for other protocols."""
+    """Return an inproc address's name; EINVAL, or EPROTONOSUPPORT for other protocols."""
     protocol, separator, name = address.partition("://")
     if not separator or not protocol or not name:
         raise ZMQError(Errno.EINVAL)

@@ -1,7 +1,7 @@
 """Options of sockets: their names, values and ranges.
 
-`Options` is owned by its socket's thread. Options that matter only to networks are stored, read
-back and otherwise ignored, so that programs that set them run unchanged.
+`Options` is owned by its socket's thread. Options of networks are stored and otherwise ignored, so
+that programs that set them run unchanged.
 """
 
 from typing import Final, TypeAlias
@@ -25,7 +25,7 @@ _PUBLISHERS: Final[_Types] = frozenset((SocketType.PUB, SocketType.XPUB))
 _ROUTERS: Final[_Types] = frozenset((SocketType.ROUTER, SocketType.REP))
 _REQ: Final[_Types] = frozenset((SocketType.REQ,))
 
-#: Options that some socket types have, and that are set and never read back.
+#: Options of some socket types, set and never read back.
 _OF_TYPES: Final[dict[int, _Types]] = {
     SocketOption.CONNECT_ROUTING_ID: _ROUTERS,
     SocketOption.ONLY_FIRST_SUBSCRIBE: _PUBLISHERS | {SocketType.XSUB},
@@ -43,7 +43,7 @@ _OF_TYPES: Final[dict[int, _Types]] = {
     SocketOption.XPUB_WELCOME_MSG: _PUBLISHERS,
 }
 
-#: The least and the greatest value, or length, of options that take less than their type holds.
+#: The least and greatest value, or length, where less than the type holds.
 _RANGES: Final[dict[int, tuple[int, int]]] = {
     SocketOption.SNDHWM: _SWITCH,
     SocketOption.RCVHWM: _SWITCH,
@@ -87,7 +87,7 @@ _RANGES: Final[dict[int, tuple[int, int]]] = {
     SocketOption.SOCKS_USERNAME: (0, 255),
     SocketOption.ZAP_DOMAIN: _SHORT_TEXT,
 }
-#: Options that hold whether the value was not 0.
+#: Options that hold 1 for any value but 0.
 _TRUTHS: Final = frozenset(
     {
         SocketOption.INVERT_MATCHING,
@@ -132,7 +132,7 @@ _DEFAULTS: dict[int, Value] = {
     SocketOption.MULTICAST_LOOP: 1,
 }
 
-#: Known to a socket itself, never set and never stored.
+#: Never set and never stored.
 _READ_ONLY: Final = frozenset(
     {
         SocketOption.EVENTS,
@@ -159,7 +159,7 @@ _WRITE_ONLY: Final = (
     }
 )
 
-#: Names that programs may mention: libzmq has them only in special or draft builds.
+#: Names that programs may mention; libzmq has them only in special or draft builds.
 _MISSING: Final = frozenset(
     option
     for name, option in SocketOption.__members__.items()
@@ -180,7 +180,7 @@ _KNOWN: Final = frozenset(SocketOption.__members__.values()) - _MISSING
 
 
 def option_type(option: int) -> OptType:
-    """Return an option's type. An unknown option counts as an int and is refused later."""
+    """Return an option's type: int for an unknown option, refused later."""
     try:
         return SocketOption(option).opt_type
     except ValueError:
@@ -188,7 +188,7 @@ def option_type(option: int) -> OptType:
 
 
 def check_type(option: int, value: object) -> Value:
-    """Return `value` if it has the option's type, else raise TypeError; OverflowError beyond it."""
+    """Return `value` if of the option's type, else raise TypeError or OverflowError."""
     if isinstance(value, str):
         raise TypeError("unicode not allowed, use setsockopt_string")
     kind = option_type(option)
@@ -200,7 +200,7 @@ def check_type(option: int, value: object) -> Value:
 
 
 def check_int(value: object, bits: int = 32) -> int:
-    """Return `value` if it is an int of so many bits, else raise TypeError or OverflowError."""
+    """Return an int of so many bits, else raise TypeError or OverflowError."""
     if not isinstance(value, int):
         raise TypeError(f"expected int, got: {value!r}")
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
@@ -209,17 +209,17 @@ def check_int(value: object, bits: int = 32) -> int:
 
 
 class Options:
-    """The options of one socket.  EINVAL for all that is unknown or out of range."""
+    """The options of one socket. EINVAL for all that is unknown or out of range."""
 
     def __init__(self, socket_type: SocketType) -> None:
         self._socket_type = socket_type
         self._values = dict(_DEFAULTS)
         self.routing_id: bytes = b""
-        self.rcvtimeo: float | None = None  # seconds, None for ever: what waiting needs
+        self.rcvtimeo: float | None = None  # seconds, None for ever
         self.sndtimeo: float | None = None
 
     def __getitem__(self, option: int) -> int:
-        """Return an int option, 0 if it was never set."""
+        """Return an int option, by default 0."""
         value = self._values.get(option, 0)
         assert isinstance(value, int)
         return value
@@ -236,7 +236,7 @@ class Options:
         elif option in _TRUTHS:
             value = int(value != 0)
         elif option == SocketOption.HEARTBEAT_TTL:
-            value = max(0, value) // 100 * 100  # it travels in tenths of a second
+            value = max(0, value) // 100 * 100  # sent in tenths of a second
         self._values[option] = value
         if option == SocketOption.RCVTIMEO:
             self.rcvtimeo = _seconds(self[option])
@@ -244,7 +244,7 @@ class Options:
             self.sndtimeo = _seconds(self[option])
 
     def is_settable(self, option: int) -> bool:
-        """Whether a socket of this type has an option, and it can be set."""
+        """Whether a socket of this type has an option to set."""
         if option not in _KNOWN or option in _READ_ONLY:
             return False
         return option not in _OF_TYPES or self._socket_type in _OF_TYPES[option]

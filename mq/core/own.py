@@ -1,18 +1,17 @@
-"""Own: objects in a tree, where an owner is destroyed only after everything it owns.
+"""Own: an object whose end waits for all that is on its way, and is reported to its owner.
 
 Every method but `announce` belongs to the thread that owns the object; other threads send commands.
-An object is destroyed when three things hold:
+An object is destroyed when:
 
 * it has been told to terminate;
-* everything announced by `announce` has arrived, so nothing is on its way to it;
-* every acknowledgement it waits for (children, pipes) has arrived.
+* everything announced has arrived;
+* every acknowledgement (of owned objects and pipes) has arrived.
 
-libzmq counts announcements by sequence numbers.  Here they are a set, so that the same one can be
-made again, and can arrive again, after an interrupt.
+libzmq counts announcements. Here they are a set: one may be repeated after an interrupt.
 """
 
 from _purgatory_cpython.mypyc_types import mypyc_attr
-from mq.pipes.commands import Command, Term, TermAck
+from mq.pipes.commands import Command, TermAck
 from mq.pipes.flow_control import HighWaterMarks
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
@@ -20,68 +19,39 @@ from mq.queues.mailbox import Mailbox
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Own:
-    """A node of the tree.  `mailbox` is that of the thread the node lives in."""
+    """An object with an owner. `mailbox` is that of the thread the object lives in."""
 
     def __init__(self, mailbox: Mailbox[Command]) -> None:
         self.mailbox = mailbox
         self.owner: Own | None = None
-        self.owned: set[Own] = set()
         self.terminating: bool = False
         self.destroyed: bool = False
-        self._linger = 0  # ms, handed down to what is still owned when the end comes
-        # Commands on their way: any thread adds, the owner removes. A dict, as each of its single
-        # operations is atomic.
+        # Any thread adds, the owner removes: operations of a dict are atomic.
         self._announced: dict[object, None] = {}
         self._term_acks = 0
 
-    # -- from any thread ---------------------------------------------------------------------
-
     def announce(self, item: object) -> None:
-        """Announce a command that brings `item`; the object lives until its arrival. Idempotent.
+        """Announce a command that brings `item`; the object lives until then. Idempotent.
 
-        The caller must know by other means (a registry's lock) that the object is alive.
+        Any thread that knows, by a registry's lock, that the object is alive.
         """
         self._announced[item] = None
 
-    # -- the tree ----------------------------------------------------------------------------
-
-    def term_child(self, child: "Own", linger: int) -> None:
-        """Send `Term` to an owned child."""
-        self.owned.discard(child)
-        self.register_term_acks(1)
-        child.mailbox.send(Term(child, linger))
-
-    def adopt(self, child: "Own") -> None:
-        """Own a child from now on; one that comes too late is ended at once, with linger 0."""
-        if self.terminating:
-            self.term_child(child, 0)
-        else:
-            self.owned.add(child)
-
-    # -- the end -----------------------------------------------------------------------------
-
-    def process_term(self, linger: int) -> None:
-        """End all owned objects, then this object. `linger` in ms."""
+    def process_term(self) -> None:
+        """Begin to end this object."""
         assert not self.terminating
-        self._linger = linger
         self.terminating = True
-        for child in list(self.owned):
-            self.term_child(child, linger)
         self.check_term_acks()
 
     def register_term_acks(self, count: int) -> None:
         """Wait for `count` more acknowledgements."""
         self._term_acks += count
 
-    def unregister_term_ack(self) -> None:
+    def process_term_ack(self) -> None:
         """Count an acknowledgement that has come."""
         assert self._term_acks > 0
         self._term_acks -= 1
         self.check_term_acks()
-
-    def process_term_ack(self) -> None:
-        """Note that a child has ended."""
-        self.unregister_term_ack()
 
     def process_announced(self, item: object) -> None:
         """Note the arrival of an announced `item`. Idempotent."""
@@ -99,11 +69,11 @@ class Own:
             owner.mailbox.send(TermAck(owner))
 
     def process_destroy(self) -> None:
-        """Release everything.  The last call to the object."""
+        """Release everything: the last call."""
 
 
 class AbstractSocket(Own):
-    """What the core of a context knows of the socket in slot `slot`; see `mq.sockets.base`."""
+    """The part of a socket for the core of its context."""
 
     def __init__(self, mailbox: Mailbox[Command], slot: int) -> None:
         super().__init__(mailbox)
@@ -119,13 +89,13 @@ class AbstractSocket(Own):
 
     @property
     def routing_id(self) -> bytes:
-        """The name by which a peer's ROUTER calls this socket; empty: the ROUTER chooses a name."""
+        """The name by which a peer's ROUTER calls this socket; empty: the ROUTER chooses."""
         raise NotImplementedError
 
     # -- commands, delivered in the owner's thread ---------------------------------------------
 
     def process_bind(self, pipe: Pipe) -> None:
-        """Own `pipe`, the far end of a connection that another socket made."""
+        """Own `pipe`, the far end of another socket's connection."""
         raise NotImplementedError
 
     def process_stop(self) -> None:
@@ -135,13 +105,13 @@ class AbstractSocket(Own):
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Hand the socket over to the reaper.  Any thread; takes no lock."""
+        """Hand the socket over to the reaper. Any thread; takes no lock."""
         raise NotImplementedError
 
     def process_in_reaper(self) -> None:
-        """Deliver the commands that have come.  The reaper only, once the socket is closed."""
+        """Deliver the commands of a closed socket. The reaper only."""
         raise NotImplementedError
 
     def disown(self) -> None:
-        """Refuse all calls: the socket belongs to the parent process.  In a forked child only."""
+        """Refuse all calls, in a forked child."""
         raise NotImplementedError

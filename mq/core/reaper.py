@@ -1,16 +1,17 @@
-"""The reaper: the thread in which closed sockets end, and the root of the own tree.
+"""The reaper: the thread in which closed sockets end, and the owner of these sockets.
 
-A socket that is closed belongs to the reaper from then on: it polls the socket's mailbox, and the
-handshakes with the socket's peers run here.  Everything in the file but `start` and `join` runs in
-the reaper's thread.  It has no strong reference to the handles, so these can be garbage-collected.
+It polls the mailboxes of closed sockets, and runs the handshakes with their peers. All but `start`
+and `join` runs in the reaper's thread. The reaper has no strong reference to the handles, so these
+can be garbage-collected.
 """
 
 import select
 from threading import Lock, Thread, current_thread
-from typing import Protocol, cast
+from typing import Protocol
 
 from _purgatory_cpython.threads import InterruptibleThread
 from mq.core.own import AbstractSocket, Own
+from mq.pipes.commands import Term
 from mq.pipes.pipe import Pipe
 from mq.queues.mailbox import Mailbox
 
@@ -20,46 +21,41 @@ class ReaperContext(Protocol):
 
     @property
     def has_sockets(self) -> bool:
-        """Whether a socket has not ended yet."""
+        """See `Termination`."""
 
     def stop_sockets(self) -> None:
-        """Fail all sockets, and tell the reaper to end when they have."""
+        """See `Termination`."""
 
     def report_reaper_done(self) -> None:
-        """Note that the last socket has ended."""
+        """See `Termination`."""
 
 
 class Reaper(Own):
-    """Owner of all closed sockets of a context, and of pipes whose bind never came.
+    """Owns a context's closed sockets, and pipes whose bind never came.
 
-    A socket holds its slot in the context from creation until its end. So the reaper ends, after
-    its `Term`, when the context has no socket left.
+    It ends after its `Term`, when the context has no socket left.
     """
 
     def __init__(self, context: ReaperContext, name: str) -> None:
         super().__init__(Mailbox())
         self._context = context
-        self._polled: dict[int, AbstractSocket] = {}  # by the descriptor of its mailbox
+        self._polled: dict[int, AbstractSocket] = {}  # by the mailbox's descriptor
         self._poll = select.poll()
         self._poll.register(self.mailbox.fileno(), select.POLLIN)
         self._name = name
         self._is_started = False
-        self._running = Lock()  # held by the one thread that is the reaper, and never released
+        self._running = Lock()  # held by the one thread that is the reaper, never released
         self._thread: Thread | None = None  # that thread
 
     def start(self) -> None:
-        """Start the thread, unless it was started.
-
-        After an interrupt in here that is not certain: then another is started, and the second one
-        ends at once.
-        """
+        """Start the thread. After an interrupt in here, a second thread may start, and ends."""
         if not self._is_started:
             # A daemon: a program may end without terminating its contexts.
             InterruptibleThread(target=self._run, name=self._name, daemon=True).start()
             self._is_started = True
 
     def join(self) -> None:
-        """Wait for the thread, which has already reported its end."""
+        """Wait for the end of the thread."""
         assert self._thread is not None
         self._thread.join()
 
@@ -84,24 +80,22 @@ class Reaper(Own):
         """End the context: its last handle was garbage."""
         self._context.stop_sockets()
 
-    def process_term(self, linger: int) -> None:
-        """Begin to end, once: a `term` that was interrupted and repeated sends `Term` twice."""
+    def process_term(self) -> None:
+        """Begin to end, once: an interrupted `term` may send `Term` twice."""
         if not self.terminating:
-            super().process_term(linger)
+            super().process_term()
 
-    def process_adopt(self, child: Own) -> None:
+    def process_adopt(self, socket: AbstractSocket) -> None:
         """Adopt a closed socket, and begin to end it."""
-        socket = cast("AbstractSocket", child)  # the reaper owns nothing else
         if socket.owner is self:
-            return  # a second hand-over: one thread closed the socket while another waited in it
+            return  # handed over twice: closed while another thread waited in the socket
         fd = socket.mailbox.fileno()
         self._polled[fd] = socket
         self._poll.register(fd, select.POLLIN)
         socket.owner = self
-        self.adopt(socket)
-        if socket in self.owned:
-            self.term_child(socket, self._linger)
-        # Commands that came before may have consumed the signal.
+        self.register_term_acks(1)
+        socket.mailbox.send(Term(socket))
+        # Earlier commands may have consumed the signal.
         socket.process_in_reaper()
 
     def check_term_acks(self) -> None:
@@ -110,13 +104,13 @@ class Reaper(Own):
             super().check_term_acks()
 
     def forget(self, socket: AbstractSocket) -> None:
-        """Stop polling the mailbox of a socket that is about to end."""
+        """Stop polling the mailbox of a socket that ends."""
         fd = socket.mailbox.fileno()
         if self._polled.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
     def process_bind(self, pipe: Pipe) -> None:
-        """Take the far end of a connection that will never be bound, and end it properly."""
+        """End the far end of a connection that will never be bound."""
         if not pipe.attached:
             pipe.sink = self
             pipe.attached = True
@@ -125,17 +119,17 @@ class Reaper(Own):
         self.process_announced(pipe)
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Ignore it: such a pipe is not read."""
+        """Do nothing: such a pipe is not read."""
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Ignore it: such a pipe is not written."""
+        """Do nothing: such a pipe is not written."""
 
     def pipe_connected(self, pipe: Pipe) -> None:
-        """Ignore it: here is the far end, which does not wait."""
+        """Do nothing: the far end does not wait."""
 
     def pipe_terminated(self, pipe: Pipe) -> None:  # noqa: ARG002 - PipeEventSink's signature
         """Count the end of such a pipe."""
-        self.unregister_term_ack()
+        self.process_term_ack()
 
     def process_destroy(self) -> None:
         """Report that the last socket has ended."""

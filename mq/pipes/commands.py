@@ -1,12 +1,11 @@
 """Commands: the only way one thread acts on an object that another thread owns.
 
-A command names its destination; the thread that owns the destination takes the command from its
-mailbox and calls `deliver`. Commands are immutable and may be shared between threads. They know
-neither pipes nor sockets: each kind calls a method `process_...` of its destination.
+The thread that owns the destination takes the command from its mailbox and calls `deliver`, which
+calls a method `process_...` of the destination. Commands are immutable, may be shared between
+threads, and know neither pipes nor sockets.
 
-A socket's mailbox keeps each command until it has been delivered.  An exception that a signal
-handler raises in the middle of that has the command delivered again, from its start.  So deliveries
-are repeatable: what cannot be done twice is done last, and in one step.
+A socket's mailbox keeps each command until it has been delivered: after an interrupt, a delivery is
+repeated, from its start. So steps that cannot be repeated come last, without calls.
 """
 
 from collections.abc import Callable
@@ -24,13 +23,13 @@ class Command:
     destination: Any
 
     def deliver(self) -> None:
-        """Carry the command out. Only for the thread that owns the destination."""
+        """Carry the command out, in the thread that owns the destination."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Stop(Command):
-    """To a socket: fail all calls but close.  To the reaper: terminate the context."""
+    """To a socket: fail all calls but close. To the reaper: terminate the context."""
 
     def deliver(self) -> None:
         """Stop the destination."""
@@ -50,18 +49,16 @@ class Adopt(Command):
 
 @dataclass(frozen=True, slots=True)
 class Term(Command):
-    """To a child: terminate everything below you, then yourself.  `linger` in ms."""
-
-    linger: int
+    """To a child: terminate everything below you, then yourself."""
 
     def deliver(self) -> None:
         """Begin the termination."""
-        self.destination.process_term(self.linger)
+        self.destination.process_term()
 
 
 @dataclass(frozen=True, slots=True)
 class TermAck(Command):
-    """To an owner: a child has been destroyed and will send nothing more."""
+    """To an owner: a child has been destroyed."""
 
     def deliver(self) -> None:
         """Count the acknowledgement."""
@@ -102,7 +99,7 @@ class ActivateRead(Command):
 
 @dataclass(frozen=True, slots=True)
 class ActivateWrite(Command):
-    """To a writer's end: how many messages its peer has read in all."""
+    """To a writer's end: how many messages its peer has read."""
 
     msgs_read: int
 
@@ -113,7 +110,7 @@ class ActivateWrite(Command):
 
 @dataclass(frozen=True, slots=True)
 class PipeHwm(Command):
-    """To a pipe's end: its peer's high-water marks have changed while connected."""
+    """To a pipe's end: its peer's high-water marks have changed."""
 
     hwms: HighWaterMarks
 
@@ -142,7 +139,7 @@ class PipeTermAck(Command):
 
 @dataclass(frozen=True, slots=True)
 class Call(Command):
-    """To a socket, from its own thread: a repeatable call that an interrupt must not leave undone.
+    """To a socket, from its own thread: make a repeatable call.
 
     `errors` gets what the call raised, for the caller to raise.
     """
@@ -163,12 +160,12 @@ class ReapDone(Command):
     """To a context: the reaper has seen the last socket end."""
 
     def deliver(self) -> None:
-        """Do nothing: receiving the command is the information."""
+        """Do nothing: the command is the information."""
 
 
 @dataclass(frozen=True, slots=True)
 class WakeUp(Command):
-    """To a socket: makes its descriptor readable, so that a poller reads EVENTS again."""
+    """To a socket: makes its descriptor readable for pollers."""
 
     def deliver(self) -> None:
-        """Do nothing: the accompanying signal is the purpose."""
+        """Do nothing: the signal is the purpose."""

@@ -1,7 +1,4 @@
-"""Distributor: gives each message to all of a set of pipes.
-
-Owned by a socket's thread. A full pipe misses whole messages until it has room.
-"""
+"""Distributor: gives each message to all of a set of pipes. For a socket's thread."""
 
 from collections.abc import Iterable
 
@@ -10,15 +7,15 @@ from mq.pipes.pipe import Pipe
 
 
 class Distributor:
-    """Pipes to publish to."""
+    """Pipes to publish to; a full pipe misses whole messages."""
 
     def __init__(self) -> None:
         self.pipes: list[Pipe] = []
-        self._full: set[Pipe] = set()  # known to have no room; most of the time empty
+        self._full: set[Pipe] = set()  # most of the time empty
         self._receivers: list[Pipe] | None = None  # of the message begun
 
     def attach(self, pipe: Pipe) -> None:
-        """Add a pipe; it gets messages begun from now on.  Repeatable."""
+        """Add a pipe; it gets messages begun from now on. Repeatable."""
         if pipe not in self.pipes:
             self.pipes.append(pipe)
 
@@ -27,16 +24,12 @@ class Distributor:
         self._full.discard(pipe)
 
     def terminated(self, pipe: Pipe) -> None:
-        """Remove a dead pipe.  Repeatable."""
+        """Remove a dead pipe. Repeatable."""
         if pipe in self.pipes:
             self.pipes.remove(pipe)
         self._full.discard(pipe)
         if self._receivers is not None and pipe in self._receivers:
             self._receivers.remove(pipe)
-
-    def has_room(self, pipes: Iterable[Pipe]) -> bool:
-        """Whether all of `pipes` have room for a message."""
-        return not any(pipe.is_full() for pipe in pipes)
 
     def send(self, part: Part, chosen: Iterable[Pipe]) -> None:
         """Write a part to all of `chosen`; the parts that follow go where the first went."""
@@ -45,7 +38,7 @@ class Distributor:
             receivers = [pipe for pipe in chosen if pipe not in self._full]
         try:
             self._receivers = self._write(part, receivers)
-        except BaseException:  # an interrupt: some have the part, and some have not
+        except BaseException:  # an interrupt: some pipes lack the part
             self.rollback()
             raise
 
@@ -62,12 +55,12 @@ class Distributor:
         return taken if more else None
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another.  Repeatable."""
+        """Take back an incomplete message: the next part begins another. Repeatable."""
         for pipe in self.pipes:
             pipe.rollback()
         self._receivers = None
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has been begun and not completed."""
+        """Whether a message is incomplete."""
         return self._receivers is not None

@@ -1,14 +1,14 @@
 """High-water marks: how many messages a connection takes, and when its reader reports.
 
 Flow control counts messages, not parts. The writer stops when, to its knowledge, `hwm` messages are
-unread; the reader reports after every `lwm` messages, its low-water mark.
+unread; the reader reports after every `lwm` messages (low-water mark).
 """
 
 from typing import Final, NamedTuple
 
 from _purgatory_cpython.mypyc_types import i64
 
-# A count of messages that is never reached.
+# No count of messages reaches it.
 _NEVER: Final = 2**62
 
 
@@ -22,11 +22,11 @@ class HighWaterMarks(NamedTuple):
 def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[int, int]:
     """Return `hwm` and `lwm` of one end: write limit and report interval.
 
-    A `peer` that is not known yet takes nothing: only our own mark counts.
+    An unknown `peer` takes nothing: only our own mark counts.
     """
     if peer is None:
         return own.snd, (own.rcv + 1) // 2
-    # 0 on either side is no limit at all, and not a summand.
+    # 0 on either side is no limit at all.
     outbound = own.snd + peer.rcv if own.snd and peer.rcv else 0
     inbound = own.rcv + peer.snd if own.rcv and peer.snd else 0
     return outbound, (inbound + 1) // 2
@@ -35,9 +35,8 @@ def effective_hwms(own: HighWaterMarks, peer: HighWaterMarks | None) -> tuple[in
 class FlowControl:
     """Enforces the high-water marks for one end of a connection.
 
-    A write is refused at `_write_limit`, a read reported at `_report_at`; both are recomputed here
-    when marks or credit change, so that a message costs one comparison on each side. A base of
-    `mq.pipes.pipe.Pipe`, so that the comparison reads the pipe's own fields. For the end's thread.
+    Marks and credit become two numbers, `_write_limit` and `_report_at`: a message costs one
+    comparison on each side. A base of `Pipe`, whose own fields these are. For the end's thread.
     """
 
     __slots__ = (
@@ -55,15 +54,15 @@ class FlowControl:
 
     def __init__(self, own: HighWaterMarks, peer: HighWaterMarks | None, unlimited: bool) -> None:
         self._own_hwms = own
-        self._peer_hwms = peer  # None before bind: only our own SNDHWM counts
+        self._peer_hwms = peer  # None before bind
         self._unlimited = unlimited  # a conflating connection has no marks
         self._hwm: i64 = 0  # of written messages
         self._lwm: i64 = 0  # of read messages
         self._msgs_written: i64 = 0
         self._msgs_read: i64 = 0
         self._peers_msgs_read: i64 = 0  # as far as the peer has reported
-        self._write_limit: i64 = _NEVER  # no write once `_msgs_written` has reached it
-        self._report_at: i64 = _NEVER  # the peer is told when `_msgs_read` reaches it
+        self._write_limit: i64 = _NEVER  # no write once `_msgs_written` reaches it
+        self._report_at: i64 = _NEVER  # report when `_msgs_read` reaches it
         self._recompute_hwms()
 
     def _recompute_hwms(self) -> None:

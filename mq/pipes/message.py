@@ -1,8 +1,7 @@
 """The form in which messages travel: parts in pipes, and trackers of parts sent without copying.
 
-A part that is the last of its message and nothing but bytes, as nearly all are, travels as these
-bytes; no object is created for it.  Any other is a `MessagePart`.  Parts are immutable and may
-be read from any thread.
+Plain bytes that end their message, as nearly all parts are, travel as these bytes; any other part
+is a `MessagePart`. Parts are immutable and may be read from any thread.
 """
 
 import sys
@@ -15,7 +14,7 @@ from mq.timeouts import check_timeout
 
 
 class ReleaseNotifier:
-    """Sets an event when its last reference is gone: the buffer is no longer used."""
+    """Sets an event when its last reference is gone."""
 
     __slots__ = ("_event",)
 
@@ -34,8 +33,7 @@ class MessagePart:
     """A part with more than plain bytes.
 
     `data` is bytes, or a memoryview of a buffer the sender shares; `more` says that another part of
-    the same message follows; `release_notifier` is None, or lives as long as a tracked
-    buffer is used.
+    the message follows; `release_notifier` is None, or lives while a tracked buffer is used.
     """
 
     __slots__ = ("data", "more", "release_notifier")
@@ -50,7 +48,7 @@ class MessagePart:
 
 Part: TypeAlias = bytes | MessagePart
 
-#: Ends a pipe's stream.  Recognised by identity, so no sender can make it.
+#: Ends a pipe's stream. Recognised by identity, so no sender can make it.
 DELIMITER: Final = MessagePart(b"", False)
 
 #: The empty part that ends an envelope.
@@ -58,7 +56,7 @@ ENVELOPE_END: Final = MessagePart(b"", True)
 
 
 def part_of(data: Data, more: bool, release_notifier: ReleaseNotifier | None = None) -> Part:
-    """Return the part that carries `data`, which is bytes and no subclass, or a memoryview."""
+    """Return the part that carries `data`: exactly bytes, or a memoryview."""
     if more or release_notifier is not None or isinstance(data, memoryview):
         return MessagePart(data, more, release_notifier)
     return data
@@ -67,28 +65,27 @@ def part_of(data: Data, more: bool, release_notifier: ReleaseNotifier | None = N
 def more_of(part: Part) -> bool:
     """Whether another part of the same message follows.
 
-    Inlined in the five functions that pass a message on (`Pipe.read` and `write`, `FairQueue.recv`,
-    `LoadBalancer.send`, `SocketBase.recv`): calls there and to three functions like it cost 14 % of
-    PUSH to PULL interpreted and 3 % compiled (instructions, callgrind).
+    Inlined in the five functions that pass a message on: calls there and to three functions like it
+    cost 14 % of PUSH to PULL interpreted and 3 % compiled (instructions, callgrind).
     """
     return isinstance(part, MessagePart) and part.more
 
 
 def data_of(part: Part) -> Data:
-    """Return what a part carries."""
+    """Return the data of a part."""
     return part.data if isinstance(part, MessagePart) else part
 
 
 def bytes_of(part: Part) -> bytes:
-    """Return what a part carries, as bytes."""
+    """Return the data of a part, as bytes."""
     data = data_of(part)
     return data if isinstance(data, bytes) else bytes(data)
 
 
 class MessageTracker:
-    """Tells when the buffers it watches are no longer used.
+    """Tells when the watched buffers are no longer used. Any thread.
 
-    Watches events, other trackers, and anything with a `tracker` (a Frame).  From any thread.
+    Watches events, other trackers, and anything with a `tracker` (a Frame).
     """
 
     def __init__(self, *towatch: object) -> None:
@@ -111,14 +108,13 @@ class MessageTracker:
 
     @property
     def done(self) -> bool:
-        """Whether all that is watched is out of use."""
+        """Whether all buffers are out of use."""
         return all(e.is_set() for e in self.events) and all(p.done for p in self.peers)
 
     def wait(self, timeout: float = -1) -> None:
         """Wait until `done`, at most `timeout` seconds (negative: for ever); else `NotDone`.
 
-        In a finalizer at the interpreter's exit, when no other thread runs, it does not wait.
-        ValueError for NaN.
+        Does not wait in a finalizer at the interpreter's exit. ValueError for NaN.
         """
         check_timeout(timeout)
         if sys.is_finalizing():
@@ -136,5 +132,5 @@ def _seconds_left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - real_seconds())
 
 
-#: The tracker of what was copied: done from the start.
+#: The tracker of copied data: done from the start.
 FINISHED_TRACKER = MessageTracker()

@@ -1,7 +1,6 @@
 """PendingConnection: the way of a pipe's far end to its owner, and the commands kept meanwhile.
 
-`send` is called by the thread of the near end, `attach` by the thread that completes or cancels
-the connection.  The lock is held while commands go to a mailbox, which has none of its own.
+The near end's thread calls `send`; the thread that completes or cancels the connection, `attach`.
 """
 
 from threading import Lock
@@ -13,27 +12,27 @@ from mq.queues.mailbox import Mailbox
 
 
 class FarEndOwner(Protocol):
-    """What can own the far end of a connection: a bound socket, or the reaper."""
+    """A bound socket, or the reaper."""
 
     mailbox: Mailbox[Command]
 
     def announce(self, item: object) -> None:
-        """Announce a command that brings `item`."""
+        """See `Own`."""
 
     def process_bind(self, pipe: Any) -> None:
-        """Own `pipe` from now on."""
+        """See `AbstractSocket`."""
 
 
 class PendingConnection:
-    """Holds, in order, the commands to an end that no thread owns yet."""
+    """Holds, in order, the commands to an end without an owner."""
 
     def __init__(self) -> None:
         self.lock: Lock = new_lock()
         self.held_commands: list[Command] = []
-        self.owner: FarEndOwner | None = None  # as soon as it is chosen; set by `Endpoints`
+        self.owner: FarEndOwner | None = None  # once chosen; set by `Endpoints`
 
     def send(self, far_end: Any, command: Command) -> None:
-        """Hold `command` for `far_end`, or send it if it has been attached meanwhile."""
+        """Hold `command` for `far_end`, or send it once attached."""
         with self.lock:
             if far_end.mailbox is None:
                 self.held_commands.append(command)
@@ -41,9 +40,9 @@ class PendingConnection:
         far_end.mailbox.send(command)
 
     def attach(self, far_end: Any) -> None:
-        """Send `Bind` to the owner, then the commands held, and further ones directly.
+        """Send `Bind` to the owner, then the commands held.
 
-        Repeatable: interrupted, it may send the `Bind` and a command twice.
+        Repeatable: an interrupt may repeat the `Bind` and a command.
         """
         owner = self.owner
         assert owner is not None
@@ -53,7 +52,7 @@ class PendingConnection:
             if not far_end.attached:
                 owner.announce(far_end)
             owner.mailbox.send(Bind(owner, far_end))
-            while True:  # CPython 3.13 catches no interrupt at the end of a loop with a condition
+            while True:  # without a condition: see `_purgatory_cpython.locks`
                 if not self.held_commands:
                     break
                 owner.mailbox.send(self.held_commands[0])

@@ -1,11 +1,8 @@
 r"""Pipe: one end of a connection between two sockets, and the closing handshake.
 
-Each end belongs to the thread of its socket (`mailbox`); the two ends share two YPipes, one a
-direction, and otherwise know each other through commands only. A pipe waiting for a bind has a
-far end without an owner: its `PendingConnection` keeps commands to the far end until an owner is
-known.
-
-Flow control is in `mq.pipes.flow_control`.
+Each end belongs to the thread of its socket (`mailbox`). The ends share two YPipes, one a
+direction, and send each other commands. Until a bind, the far end has no owner, and a
+`PendingConnection` keeps its commands.
 
 The end of a connection, from one side::
 
@@ -19,9 +16,8 @@ The end of a connection, from one side::
 An end sends its acknowledgement when it stops reading, and is dead when it receives the peer's. The
 end that asked first also acknowledges the acknowledgement, so that both ends know.
 
-An interrupt may come at any call. So each step sends first and changes the state last, in a section
-without calls: interrupted before that, the step is made again, and a command may be sent twice. The
-receiver's state shows that the command was handled, and the receiver ignores the second.
+A step may be repeated after an interrupt. So it sends first and changes the state last, in a
+section without calls. By its state a receiver knows a repeated command, and ignores it.
 """
 
 from enum import Enum
@@ -50,7 +46,7 @@ Queue: TypeAlias = YPipe[Part] | ConflatePipe[Part]
 
 
 class PipeState(Enum):
-    """Where an end stands on the way to its own end."""
+    """Where an end stands in the closing handshake."""
 
     ACTIVE = "active"
     DELIMITER_RECEIVED = "delimiter received"
@@ -64,7 +60,7 @@ _READABLE: Final = (PipeState.ACTIVE, PipeState.WAITING_FOR_DELIMITER)
 
 
 class PipeEventSink(Protocol):
-    """The events that an end reports to its owner. Called in the owner's thread."""
+    """The owner of an end, told of events in the owner's thread."""
 
     def read_activated(self, pipe: "Pipe") -> None:
         """Note that an empty pipe can be read again."""
@@ -73,14 +69,14 @@ class PipeEventSink(Protocol):
         """Note that a full pipe can be written again."""
 
     def pipe_connected(self, pipe: "Pipe") -> None:
-        """Note the peer of a pending pipe: a bind has come."""
+        """Note the peer of a pending pipe, after a bind."""
 
     def pipe_terminated(self, pipe: "Pipe") -> None:
-        """Forget the pipe: it is dead."""
+        """Forget a dead pipe."""
 
 
 class Pipe(FlowControl):
-    """One end. Unless said otherwise, methods are for the owner's thread."""
+    """One end. Methods are for the owner's thread."""
 
     __slots__ = (
         "_activate_read",
@@ -112,16 +108,15 @@ class Pipe(FlowControl):
         self.attached: bool = False  # for good: the owner has taken this end in
         self.state: PipeState = PipeState.ACTIVE
         self.delay: bool = True  # read what is left before acknowledging the peer's end
-        self.endpoint: str | None = None  # what the near socket connected to
+        self.endpoint: str | None = None  # the near socket's address of the peer
         self.routing_id: bytes = b""  # of the socket at the far end
         self._in = inbound
         self._out: Queue | None = outbound
-        # To this end's knowledge. Also False in a state that forbids the direction, so that the hot
-        # path checks one field.
+        # As far as known; also False in a state that forbids the direction.
         self._in_active = True
         self._out_active = True
         self._flush_unfinished = False
-        self.more: bool = False  # whether the part read last is followed by another of its message
+        self.more: bool = False  # whether the part read last is followed by another
 
     def _link(self, peer: "Pipe") -> None:
         self.peer = peer
@@ -136,7 +131,7 @@ class Pipe(FlowControl):
 
     @property
     def readable(self) -> bool:
-        """Whether messages of the peer may still come, now or later."""
+        """Whether messages of the peer may still come."""
         return self.state in _READABLE
 
     def read(self) -> Part | None:
@@ -158,13 +153,13 @@ class Pipe(FlowControl):
                 self._send(ActivateWrite(self.peer, msgs_read))
                 self._recompute_report_at(msgs_read)
         self._in.drop()
-        # The part has been taken, and must not be lost: no call from here on.
+        # The part must not be lost: no call from here on.
         self.more = more
         self._msgs_read = msgs_read
         return part
 
     def check_read(self) -> bool:
-        """Whether `read` would return a part.  Notes a delimiter that is next in line."""
+        """Whether `read` would return a part. Notes a delimiter that is next in line."""
         if not self._in_active:
             return False
         part = self._in.probe_or_none()
@@ -177,7 +172,7 @@ class Pipe(FlowControl):
     # -- writing -----------------------------------------------------------------------------
 
     def write(self, part: Part) -> bool:
-        """Write a part; False if the pipe is full or ending.  The peer sees it after `flush`."""
+        """Write a part; False if the pipe is full or ending. The peer sees it after `flush`."""
         out = self._out
         if not self._out_active or out is None:
             return False
@@ -207,7 +202,7 @@ class Pipe(FlowControl):
         out = self._out
         if out is None:
             return
-        # A flush that KeyboardInterrupt ended may owe a wake-up: send it now.
+        # An interrupted flush may owe a wake-up: send it now.
         owed = self._flush_unfinished
         self._flush_unfinished = True
         if not out.flush() or owed:
@@ -215,7 +210,7 @@ class Pipe(FlowControl):
         self._flush_unfinished = False
 
     def rollback(self) -> None:
-        """Take back the parts of a message that was begun and not completed."""
+        """Take back the parts of an incomplete message."""
         if self._out is None:
             return
         try:
@@ -227,7 +222,7 @@ class Pipe(FlowControl):
     # -- flow control ------------------------------------------------------------------------
 
     def set_hwms(self, own: HighWaterMarks) -> None:
-        """Apply this socket's new marks; tell the peer the marks, and how much was read."""
+        """Apply new marks; tell the peer these and how much was read."""
         if self._unlimited:
             return
         active = self.state is PipeState.ACTIVE  # no use for a peer that is ending
@@ -239,10 +234,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_pipe_hwm(self, hwms: HighWaterMarks) -> None:
-        """Note that the peer's marks have changed.
-
-        The credit is reported at once: by the old low-water mark it might never become due.
-        """
+        """Note the peer's new marks; report the credit, which might never come due."""
         self._peer_hwms = hwms
         self._recompute_hwms()
         if self.state is PipeState.ACTIVE:
@@ -258,7 +250,7 @@ class Pipe(FlowControl):
     # -- commands from the peer --------------------------------------------------------------
 
     def process_activate_read(self) -> None:
-        """Note that the peer has flushed after this end found the pipe empty."""
+        """Note that the peer has flushed."""
         if self.state in _READABLE:
             self._in_active = True
             if self.sink is not None:
@@ -271,7 +263,7 @@ class Pipe(FlowControl):
         self._reactivate_write()
 
     def process_inproc_connected(self, hwms: HighWaterMarks, routing_id: bytes) -> None:
-        """Note that the far end, which waited for a bind, has an owner."""
+        """Note the far end's owner, after a bind."""
         self.routing_id = routing_id
         self._peer_hwms = hwms
         self._recompute_hwms()
@@ -292,7 +284,7 @@ class Pipe(FlowControl):
 
     def process_pipe_term_ack(self) -> None:
         """End: the peer will touch neither direction again."""
-        # Also while we wait for the delimiter: an interrupt came after our own acknowledgement.
+        # Waiting for the delimiter: an interrupt came after our own acknowledgement.
         assert self.state is not PipeState.ACTIVE
         sink = self.sink
         if sink is None:
@@ -300,7 +292,7 @@ class Pipe(FlowControl):
         if self.state is PipeState.TERM_REQ_SENT1:
             self._send_pipe_term_ack()
         self._in_active = False
-        self._in = ConflatePipe()  # drops what was never read
+        self._in = ConflatePipe()  # drops unread messages
         sink.pipe_terminated(self)  # it may destroy the socket
         self.sink = None
 
@@ -309,8 +301,8 @@ class Pipe(FlowControl):
     def terminate(self, delay: bool) -> None:
         """Begin to end the connection; the sink is told when it has ended.
 
-        With `delay`, what the peer has sent before ending itself stays readable; without, dropped.
-        May be called again, with `delay=False` or after an interrupt.
+        With `delay`, the peer's messages stay readable. May be called again, with `delay=False` or
+        after an interrupt.
         """
         self.delay = delay
         if self.state in (PipeState.ACTIVE, PipeState.DELIMITER_RECEIVED):
@@ -332,7 +324,7 @@ class Pipe(FlowControl):
             self.flush()
 
     def _process_delimiter(self) -> None:
-        # The delimiter stays where it is: what is not active is not read.
+        # The delimiter stays: an inactive direction is not read.
         if self.state is PipeState.ACTIVE:
             self.state = PipeState.DELIMITER_RECEIVED
             self._in_active = self._out_active = False
@@ -351,7 +343,7 @@ class Pipe(FlowControl):
         try:
             self._send(PipeTermAck(self.peer))
         except MailboxClosed:
-            pass  # the second one: the peer has had the first, and has ended
+            pass  # a repeated one: the peer has ended
 
     def _send(self, command: Command) -> None:
         mailbox = self.peer.mailbox
@@ -366,7 +358,7 @@ class Pipe(FlowControl):
         self._send(InprocConnected(self.peer, hwms, routing_id))
 
     def set_own_hwms_before_bind(self, own: HighWaterMarks) -> None:
-        """Give an end that waited for a bind the marks of its new socket."""
+        """Set the marks of an end that waited for a bind."""
         self._own_hwms = own
         self._recompute_hwms()
 
@@ -375,11 +367,7 @@ class Pipe(FlowControl):
 
 
 def pipepair(near: HighWaterMarks, far: HighWaterMarks | None, conflate: bool) -> tuple[Pipe, Pipe]:
-    """Return two linked ends; `near` and `far` are the marks of their sockets.
-
-    `far` is None while the far end waits for a bind.  The caller owns both until each has
-    an owner.
-    """
+    """Return two linked ends; `near`, `far`: their sockets' marks, None before a bind."""
     there: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     back: Queue = ConflatePipe(DELIMITER) if conflate else YPipe()
     ends = Pipe(back, there, near, far), Pipe(there, back, far or HighWaterMarks(0, 0), near)

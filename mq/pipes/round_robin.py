@@ -1,7 +1,4 @@
-"""FairQueue and LoadBalancer: pipes used in turn (round-robin), a whole message at a time.
-
-Owned by a socket's thread.
-"""
+"""FairQueue and LoadBalancer: pipes in turn, whole messages. For a socket's thread."""
 
 from enum import Enum
 from typing import Final
@@ -14,17 +11,16 @@ from mq.pipes.pipe import Pipe
 class PipeSet:
     """The common half: pipes, the ready pipes first in the list.
 
-    A pipe that is not ready is swapped behind the ready ones, and swapped back when it is
-    activated. So nothing is searched in the list per message, only when a pipe is activated or
-    ends.
+    A pipe that is not ready is swapped behind the ready ones, and back when activated: no message
+    searches the list.
     """
 
     def __init__(self) -> None:
         self._pipes: list[Pipe] = []
-        self._active: i64 = 0  # pipes[:active] are ready, as far as we know
+        self._active: i64 = 0  # pipes[:active] are ready, as far as known
         self._current: i64 = 0  # the index of the pipe in turn
         self._more = False  # inside a message of pipes[current]
-        self.last_pipe: Pipe | None = None  # the pipe of the part passed last
+        self.last_pipe: Pipe | None = None  # of the part passed last
 
     def attach(self, pipe: Pipe) -> None:
         """Add a pipe; counts as ready until proven otherwise. Repeatable."""
@@ -37,10 +33,12 @@ class PipeSet:
         if pipe in self._pipes:
             index = self._pipes.index(pipe)
             if index >= self._active:
-                self._activate(index)
+                pipes, active = self._pipes, self._active
+                pipes[index], pipes[active] = pipes[active], pipes[index]
+                self._active += 1
 
     def terminated(self, pipe: Pipe) -> None:
-        """Remove a dead pipe.  Repeatable."""
+        """Remove a dead pipe. Repeatable."""
         if pipe not in self._pipes:
             return
         if pipe is self.last_pipe:
@@ -59,13 +57,8 @@ class PipeSet:
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has been begun and not completed."""
+        """Whether a message is incomplete."""
         return self._more
-
-    def _activate(self, index: i64) -> None:
-        pipes, active = self._pipes, self._active
-        pipes[index], pipes[active] = pipes[active], pipes[index]
-        self._active += 1
 
     def _deactivate(self, index: i64) -> None:
         self._active -= 1
@@ -80,20 +73,15 @@ class FairQueue(PipeSet):
 
     def __init__(self) -> None:
         super().__init__()
-        self.at_message_start: bool = (
-            False  # whether the part returned last is the first of a message
-        )
+        self.at_message_start: bool = False  # whether the part returned last is a message's first
 
     def recv(self) -> Part | None:
-        """Return the next part, of the same message as the last if that has more; or None.
-
-        `mid_message` says whether it is followed by another.
-        """
+        """Return the next part, or None; `mid_message` says whether another follows."""
         while self._active:
             pipe = self._pipes[self._current]
             part = pipe.read()
             if part is not None:
-                # It has been taken, and must not be lost: no call from here on.
+                # The part must not be lost: no call from here on.
                 self.last_pipe = pipe
                 self.at_message_start = not self._more
                 self._more = more = pipe.more
@@ -114,8 +102,7 @@ class FairQueue(PipeSet):
         return False
 
     def _deactivate_current(self) -> None:
-        # Messages are flushed whole, so a pipe that is empty in mid-message is ending on this side:
-        # the rest of the message is dropped.
+        # Messages are flushed whole: a pipe empty in mid-message is ending, and drops the rest.
         self._more = False
         self._deactivate(self._current)
 
@@ -138,10 +125,10 @@ class LoadBalancer(PipeSet):
 
     def __init__(self) -> None:
         super().__init__()
-        self._dropping = False  # in the middle of a message of a pipe that has gone
+        self._dropping = False  # inside a message of a gone pipe
 
     def send(self, part: Part) -> Sent:
-        """Write a part to the next pipe in turn, all parts of a message to the same one."""
+        """Write a part to the next pipe; all parts of a message to one."""
         more = isinstance(part, MessagePart) and part.more
         if self._dropping:
             self._dropping = more
@@ -166,14 +153,14 @@ class LoadBalancer(PipeSet):
         return AGAIN
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another.  Repeatable."""
+        """Take back an incomplete message: the next part begins another. Repeatable."""
         if self._more:
             self._pipes[self._current].rollback()
         self._more = self._dropping = False
 
     @property
     def mid_message(self) -> bool:
-        """Whether a message has been begun, or is being dropped, and not completed."""
+        """Whether a message, sent or dropped, is incomplete."""
         return self._more or self._dropping
 
     def _on_pipe_lost(self) -> None:

@@ -1,7 +1,6 @@
-"""Subscriptions: the topics of a socket and their subscribers.  Owned by the socket's thread.
+"""Subscriptions: the topics of a socket and their subscribers. Owned by the socket's thread.
 
-A topic is a prefix of matching messages. One look-up for each length that occurs, however many
-topics exist.
+A topic is a prefix of matching messages: one look-up for each length of topics.
 """
 
 from collections.abc import Iterator

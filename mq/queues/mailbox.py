@@ -1,8 +1,7 @@
 """Mailbox: a queue of commands from any thread to its owner's thread.
 
-Thread-safety: any thread, signal handler or finalizer may call `send`, at any moment and
-re-entrantly; only the owning thread `recv`, `head`, `drop` and `close`; any thread `fileno` and
-the counters.
+Any thread, signal handler or finalizer may call `send`, re-entrantly; only the owning thread
+`recv`, `head`, `drop` and `close`; any thread `fileno` and the counters.
 
 How no wake-up is lost, without a lock that a finalizer could find held by its own thread::
 
@@ -12,23 +11,18 @@ How no wake-up is lost, without a lock that a finalizer could find held by its o
     3. if it is not `_signalled`:         c. recheck; found a command: done
        signal, `_signalled` = what 2 saw  d. wait for a signal
 
-Each number in `_sleeps` stands for one sleep and gets about one signal: two senders that race may
-both signal, which the signaler merges. If (1) came before (c), the reader finds the command. If
-after, then (b) came before (2), so the sender sees a sleep without a signal. An interrupt between
-any two steps of a sender leaves `_signalled` behind, and so the next send signals.
+Each number in `_sleeps` stands for one sleep and gets about one signal: signals of racing senders
+merge. If (1) came before (c), the reader finds the command. If after, (b) came before (2), so the
+sender sees a sleep without a signal. After an interrupt in a sender, the next send signals.
 
-Without a deadline the reader does (d) and (a) in one system call and goes on at (b). With a
-deadline the reader leaves the signal pending, so senders signal no more until the reader finds the
-mailbox empty again.
+Without a deadline the reader does (d) and (a) in one system call and continues at (b). With one it
+leaves the signal pending: senders signal no more until the reader finds the mailbox empty again.
 
-An interrupt (KeyboardInterrupt) during `recv` or `head` comes out of `_wait` or `_wait_until`,
-which first send the signal again that may have been consumed.
+An interrupted reader first repeats the signal, which may be consumed. For a command that must not
+be lost, the reader calls `head`, works, and calls `drop`.
 
-A command that must not be lost is kept in the mailbox until it has been carried out: `head`, the
-work, `drop`. After an interrupt in between, `head` returns the same command again.
-
-The argument needs (1)-(2) and (b)-(c) to happen in order as seen by other threads. The GIL orders
-them; without it, (1) and (c) both go through the lock inside the deque, which orders the rest.
+Other threads must see (1)-(2) and (b)-(c) in order. The GIL orders them; without it, (1) and (c) go
+through the lock inside the deque, which orders the rest.
 """
 
 import sys
@@ -53,10 +47,10 @@ _FORKED: Final = "the mailbox belongs to the process this one was forked from"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Mailbox(Generic[T]):
-    """Commands from many senders to one reader, in order of sending for each sender.
+    """Commands from many senders to one reader, in order for each sender.
 
-    The descriptor of `fileno()` is readable while there is a command (and now and then when there
-    is none any more: `recv(0)` then returns None).  Raises OSError when no descriptor is left.
+    The descriptor of `fileno()` is readable while there is a command (and sometimes after: then
+    `recv(0)` returns None). Raises OSError when no descriptor is left.
     """
 
     __slots__ = (
@@ -75,17 +69,15 @@ class Mailbox(Generic[T]):
         self._sleeps: i64 = 1  # written by the reader: how often it found the mailbox empty
         self._signalled: i64 = 0  # written by senders: the last sleep signalled for
         self._received: i64 = 0  # written by the reader
-        self.waiting: bool = False  # written by the reader: whether `recv` has found nothing so far
+        self.waiting: bool = False  # written by the reader: whether it sleeps in `recv` or `head`
         self._forks: i64 = FORK_COUNTER.value
         register(self._signaler)  # a forked child closes its copies of the descriptors
 
     def send(self, command: T) -> None:
         """Post `command`, anything but None; never blocks.
 
-        An exception at any point inside loses neither the command, if it had been posted, nor any
-        other: the next send makes up for a signal that was not sent.  `MailboxClosed` after `close`
-        and in a forked child; what is sent while the reader closes may be dropped.  TypeError for
-        None, which the reader could not tell from an empty mailbox.
+        An interrupt loses no command. `MailboxClosed` after `close` and in a forked child; commands
+        sent while the reader closes may be dropped. TypeError for None.
         """
         if command is None:
             raise TypeError(_NOT_A_COMMAND)
@@ -104,22 +96,18 @@ class Mailbox(Generic[T]):
     def recv(self, timeout: float | None = None) -> T | None:
         """Return the next command; None if none came within `timeout` seconds (None: for ever).
 
-        What was sent before a `close` is still received; then `MailboxClosed`. So it is instead of
-        a wait for ever in a finalizer at the interpreter's exit, when no thread is left to send.
-        ValueError for NaN, when it would wait.
+        Commands sent before a `close` are still received; then `MailboxClosed`. Raises that, too,
+        instead of a wait for ever in a finalizer at the interpreter's exit. ValueError for NaN.
         """
         command = self.head(timeout)
         if command is not None:
-            # Not drop(): a KeyboardInterrupt can come at any call, but not between these.
+            # Not drop(): no KeyboardInterrupt comes between these.
             del self._queue[0]
             self._received += 1
         return command
 
     def head(self, timeout: float | None = None) -> T | None:
-        """Return the next command as `recv` does, but leave it in the mailbox until `drop`.
-
-        No signal announces the commands left over: their reader must return without one.
-        """
+        """Return the next command as `recv`; it stays, without a signal, until `drop`."""
         queue = self._queue
         if queue:
             return queue[0]
@@ -157,13 +145,13 @@ class Mailbox(Generic[T]):
                 signaler.recv()
                 self._sleeps += 1
                 command = self._recheck(signaler)
-            except BaseException:  # the signal is consumed, and senders rely on it
+            except BaseException:  # as above
                 signaler.send()
                 raise
             if command is not None:
                 return command
             if self._signaler is None:
-                continue  # closed: the signal just consumed may have been the closing signal
+                continue  # closed: the consumed signal may have been the closing signal
             remaining = deadline - real_seconds()
             if remaining <= 0:
                 return None
@@ -180,20 +168,20 @@ class Mailbox(Generic[T]):
         except IndexError:
             return None
         if len(queue) > 1:
-            signaler.send()  # for their senders the signal consumed above may have sufficed
+            signaler.send()  # for the other commands: their signal may be consumed
         return command
 
     def drop(self, number: i64) -> None:
         """Remove the command that `head` returned while `received` was `number`.
 
-        Unless that was done meanwhile: a signal handler may call in the middle of its own thread.
+        Unless a signal handler in the same thread has done so.
         """
         if self._received == number:
             del self._queue[0]
             self._received += 1
 
     def peek(self) -> bool:
-        """Whether a command exists.  A plain read, cheap enough before every operation."""
+        """Whether a command exists."""
         return bool(self._queue)
 
     def fileno(self) -> int:
@@ -202,11 +190,11 @@ class Mailbox(Generic[T]):
         return -1 if signaler is None else signaler.fileno()
 
     def close(self) -> None:
-        """Refuse all further commands, and wake a `recv` that waits.  Idempotent."""
+        """Refuse further commands, and wake a waiting `recv`. Idempotent."""
         signaler = self._signaler
         if signaler is None or self.closed:
             return
-        # A sender may be about to write: the descriptor is closed with the last reference.
+        # A sender may be about to write: its reference keeps the descriptor open.
         self._signaler = None
         signaler.send()
 
@@ -227,11 +215,10 @@ class Mailbox(Generic[T]):
 
     @property
     def sent(self) -> int:
-        """Commands sent so far.  Derived, so that senders need not share a counter."""
+        """Commands sent so far. Derived: senders share no counter."""
         return self._received + len(self._queue)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same descriptors."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors and a reader")
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Signaler: a wake-up of one bit, for a thread to sleep on and a poller to watch.
 
-Thread-safety: any thread may call `send`; only the woken thread the other methods. An eventfd where
-the platform has one, else a pipe; neither blocks its writer.
+Any thread may call `send`; only the woken thread the other methods. An eventfd if possible, else a
+pipe; neither blocks its writer.
 """
 
 import os
@@ -19,7 +19,7 @@ _HAS_EVENTFD = hasattr(os, "eventfd")
 
 
 def _supports_nowait_read() -> bool:
-    """Whether an eventfd that blocks can also be read without blocking (Linux 5.8 and later)."""
+    """Whether a blocking eventfd can be read without blocking (Linux 5.8)."""
     if not (_HAS_EVENTFD and hasattr(os, "RWF_NOWAIT")):
         return False
     fd = os.eventfd(0, os.EFD_CLOEXEC)
@@ -34,15 +34,15 @@ def _supports_nowait_read() -> bool:
     return False
 
 
-#: Whether our eventfds block, so that to wait for a signal and to consume it is one system call.
+#: Whether our eventfds block: to wait for a signal and to consume it is one system call.
 _BLOCKING_EVENTFD = _supports_nowait_read()
 
 
 class Signaler:
-    """A pollable wake-up.  Signals carry no data, and merge.
+    """A pollable wake-up. Signals carry no data, and merge.
 
-    `use_pipe=True` takes the fallback even where an eventfd is to be had.  Raises OSError (EMFILE)
-    when no descriptor is left.  The owner calls `close` once no thread can call `send` any more.
+    `use_pipe=True` takes the fallback. Raises OSError (EMFILE) when no descriptor is left. The
+    owner calls `close` once no thread can call `send` any more.
     """
 
     __slots__ = ("__weakref__", "_fds", "_is_blocking", "_poll", "_read_fd", "_write_fd")
@@ -51,8 +51,7 @@ class Signaler:
         self._fds: list[int] = []  # what __del__ closes
         self._read_fd = self._write_fd = -1
         self._is_blocking = _BLOCKING_EVENTFD and not use_pipe
-        # An interrupt may come after any call, but not inside `extend`: each descriptor that was
-        # made is in the list.
+        # No interrupt comes inside `extend`: each descriptor that was made is in the list.
         if use_pipe or not _HAS_EVENTFD:
             self._fds.extend(chain.from_iterable(starmap(os.pipe, [()])))
             os.set_blocking(self._fds[-1], False)
@@ -65,18 +64,16 @@ class Signaler:
         self._poll.register(self._read_fd, select.POLLIN)
 
     def send(self) -> None:
-        """Wake the reader, now or at its next `wait`.  Never blocks."""
+        """Wake the reader, now or at its next `wait`. Never blocks."""
         try:
-            # An eventfd needs eight bytes; a pipe takes eight as well.
             os.write(self._write_fd, _ONE)
         except BlockingIOError:
-            pass  # the pipe is full of signals: one more says nothing new
+            pass  # the pipe is full of signals
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether a signal is there, after at most `timeout` seconds (None: for ever).
 
-        A wait of more than 24 days, the most the system can express, may end early.  ValueError
-        for NaN.
+        A wait of more than 24 days, poll(2)'s most, may end early. ValueError for NaN.
         """
         check_timeout(timeout)
         if timeout is None:
@@ -84,7 +81,7 @@ class Signaler:
         return bool(self._poll.poll(max(0.0, min(timeout * 1000, LONGEST_MS))))
 
     def wait_and_clear(self) -> None:
-        """Wait without limit for a signal, and consume all that are outstanding."""
+        """Wait without limit for a signal, and consume all."""
         if self._is_blocking:
             os.read(self._read_fd, 8)
         else:
@@ -92,11 +89,10 @@ class Signaler:
             self.recv()
 
     def recv(self) -> bool:
-        """Consume all signals outstanding; return whether a signal was there. Never blocks."""
+        """Consume all signals; return whether there was one. Never blocks."""
         found = False
         try:
-            # No poll first: each system call releases the interpreter, which may cost more than the
-            # exception when there is no signal.
+            # A poll first may cost more than the exception.
             while True:
                 self._read()
                 found = True
@@ -113,11 +109,11 @@ class Signaler:
             os.read(self._read_fd, 4096)
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable with a signal; -1 once closed."""
+        """Return the descriptor to poll for reading; -1 once closed."""
         return self._read_fd
 
     def close(self) -> None:
-        """Close the descriptors.  Idempotent."""
+        """Close the descriptors. Idempotent."""
         self._read_fd = self._write_fd = -1
         while self._fds:
             fd = self._fds[-1]
@@ -125,15 +121,14 @@ class Signaler:
             os.close(fd)
 
     def after_fork(self) -> None:
-        """Close the descriptors: a forked child would consume its parent's signals."""
+        """Close the descriptors, whose signals are the parent's."""
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_fds"):  # else an interrupt came before there was anything
+        if hasattr(self, "_fds"):  # else interrupted before there was anything
             self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would close the same descriptors."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has descriptors")
 
     def __repr__(self) -> str:

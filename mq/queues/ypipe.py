@@ -1,19 +1,18 @@
 """YPipe: a pipe from a writer thread to a reader thread.
 
-Thread-safety: only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread
-`check_read`, `read`, `probe_or_none` and `drop`.
+Only the writer thread calls `write`, `unwrite` and `flush`, only the reader thread `check_read`,
+`read`, `probe_or_none` and `drop`.
 
 Four positions in the queue make the pipe::
 
     ... read ...|  ready to read  |   flushed    | complete, unflushed | incomplete |
                 front             r              w                     f            back
 
-`r` is private to the reader, `w` and `f` to the writer.  The one shared word, `c`, is how far the
-writer has flushed, or `ASLEEP` when the reader found nothing and has gone to sleep.  It is compared
-and set under a lock, once for each flush and once for each prefetch, never for each message; on
-builds without the GIL the same lock orders the memory of the values.  Where compiled code is
-atomic (`ATOMIC_SECTIONS`) no lock is taken: one message written, flushed and read alone costs 0.1
-instead of 0.4 us.
+`r` is private to the reader, `w` and `f` to the writer. The one shared word, `c`, is how far the
+writer has flushed, or `ASLEEP` when the reader found nothing and went to sleep. It is compared and
+set under a lock, once for each flush and each prefetch, never for each message; without the GIL the
+lock also orders the memory of the values. Where compiled code is atomic (`ATOMIC_SECTIONS`) no lock
+is taken: see docs/mechanisms.md.
 """
 
 from contextlib import AbstractContextManager
@@ -36,10 +35,9 @@ class Empty(IndexError):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class YPipe(Generic[T]):
-    """A pipe that tells its writer when the reader sleeps, and so when a wake-up is owed.
+    """A pipe whose writer knows when the reader sleeps, and owes a wake-up.
 
-    A new pipe counts its reader as awake.  `lock` is for tests that control the order in
-    which threads enter the compare-and-set.
+    A new pipe's reader counts as awake. `lock`: for tests of the order of threads.
     """
 
     __slots__ = ("_c", "_f", "_lock", "_queue", "_r", "_w")
@@ -62,7 +60,7 @@ class YPipe(Generic[T]):
     def write(self, value: T, incomplete: bool = False) -> None:
         """Write `value`; the reader sees it after a flush.
 
-        With `incomplete=True` it is held back until a later write completes the message.
+        With `incomplete=True`, only after a later write has completed the message.
         """
         queue = self._queue
         queue.push(value)
@@ -70,16 +68,13 @@ class YPipe(Generic[T]):
             self._f = queue._back
 
     def unwrite(self) -> T:
-        """Take back the last incomplete value and return it; `Empty` when there is none."""
+        """Take back the last incomplete value and return it; raise `Empty` if none exists."""
         if self._f == self._queue.back:
             raise Empty("nothing incomplete to take back")
         return self._queue.unpush()
 
     def flush(self) -> bool:
-        """Let the reader see all complete values.
-
-        False: the reader sleeps, and the caller owes exactly one signal.
-        """
+        """Let the reader see all complete values; False: the caller owes it exactly one signal."""
         limit = self._f
         if self._w == limit:
             return True
@@ -87,7 +82,7 @@ class YPipe(Generic[T]):
         if lock is None:
             awake = self._publish(limit)
         else:
-            with lock:  # and no call, in which a daemon thread may stop for good at exit
+            with lock:  # and no call: a daemon thread may stop in one for good at exit
                 awake = self._c != ASLEEP
                 self._c = limit
         self._w = limit
@@ -99,10 +94,7 @@ class YPipe(Generic[T]):
         return awake
 
     def check_read(self) -> bool:
-        """Whether a value can be read; if not, the reader is asleep from now on.
-
-        True prefetches all that is flushed; the lock is next taken when that is used up.
-        """
+        """Whether a value can be read; prefetch all that is flushed, or fall asleep."""
         front = self._queue._front
         if front != self._r:
             return True
@@ -126,44 +118,40 @@ class YPipe(Generic[T]):
         return True
 
     def read(self) -> T:
-        """Return the next value; `Empty`, an `IndexError`, when there is nothing."""
+        """Return the next value; raise `Empty` if none exists."""
         queue = self._queue
         if queue._front == self._r and not self.check_read():
             raise Empty("nothing to read")
         return queue.pop()
 
     def probe_or_none(self) -> T | None:
-        """Return the next value without taking it; None when there is none.
-
-        For writers that write no None; `check_read` and `read` tell it from an empty pipe.
-        """
+        """Return the next value, not taken; None if empty. For writers that write no None."""
         queue = self._queue
         if queue._front == self._r and not self.check_read():
             return None
         return queue.peek()
 
     def drop(self) -> None:
-        """Take the value that `probe_or_none` has just returned."""
+        """Take the value that `probe_or_none` returned."""
         queue = self._queue
         position = queue._front
         chunk = queue._front_chunk
         queue._front = position + 1
-        chunk.values[position - chunk.start] = None  # the queue must not keep it alive
+        chunk.values[position - chunk.start] = None  # not to be kept alive here
 
     @property
     def asleep(self) -> bool:
-        """Whether the reader has found nothing and the next flush will say so."""
+        """Whether the reader has found nothing, as the next flush will report."""
         return self._c == ASLEEP
 
     def _check(self) -> None:
-        """Verify every invariant that holds while neither side is inside an operation."""
+        """Assert every invariant. For no side inside an operation."""
         front, back, r, w, f = self._queue.front, self._queue.back, self._r, self._w, self._f
         assert front <= r <= w <= f <= back, (front, r, w, f, back)
         assert self._c in (ASLEEP, w), (self._c, w)
         assert self._c != ASLEEP or front == r == w, (front, r, w)
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would share messages and not positions."""
         raise TypeError(f"{self!r} cannot be copied or pickled: two threads use it")
 
     def __repr__(self) -> str:
@@ -174,10 +162,7 @@ class YPipe(Generic[T]):
 class ConflatePipe(Generic[T]):
     """A `YPipe` of one slot where the last message wins: no HWM, no multipart.
 
-    Every flush requires a signal: a reader is never known to be awake.
-
-    `final_value`, if given, does not replace the slot's value but follows it: the delimiter that
-    ends a connection must not overwrite the last message.
+    Every flush requires a signal. `final_value`, the delimiter, follows the slot's value.
     """
 
     __slots__ = ("_final_value", "_lock", "_probed", "_slot")
@@ -194,7 +179,7 @@ class ConflatePipe(Generic[T]):
             self._slot = [*self._slot, value] if value is self._final_value else [value]
 
     def unwrite(self) -> T:
-        """Raise `Empty`: a conflated message has one part and is complete."""
+        """Raise `Empty`: every message is complete."""
         raise Empty("a conflating pipe holds nothing incomplete")
 
     def flush(self) -> bool:
@@ -208,7 +193,7 @@ class ConflatePipe(Generic[T]):
         return self._probed
 
     def drop(self) -> None:
-        """Take the value that `probe_or_none` has returned, unless it was replaced meanwhile."""
+        """Take the value that `probe_or_none` returned, unless replaced meanwhile."""
         with self._lock:
             if self._slot and self._slot[0] is self._probed:
                 del self._slot[0]

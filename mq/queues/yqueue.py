@@ -1,8 +1,7 @@
 """YQueue: an unbounded queue in chunks for exactly one writer and one reader.
 
-Thread-safety: only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`
-and `front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items,
-which also makes their values visible.
+Only the writer thread uses `push`, `unpush` and `back`, only the reader thread `pop`, `peek` and
+`front`. The queue does not know whether it is empty: `ypipe` tells the reader about new items.
 """
 
 from collections import deque
@@ -33,8 +32,7 @@ class YQueue(Generic[T]):
     """A queue of chunks of `chunk_size` slots; positions count items from 0 and never wrap.
 
     All operations are O(1) and take no lock. A push or pop takes effect with one statement, the
-    store of the new position: an interrupt before the store leaves the queue unchanged; after the
-    store the operation is complete.
+    store of the new position: an interrupt finds it done or not.
     """
 
     __slots__ = ("_back", "_back_chunk", "_front", "_front_chunk", "_size", "_spare")
@@ -48,22 +46,21 @@ class YQueue(Generic[T]):
         self._back_chunk = chunk  # writer
         self._front: i64 = 0  # reader: the position of the next pop
         self._front_chunk = chunk  # reader
-        # The one thing both sides touch.  deque's append and pop are atomic, with and without the
-        # GIL; maxlen keeps the chunk freed last, as its memory is most likely still in the cache.
+        # For both sides: append and pop are atomic. The chunk freed last is likely in the cache.
         self._spare: deque[_Chunk] = deque(maxlen=1)
 
     @property
     def back(self) -> int:
-        """The position the next push will fill.  Writer only."""
+        """The position the next push will fill."""
         return self._back
 
     @property
     def front(self) -> int:
-        """The position the next pop will take.  Reader only."""
+        """The position the next pop will take."""
         return self._front
 
     def push(self, value: T) -> None:
-        """Append `value`.  Writer only."""
+        """Append `value`."""
         position = self._back
         chunk = self._back_chunk
         index = position - chunk.start
@@ -74,11 +71,7 @@ class YQueue(Generic[T]):
         self._back = position + 1
 
     def unpush(self) -> T:
-        """Take back the value pushed last and return it.  Writer only.
-
-        The caller must know that the value is still unread; the reader must not have been told of
-        it.  A chunk left empty is freed, not kept as the spare.
-        """
+        """Take back the value pushed last, of which the reader knows nothing."""
         position = self._back - 1
         chunk = self._back_chunk
         if position < chunk.start:
@@ -93,7 +86,7 @@ class YQueue(Generic[T]):
         return value
 
     def pop(self) -> T:
-        """Remove the oldest value and return it. Reader only; the queue must not be empty."""
+        """Remove the oldest value and return it. The queue must not be empty."""
         position = self._front
         chunk = self._front_chunk
         index = position - chunk.start
@@ -103,11 +96,11 @@ class YQueue(Generic[T]):
         values = chunk.values
         value: T = values[index]
         self._front = position + 1
-        values[index] = None  # the queue must not keep a popped value alive
+        values[index] = None  # not to be kept alive here
         return value
 
     def peek(self) -> T:
-        """Return the oldest value, which stays. Reader only; the queue must not be empty."""
+        """Return the oldest value, which stays. The queue must not be empty."""
         chunk = self._front_chunk
         index = self._front - chunk.start
         if index == self._size:
@@ -117,8 +110,7 @@ class YQueue(Generic[T]):
         return value
 
     def _grow(self, chunk: _Chunk, position: i64) -> _Chunk:
-        # Interrupted, it is repeated by the next push: the reader does not follow the new link
-        # before the push after it has been flushed.
+        # The next push repeats this after an interrupt: the reader follows links of flushed pushes.
         try:
             new = self._spare.pop()
         except IndexError:
@@ -139,7 +131,6 @@ class YQueue(Generic[T]):
         return new
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would share messages and not positions."""
         raise TypeError(f"{self!r} cannot be copied or pickled: two threads use it")
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
 """SocketBase: what all socket types share - endpoints, pipes, blocking, options, termination.
 
-A socket belongs to one thread at a time, and to the reaper once it is closed.  Other threads reach
-it by commands only (`mq.sockets.command_loop`), save for `announce` and the three properties the
-other side of a connection reads under the lock of `mq.core.endpoints`.
+A socket belongs to one thread at a time, and to the reaper once it is closed. Other threads send
+commands (`mq.sockets.command_loop`), save for `announce` and the properties that the other side of
+a connection reads under the lock of `mq.core.endpoints`.
 
 Each socket type is a subclass that implements `mq.sockets.hooks`.
 """
@@ -53,19 +53,19 @@ class SocketBase(CommandLoop):
         self.in_hand: Part | None = None
         self.given_back: list[Part] = []
         self.last_endpoint: bytes = b""
-        # A dict, as each of its single operations is atomic, and makes no call.
+        # A dict: each of its operations is atomic, and makes no call.
         self._pipes: dict[Pipe, None] = {}
 
     # -- read by the other side of a connection ------------------------------------------------
 
     @property
     def hwms(self) -> HighWaterMarks:
-        """The high-water marks a new connection starts with."""
+        """See `AbstractSocket`."""
         return HighWaterMarks(self.options[SocketOption.SNDHWM], self.options[SocketOption.RCVHWM])
 
     @property
     def routing_id(self) -> bytes:
-        """The name by which a peer's ROUTER calls this socket; empty: the ROUTER chooses a name."""
+        """See `AbstractSocket`."""
         return self.options.routing_id
 
     @property
@@ -85,7 +85,7 @@ class SocketBase(CommandLoop):
         self.last_endpoint = address.encode()
 
     def connect(self, address: str) -> None:
-        """Connect to an inproc address, bound or not yet bound."""
+        """Connect to an inproc address, bound or not."""
         self._check_usable()
         name = inproc_name(address)
         near, far = pipepair(self.hwms, None, self.conflate)
@@ -101,8 +101,7 @@ class SocketBase(CommandLoop):
     def unbind(self, address: str) -> None:
         """Accept no new connections to `address`; present ones stay.
 
-        Of an address that is only connected: the same as `disconnect`, as in pyzmq. ENOENT if it is
-        neither.
+        Of an address that is only connected, as in pyzmq: `disconnect`. ENOENT if neither.
         """
         self._check_usable()
         if not self.ctx.endpoints.unbind(inproc_name(address), self):
@@ -111,8 +110,7 @@ class SocketBase(CommandLoop):
     def disconnect(self, address: str) -> None:
         """End all connections made to `address` from here.
 
-        Of an address that is only bound: the same as `unbind`, as in pyzmq. ENOENT if it is
-        neither.
+        Of an address that is only bound, as in pyzmq: `unbind`. ENOENT if neither.
         """
         self._check_usable()
         self._perform(partial(self._disconnect, inproc_name(address)))
@@ -141,7 +139,7 @@ class SocketBase(CommandLoop):
             pipe.terminate(False)
 
     def _drop_partial_message(self, pipe: Pipe) -> None:
-        # If the pipe ends in mid-message, no more parts of that message will come.
+        # The rest of a message from this pipe will not come.
         if pipe is self.xsource():
             self.rcvmore = False
             self.given_back = []
@@ -154,7 +152,7 @@ class SocketBase(CommandLoop):
         """Send a part, waiting for room as long as SNDTIMEO allows; else `Again`."""
         if self._unusable:
             self._raise_unusable()
-        if self.mailbox._queue:  # what `peek` returns, without the call
+        if self.mailbox._queue:  # `peek`, without the call
             self._process_queued_commands()
         try:
             sent = self.xsend(part)
@@ -171,14 +169,14 @@ class SocketBase(CommandLoop):
             pipe.flush()
 
     def rollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another."""
+        """See `SocketHooks.xrollback`."""
         if not self._unusable:
             self.xrollback()
 
     def _send_blocking(self, part: Part, flags: int, sent: Sent) -> None:
         timeout = 0 if flags & DONTWAIT else self.options.sndtimeo
         if sent is Sent.BROKEN:
-            # The message is lost. A caller that does not wait gets `Again`.
+            # The message is lost.
             if timeout == 0:
                 raise Again
             return
@@ -192,11 +190,11 @@ class SocketBase(CommandLoop):
     def recv(self, flags: int) -> Part:
         """Return the next part, waiting for it as long as RCVTIMEO allows; else `Again`.
 
-        It stays in hand, and is returned again, until `drop`: its caller may be interrupted.
+        The part stays in hand until `drop`: an interrupted caller gets it again.
         """
         if self._unusable:
             self._raise_unusable()
-        if self.mailbox._queue:  # what `peek` returns, without the call
+        if self.mailbox._queue:  # as above
             self._process_queued_commands()
         part = self.in_hand
         if part is None:
@@ -208,7 +206,7 @@ class SocketBase(CommandLoop):
         return part
 
     def drop(self) -> None:
-        """Drop the part that `recv` has returned: its caller holds the part."""
+        """Drop the part that `recv` has returned: its caller holds it."""
         given_back = self.given_back
         if given_back:
             self.in_hand = given_back[0]
@@ -218,11 +216,11 @@ class SocketBase(CommandLoop):
 
     @property
     def mid_recv(self) -> bool:
-        """Whether the part received and dropped last is followed by another of its message."""
+        """Whether the part dropped last is followed by another of its message."""
         return self.in_hand is not None or self.rcvmore
 
     def give_back(self, parts: list[Part]) -> None:
-        """Have `recv` return `parts` once more, in front of all else."""
+        """Have `recv` return `parts` once more, before all else."""
         if self.in_hand is not None:
             parts = [*parts, self.in_hand]
         self.given_back[:0] = parts[1:]
@@ -240,7 +238,7 @@ class SocketBase(CommandLoop):
                 raise Again
 
     def events(self) -> int:
-        """Say what could be done without waiting: POLLIN, POLLOUT or both."""
+        """Return POLLIN, POLLOUT or both: what could be done without waiting."""
         self._check_usable()
         self.process_commands()
         readable = self.in_hand is not None or self.xhas_in()
@@ -249,7 +247,7 @@ class SocketBase(CommandLoop):
     # -- options -----------------------------------------------------------------------------
 
     def set(self, option: int, value: Value) -> None:
-        """Set an option of the right type.  High-water marks change live connections too."""
+        """Set an option of the right type. High-water marks change live connections too."""
         if self._unusable:
             self._raise_unusable()
         if self.xset(option, value):
@@ -261,7 +259,7 @@ class SocketBase(CommandLoop):
             self._perform(self._change_hwms)
 
     def _change_hwms(self) -> None:
-        # Connections announced before have been attached, as commands are delivered in order.
+        # Commands are delivered in order: connections announced before are attached.
         for pipe in self._pipes:
             pipe.set_hwms(self.hwms)
 
@@ -291,27 +289,27 @@ class SocketBase(CommandLoop):
     # -- commands ----------------------------------------------------------------------------
 
     def process_bind(self, pipe: Pipe) -> None:
-        """Attach the pipe of a socket that connected to this socket."""
+        """See `AbstractSocket`."""
         self._attach(pipe)
         self.process_announced(pipe)
 
     def pipe_terminated(self, pipe: Pipe) -> None:
-        """Note that a pipe is dead."""
+        """Forget a dead pipe."""
         if pipe in self._pipes:
             self.xterminated(pipe)
             del self._pipes[pipe]
             if self.terminating:
-                self.unregister_term_ack()
+                self.process_term_ack()
 
     # -- the end -----------------------------------------------------------------------------
 
-    def process_term(self, linger: int) -> None:
-        """Free the names first, so that no socket connects any more; then end the connections."""
+    def process_term(self) -> None:
+        """Free the names, so that no socket connects any more; then end the connections."""
         self.ctx.endpoints.unbind_all(self)
         self.register_term_acks(len(self._pipes))
         for pipe in list(self._pipes):
             pipe.terminate(False)
-        super().process_term(linger)
+        super().process_term()
 
     def process_destroy(self) -> None:
         """Free the slot and the descriptor."""

@@ -1,9 +1,8 @@
 """CommandLoop: how a socket takes commands from its mailbox and carries them out.
 
-A signal handler may raise an exception at any call (KeyboardInterrupt). No command is lost: the
-mailbox keeps each until it has been delivered, and the next call on the socket, or the reaper,
-delivers it again. Socket calls of several steps (`connect`) are commands to the socket itself.
-`mq.pipes.commands` tells the rules of delivery.
+After an interrupt (KeyboardInterrupt), the next call on the socket, or the reaper, delivers the
+command again: see `mq.pipes.commands`. Socket calls of several steps (`connect`) are commands to
+the socket itself.
 
 A socket belongs to one thread at a time, and to the reaper once it is closed.
 """
@@ -35,7 +34,6 @@ class CommandLoop(SocketHooks):
     # -- commands ----------------------------------------------------------------------------
 
     def _deliver_next(self) -> bool:
-        # Deliver a command; False if none exists.
         mailbox = self.mailbox
         command = mailbox.head(0)
         if command is None:
@@ -48,7 +46,7 @@ class CommandLoop(SocketHooks):
     def process_commands(self) -> None:
         """Deliver all commands, without waiting; `ContextTerminated` if one was `Stop`.
 
-        Afterwards the descriptor signals the next command, as a reader of EVENTS expects.
+        Afterwards the descriptor signals the next command.
         """
         try:
             while self._deliver_next():
@@ -60,26 +58,24 @@ class CommandLoop(SocketHooks):
             self._raise_unusable()
 
     def _process_queued_commands(self) -> None:
-        # While the mailbox has not been found empty its reader counts as awake, and commands need
-        # no signal.
+        # Until a reader has found its mailbox empty, commands need no signal.
         while self.mailbox.peek() and self._deliver_next():
             pass
         if self._unusable:
             self._raise_unusable()
 
     def _wait_for_command(self, deadline: float | None) -> None:
-        # Process commands once more when the deadline has passed: to raise `Again` while a command
-        # is there would be wrong.
+        # After the deadline too: `Again` would be wrong while a command is there.
         if deadline is None and not self.mailbox.peek() and sys.is_finalizing():
-            raise ContextTerminated  # at exit no other thread runs, and no command comes
+            raise ContextTerminated  # no other thread runs
         self.mailbox.head(None if deadline is None else max(0.0, deadline - real_seconds()))
-        if self.closed:  # another thread closed the socket and left the hand-over to this thread
+        if self.closed:  # by another thread, which left the hand-over to this thread
             self._hand_over()
             self._raise_unusable()
         self._process_queued_commands()
 
     def _perform(self, call: Callable[[], None]) -> None:
-        # Make a repeatable call as a command to this socket: interrupted, it is made again.
+        # Make a call that is repeated if interrupted.
         command = Call(self, call)
         self.mailbox.send(command)
         self._process_queued_commands()
@@ -97,21 +93,20 @@ class CommandLoop(SocketHooks):
         raise ContextTerminated
 
     def process_stop(self) -> None:
-        """Note that the context is terminating."""
+        """See `AbstractSocket`."""
         self._stopped = self._unusable = True
 
     # -- the end -----------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Hand the socket over to the reaper.  Takes no lock: finalizers come here.
+        """Hand the socket over to the reaper. Takes no lock: finalizers come here.
 
-        Messages sent and not yet read stay readable for their receivers.  If another thread waits
-        inside `send` or `recv`, against the rules, that thread is woken and hands the socket over:
-        the mailbox must not have two readers.
+        Messages sent stay readable. If another thread waits inside `send` or `recv`, against the
+        rules, that thread hands the socket over: the mailbox must not have two readers.
         """
         if self._handed_over:
             return
-        if self._forked:  # the socket and a thread that waits in it are the parent's
+        if self._forked:  # a thread that waits in the socket is the parent's
             self.closed: bool = True
             return
         self._unusable = True
@@ -123,15 +118,15 @@ class CommandLoop(SocketHooks):
             self.closed = True
 
     def _hand_over(self) -> None:
-        # After an interrupt close can be called again: the reaper adopts a socket only once.
+        # May be repeated: the reaper adopts a socket only once.
         self.ctx.reap(self)
         self._handed_over = True
 
     def disown(self) -> None:
-        """Refuse all calls: in a forked child the socket is the parent's."""
+        """See `AbstractSocket`."""
         self._forked = self._unusable = True
 
     def process_in_reaper(self) -> None:
-        """Deliver the commands to a closed socket."""
+        """See `AbstractSocket`."""
         while not self.destroyed and self._deliver_next():
             pass

@@ -1,7 +1,7 @@
 """SocketHooks: what differs between socket types; methods named x... as in libzmq.
 
-Called in the thread that owns the socket, by `mq.sockets.base`. By default a socket receives from
-all its pipes in turn and sends nothing.
+Called in the socket's thread, by `mq.sockets.base`. By default a socket receives from all its pipes
+in turn and sends nothing.
 """
 
 from mq.constants import Errno
@@ -23,22 +23,22 @@ class SocketHooks(AbstractSocket):
         self._fair_queue = FairQueue()
 
     def xattach(self, pipe: Pipe) -> None:
-        """Note that a connection was made."""
+        """Add a new connection."""
         self._fair_queue.attach(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Note that a connection has ended."""
+        """Remove an ended connection."""
         self._fair_queue.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:  # noqa: ARG002 - for types that do send
-        """Send a part if that can be done at once."""
+        """Send a part if possible at once."""
         raise ZMQError(Errno.ENOTSUP)
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun: the next part begins another.  Repeatable."""
+        """Take back an incomplete message: the next part begins another. Repeatable."""
 
     def xrecv(self) -> Part | None:
-        """Receive a part if that can be done at once."""
+        """Receive a part if possible at once."""
         return self._fair_queue.recv()
 
     def xhas_in(self) -> bool:
@@ -50,18 +50,18 @@ class SocketHooks(AbstractSocket):
         return False
 
     def xsource(self) -> Pipe | None:
-        """Where the part received last came from."""
+        """Return the pipe of the part received last."""
         return self._fair_queue.last_pipe
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Note that a dry pipe can be read again."""
+        """See `PipeEventSink`."""
         self._fair_queue.activated(pipe)
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Note that a full pipe can be written again."""
+        """See `PipeEventSink`."""
 
     def pipe_connected(self, pipe: Pipe) -> None:
-        """Note that the bind that a pipe attached earlier waited for has come."""
+        """See `PipeEventSink`."""
 
     def xset(self, option: int, value: Value) -> bool:  # noqa: ARG002 - for types with options
         """Set an option of this socket type; False if `option` is another."""

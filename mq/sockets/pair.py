@@ -1,4 +1,4 @@
-"""PAIR: exactly one peer.  Owned by the socket's thread."""
+"""PAIR: exactly one peer. For the socket's thread."""
 
 from typing import ClassVar
 
@@ -10,11 +10,11 @@ from mq.sockets.base import SocketBase
 
 
 class Pair(SocketBase):
-    """One connection at a time; a second one is ended at once."""
+    """One connection at a time; ends a second one at once."""
 
     socket_type: ClassVar[SocketType] = SocketType.PAIR
     _pipe: Pipe | None = None
-    _dropping = False  # the peer went in mid-message: the rest is dropped
+    _dropping = False  # the rest of a message whose peer has gone
     _mid_message = False
 
     def xattach(self, pipe: Pipe) -> None:
@@ -47,28 +47,28 @@ class Pair(SocketBase):
     def _refuse_part(self, more: bool) -> Sent:
         if not self._mid_message:
             return AGAIN
-        # The connection is ending: there was room when the message was begun.
+        # The connection is ending: the message was begun with room.
         self._dropping = self._mid_message = more
         return Sent.BROKEN
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         if self._pipe is not None:
             self._pipe.rollback()
         self._dropping = self._mid_message = False
 
     def xrecv(self) -> Part | None:
-        """Read from the peer."""
+        """See `SocketHooks`."""
         return None if self._pipe is None else self._pipe.read()
 
     def xhas_in(self) -> bool:
-        """Whether the peer has written."""
+        """See `SocketHooks`."""
         return self._pipe is not None and self._pipe.check_read()
 
     def xhas_out(self) -> bool:
-        """Whether the peer has room."""
+        """See `SocketHooks`."""
         return self._dropping or (self._pipe is not None and self._pipe.check_write())
 
     def xsource(self) -> Pipe | None:
-        """Return the pipe of the only peer."""
+        """See `SocketHooks`."""
         return self._pipe

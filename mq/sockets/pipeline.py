@@ -1,4 +1,4 @@
-"""PUSH and PULL: each message goes to one peer with room. Owned by the socket's thread."""
+"""PUSH and PULL: each message goes to one peer with room. For the socket's thread."""
 
 from typing import ClassVar
 
@@ -21,25 +21,25 @@ class Push(SocketBase):
         self._load_balancer = LoadBalancer()
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a peer to send to.  Its pipe is never read, so a delimiter would not be seen."""
+        """Add a peer to send to. Its pipe is never read: a delimiter would not be seen."""
         pipe.delay = False
         self._load_balancer.attach(pipe)
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has room again."""
+        """See `SocketHooks`."""
         self._load_balancer.activated(pipe)
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a peer that has gone."""
+        """See `SocketHooks`."""
         self._fair_queue.terminated(pipe)
         self._load_balancer.terminated(pipe)
 
     def xsend(self, part: Part) -> Sent:
-        """Send the part to the next peer in turn that has room."""
+        """See `SocketHooks`."""
         return self._load_balancer.send(part)
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         self._load_balancer.rollback()
 
     def xrecv(self) -> Part | None:
@@ -47,7 +47,7 @@ class Push(SocketBase):
         raise ZMQError(Errno.ENOTSUP)
 
     def xhas_out(self) -> bool:
-        """Whether some peer has room."""
+        """See `SocketHooks`."""
         return self._load_balancer.has_out()
 
 

@@ -1,7 +1,6 @@
-"""PUB, SUB, XPUB and XSUB: one to many, by topic.  Owned by the socket's thread.
+"""PUB, SUB, XPUB and XSUB: one to many, by topic. For the socket's thread.
 
-A subscription travels from the subscriber to the publisher as a message: a byte 1 (0 to
-unsubscribe), then the topic.
+A subscription is a message to the publisher: a byte 1 (0 to unsubscribe), then the topic.
 """
 
 from collections import deque
@@ -30,15 +29,15 @@ class _Distributing(SocketBase):
         self._distributor = Distributor()
 
     def write_activated(self, pipe: Pipe) -> None:
-        """Note that the pipe has room again."""
+        """See `SocketHooks`."""
         self._distributor.activated(pipe)
 
     def xhas_out(self) -> bool:
-        """Return True always."""
+        """Return True."""
         return True
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         self._distributor.rollback()
 
 
@@ -51,16 +50,14 @@ class Xpub(_Distributing):
         super().__init__(ctx, slot)
         self._subscriptions: Subscriptions[Pipe] = Subscriptions()
         self._received: deque[tuple[Part, Pipe | None]] = deque()
-        # Peers in the middle of a message of their own; a dict, as its operations make no call.
+        # Peers in the middle of their own message; operations of a dict make no call.
         self._mid_message_pipes: dict[Pipe, None] = {}
-        self._taken: Part | None = None  # what was taken from a peer, and not processed yet
-        self._last_sender: Pipe | None = None  # of what was received last; for XPUB_MANUAL
+        self._taken: Part | None = None  # a peer's part, not processed yet
+        self._last_sender: Pipe | None = None  # of the part received last; for XPUB_MANUAL
         self._welcome = b""
 
-    # -- peers -------------------------------------------------------------------------------
-
     def xattach(self, pipe: Pipe) -> None:
-        """Add a subscriber, and read subscriptions it has sent already."""
+        """Add a subscriber, and read the subscriptions it has sent."""
         self._distributor.attach(pipe)
         if self._welcome:
             if not pipe.msgs_written:
@@ -80,7 +77,7 @@ class Xpub(_Distributing):
             self._subscriptions.remove(topic, pipe, completely=True)
 
     def read_activated(self, pipe: Pipe) -> None:
-        """Read what a peer sent: subscriptions, their ends, or messages of its own."""
+        """Read a peer's subscriptions, their ends, and messages."""
         while True:
             if self._taken is None:
                 self._taken = pipe.read()
@@ -89,7 +86,7 @@ class Xpub(_Distributing):
             self._process_taken(self._taken, pipe)
 
     def _process_taken(self, part: Part, pipe: Pipe) -> None:
-        # Repeated after an interrupt: what is queued for our caller may then be queued twice.
+        # Repeated after an interrupt: a part may then be queued twice for the caller.
         data = bytes_of(part)
         more = more_of(part)
         if pipe in self._mid_message_pipes or data[:1] not in (b"\0", b"\1"):
@@ -127,17 +124,15 @@ class Xpub(_Distributing):
     def _queue_received(self, part: Part, pipe: Pipe | None) -> None:
         self._received.append((part, pipe))
 
-    # -- messages ----------------------------------------------------------------------------
-
     def xsend(self, part: Part) -> Sent:
-        """Send to each peer with room and a subscription that matches the first part."""
+        """Send to each peer with room and a matching subscription."""
         if self._distributor.mid_message:
             self._distributor.send(part, ())
             return OK
         chosen = self._subscriptions.matching_subscribers(bytes_of(part))
         if self.options[SocketOption.INVERT_MATCHING]:
             chosen = dict.fromkeys(p for p in self._distributor.pipes if p not in chosen)
-        if self.options[SocketOption.XPUB_NODROP] and not self._distributor.has_room(chosen):
+        if self.options[SocketOption.XPUB_NODROP] and any(pipe.is_full() for pipe in chosen):
             return AGAIN
         self._distributor.send(part, chosen)
         return OK
@@ -147,11 +142,11 @@ class Xpub(_Distributing):
         if not self._received:
             return None
         part, self._last_sender = self._received[0]
-        del self._received[0]  # not popleft(), a call, after which an interrupt could come
+        del self._received[0]  # not popleft(): no interrupt comes here
         return part
 
     def xhas_in(self) -> bool:
-        """Whether a subscription or a message of a subscriber is here."""
+        """See `SocketHooks`."""
         return bool(self._received)
 
     def xset(self, option: int, value: Value) -> bool:
@@ -176,7 +171,7 @@ class Pub(Xpub):
     socket_type: ClassVar[SocketType] = SocketType.PUB
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a subscriber. Unread messages are dropped when the subscriber's socket closes."""
+        """Add a subscriber; its close drops unread messages."""
         pipe.delay = False
         super().xattach(pipe)
 
@@ -197,12 +192,10 @@ class Xsub(_Distributing):
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._subscriptions: Subscriptions[None] = Subscriptions()
-        self._filtering = False  # whether messages that no subscription matches are dropped
-        self._current_matches = True  # the message being received matches
-        self._prefetched: Part | None = None  # a part that was taken and not returned yet
+        self._filtering = False  # whether to drop messages that no subscription matches
+        self._current_matches = True  # whether the message being received matches
+        self._prefetched: Part | None = None  # a part taken and not returned yet
         self._is_checked = False  # whether that matches
-
-    # -- peers -------------------------------------------------------------------------------
 
     def xattach(self, pipe: Pipe) -> None:
         """Add a publisher, and send it the current subscriptions."""
@@ -213,11 +206,9 @@ class Xsub(_Distributing):
         pipe.flush()
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a peer that has gone."""
+        """See `SocketHooks`."""
         self._fair_queue.terminated(pipe)
         self._distributor.terminated(pipe)
-
-    # -- subscribing -------------------------------------------------------------------------
 
     def xsend(self, part: Part) -> Sent:
         """Subscribe (byte 1, topic) or unsubscribe (byte 0); pass all else on."""
@@ -233,12 +224,10 @@ class Xsub(_Distributing):
             self._subscriptions.add(topic, None)
         elif not self._subscriptions.remove(topic, None):
             return  # still subscribed to, or never was
-        # Not subject to the HWM: a lost subscription would never be repeated.
+        # Regardless of the HWM: a lost subscription would never be repeated.
         for pipe in self._distributor.pipes:
             pipe.write_ignoring_hwm(bytes([kind]) + topic)
             pipe.flush()
-
-    # -- receiving ---------------------------------------------------------------------------
 
     def xrecv(self) -> Part | None:
         """Return the next part of a message that a subscription matches."""
@@ -272,7 +261,7 @@ class Xsub(_Distributing):
         return matches != bool(self.options[SocketOption.INVERT_MATCHING])
 
     def xhas_in(self) -> bool:
-        """Whether a message that a subscription matches is here."""
+        """See `SocketHooks`."""
         return self._fetch() if self._filtering else self._fair_queue.has_in()
 
 

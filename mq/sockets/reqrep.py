@@ -1,4 +1,4 @@
-"""REQ and REP: requests and replies in lock-step.  Owned by the socket's thread."""
+"""REQ and REP: requests and replies in lock-step. For the socket's thread."""
 
 from typing import ClassVar
 
@@ -16,8 +16,8 @@ _SKIP = -1  # `_envelope_position` in a message that is not the reply
 class Req(Dealer):
     """Sends a request, then receives its reply.
 
-    REQ_RELAXED allows another request before the reply, REQ_CORRELATE marks each with an id that
-    its reply must carry.
+    REQ_RELAXED allows another request before the reply; with REQ_CORRELATE each request has an id
+    that its reply must carry.
     """
 
     socket_type: ClassVar[SocketType] = SocketType.REQ
@@ -25,12 +25,12 @@ class Req(Dealer):
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._awaiting = False  # a reply
-        self._mid_message = False  # a request: its envelope has been sent
+        self._mid_message = False  # the envelope of a request has been sent
         self._request_id = 0
         self._reply_pipe: Pipe | None = None  # of the request; None: it has gone
-        self._envelope: list[bytes] = [b""]  # what the reply must begin with
+        self._envelope: list[bytes] = [b""]  # the beginning of the reply
         self._envelope_position = _SKIP  # parts of the envelope matched so far
-        self._prefetched: Part | None = None  # a part that was taken and not returned yet
+        self._prefetched: Part | None = None  # a part taken and not returned yet
         self._is_reply = False  # whether that is a part of the reply
 
     def xsend(self, part: Part) -> Sent:
@@ -54,20 +54,20 @@ class Req(Dealer):
         return sent
 
     def _note_request_end(self) -> None:
-        # A request has ended when its last part was written: also if an interrupt came right after.
+        # After the last part, also if interrupted right after.
         if self._mid_message and not self._load_balancer.mid_message:
             self._mid_message = False
             self._awaiting = True
             self._envelope_position = _SKIP
 
     def xrollback(self) -> None:
-        """Take back the parts of a request begun."""
+        """See `SocketHooks`."""
         self._note_request_end()
         super().xrollback()
         self._mid_message = False
 
     def _send_envelope(self) -> Sent:
-        self._load_balancer.rollback()  # of an envelope that an interrupt has cut short
+        self._load_balancer.rollback()  # of an interrupted envelope
         envelope = [b""]
         if self.options[SocketOption.REQ_CORRELATE]:
             next_id = (self._request_id + 1) & 0xFFFFFFFF
@@ -83,7 +83,7 @@ class Req(Dealer):
         return sent
 
     def _drop_stale_replies(self) -> None:
-        # A late reply to an earlier request must not be taken for the reply to this one.
+        # Not to be taken for the reply to this request.
         self._prefetched = None
         while super().xrecv() is not None:
             pass
@@ -98,7 +98,7 @@ class Req(Dealer):
         part = self._prefetched
         assert part is not None
         more = more_of(part)
-        # From here on no call, which an interrupt could follow: the part would be lost.
+        # The part must not be lost: no call from here on.
         self._prefetched = None
         self._awaiting = more
         return part
@@ -129,7 +129,7 @@ class Req(Dealer):
             self._prefetched = None
 
     def _is_reply_expected(self) -> bool:
-        # Of the pipe that the last part came from.
+        # From the pipe of the last part.
         pipe = self._reply_pipe
         return pipe is None or pipe is self._fair_queue.last_pipe or not pipe.readable
 
@@ -146,7 +146,7 @@ class Req(Dealer):
         return super().xhas_out()
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget a peer; if the peer owed the reply, any other peer may answer."""
+        """Forget a peer; if it owed the reply, any other peer may answer."""
         if pipe is self._reply_pipe:
             self._reply_pipe = None
         super().xterminated(pipe)
@@ -160,9 +160,9 @@ class Rep(Router):
     def __init__(self, ctx: ContextCore, slot: int) -> None:
         super().__init__(ctx, slot)
         self._envelope: list[Part] = []  # of the request: an id, then all up to the empty part
-        self._envelope_complete = False  # the envelope is complete, the next part is the request's
+        self._envelope_complete = False  # the next part is the request's
         self._replying = False
-        self._reply_started = False  # the envelope of the reply has been sent
+        self._reply_started = False  # its envelope has been sent
 
     def xrecv(self) -> Part | None:
         """Receive a part of a request; EFSM while a reply is due."""
@@ -175,7 +175,7 @@ class Rep(Router):
             part = self._prefetched
             assert part is not None
             more = more_of(part)
-            # From here on no call, which an interrupt could follow: the part would be lost.
+            # The part must not be lost: no call from here on.
             self._prefetched = None
             self._envelope_complete = more
             self._replying = not more
@@ -183,7 +183,7 @@ class Rep(Router):
         return None
 
     def _read_envelope(self) -> bool:
-        # Read envelopes until one is complete.  A message without the empty part is dropped.
+        # A message without the empty part is dropped.
         while not self._envelope_complete:
             if not self._prefetch():
                 return False
@@ -204,7 +204,7 @@ class Rep(Router):
         self._prefetched = self._prefetched_id = None
 
     def xhas_in(self) -> bool:
-        """Whether a request is here."""
+        """See `SocketHooks`."""
         return not self._is_reply_due() and self._read_envelope()
 
     def xsend(self, part: Part) -> Sent:
@@ -212,7 +212,7 @@ class Rep(Router):
         if not self._is_reply_due():
             raise ZMQError(Errno.EFSM)
         if not self._reply_started:
-            super().xrollback()  # of an envelope that an interrupt has cut short
+            super().xrollback()  # of an interrupted envelope
             for header in self._envelope:
                 super().xsend(header)
             self._reply_started = True
@@ -221,13 +221,13 @@ class Rep(Router):
         return sent
 
     def xrollback(self) -> None:
-        """Take back the parts of a reply begun."""
+        """See `SocketHooks`."""
         self._is_reply_due()
         super().xrollback()
         self._reply_started = False
 
     def _is_reply_due(self) -> bool:
-        # A reply has ended when its last part was written: also if an interrupt came right after.
+        # Not after the reply's last part, also if interrupted right after.
         if self._reply_started and not self._mid_message:
             self._replying = self._reply_started = False
         return self._replying

@@ -1,4 +1,4 @@
-"""DEALER and ROUTER: asynchronous requests and replies.  Owned by the socket's thread."""
+"""DEALER and ROUTER: asynchronous requests and replies. For the socket's thread."""
 
 from itertools import count
 from typing import ClassVar
@@ -14,7 +14,7 @@ from mq.sockets.pipeline import Push
 
 
 class Dealer(Push):
-    """Sends to its peers in turn, and receives from them in turn (round-robin)."""
+    """Sends to its peers, and receives from them, in turn."""
 
     socket_type: ClassVar[SocketType] = SocketType.DEALER
 
@@ -25,7 +25,7 @@ class Dealer(Push):
         self._load_balancer.attach(pipe)
 
     def xrecv(self) -> Part | None:
-        """Receive a part from the next peer in turn."""
+        """See `SocketHooks`."""
         return self._fair_queue.recv()
 
 
@@ -42,22 +42,20 @@ class Router(SocketBase):
         self._id_counter = count(1)
         self._by_id: dict[bytes, Pipe] = {}
         self._id_of: dict[Pipe, bytes] = {}  # the inverse
-        # A part that was taken and not returned yet, and the id to return before it.
+        # A part taken and not returned yet, and the id to return before it.
         self._prefetched: Part | None = None
         self._prefetched_id: bytes | None = None
         self._send_pipe: Pipe | None = None  # of the message being sent; None: it is dropped
-        self._mid_message = False  # the id of a message was taken, and not yet its last part
-
-    # -- routing ids -------------------------------------------------------------------------
+        self._mid_message = False  # after the id, until the last part
 
     def xattach(self, pipe: Pipe) -> None:
-        """Add a connected peer; if this socket connected, once the peer's routing id is known."""
+        """Add a peer, if its routing id is known."""
         probe(self, pipe)
         if pipe.pending is None:
             self._identify(pipe)
 
     def pipe_connected(self, pipe: Pipe) -> None:
-        """Add a peer whose routing id has become known by a bind."""
+        """Add a peer whose bind made its routing id known."""
         if pipe.state is PipeState.ACTIVE:
             self._identify(pipe)
 
@@ -66,14 +64,14 @@ class Router(SocketBase):
             routing_id = pipe.routing_id or self._automatic_id()
             if routing_id in self._by_id:
                 if not self.options[SocketOption.ROUTER_HANDOVER]:
-                    return  # a peer with an id that is taken is ignored
+                    return  # ignore a peer whose id is taken
                 self._reassign_id(routing_id)
             self._by_id[routing_id] = pipe
             self._id_of[pipe] = routing_id
         self._fair_queue.attach(pipe)
 
     def _automatic_id(self) -> bytes:
-        # A zero byte first, which no id given by a program may have.
+        # No id given by a program may begin with a zero byte.
         return b"\0" + (next(self._id_counter) & 0xFFFFFFFF).to_bytes(4, "big")
 
     def _reassign_id(self, routing_id: bytes) -> None:
@@ -87,7 +85,7 @@ class Router(SocketBase):
             self._send_pipe = None
 
     def xterminated(self, pipe: Pipe) -> None:
-        """Forget the pipe of a peer that has gone."""
+        """See `SocketHooks`."""
         routing_id = self._id_of.get(pipe)
         if routing_id is not None:
             del self._by_id[routing_id]
@@ -97,12 +95,10 @@ class Router(SocketBase):
             and self._prefetched is not None
             and more_of(self._prefetched)
         ):
-            self._prefetched = self._prefetched_id = None  # the parts after it will not come
+            self._prefetched = self._prefetched_id = None  # the rest will not come
         self._fair_queue.terminated(pipe)
         if pipe is self._send_pipe:
             self._send_pipe = None
-
-    # -- receiving ---------------------------------------------------------------------------
 
     def xrecv(self) -> Part | None:
         """Return a routing id, then the parts of the message."""
@@ -120,7 +116,7 @@ class Router(SocketBase):
         if self._prefetched is None:
             fair_queue = self._fair_queue
             part = fair_queue.recv()
-            # From here on no call, which an interrupt could follow: the part would be lost.
+            # The part must not be lost: no call from here on.
             if part is not None and fair_queue.at_message_start:
                 assert fair_queue.last_pipe is not None
                 self._prefetched_id = self._id_of[fair_queue.last_pipe]
@@ -128,16 +124,14 @@ class Router(SocketBase):
         return self._prefetched is not None
 
     def xhas_in(self) -> bool:
-        """Whether a message of some peer is here."""
+        """See `SocketHooks`."""
         return self._prefetched is not None or self._fair_queue.has_in()
-
-    # -- sending -----------------------------------------------------------------------------
 
     def xsend(self, part: Part) -> Sent:
         """Take a routing id, then the parts of the message to that peer.
 
-        An unknown id: the message is dropped, or EHOSTUNREACH with ROUTER_MANDATORY.  A peer
-        without room: dropped, or AGAIN with ROUTER_MANDATORY.
+        For an unknown id or a peer without room, drops the message; with ROUTER_MANDATORY,
+        EHOSTUNREACH or AGAIN.
         """
         if self._mid_message:
             self._send_body(part)
@@ -150,7 +144,7 @@ class Router(SocketBase):
             raise ZMQError(Errno.EHOSTUNREACH)
         if pipe is not None and not pipe.check_write():
             if mandatory:
-                if not pipe.is_full():  # not full, so the connection is ending
+                if not pipe.is_full():  # so the connection is ending
                     raise ZMQError(Errno.EHOSTUNREACH)
                 return AGAIN
             pipe = None
@@ -172,7 +166,7 @@ class Router(SocketBase):
             pipe.flush()
 
     def xrollback(self) -> None:
-        """Take back the parts of a message begun."""
+        """See `SocketHooks`."""
         if self._send_pipe is not None:
             self._send_pipe.rollback()
         self._mid_message = False

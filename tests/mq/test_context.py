@@ -122,7 +122,7 @@ def test_finalizers_close():
         core = lose()
         gc.collect()
     core.reaper.join()  # nothing is left but its end
-    assert not core.reaper.owned
+    assert not core.termination.has_sockets
 
 
 def test_lost_sockets_are_warned_of(ctx):

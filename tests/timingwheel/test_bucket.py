@@ -47,8 +47,7 @@ def test_add_and_move_between_lists(make):
         assert make.counters.waiting == count
     for target, group in ((lists[1], all_tasks[:4]), (lists[2], all_tasks[4:])):
         for task in group:
-            task._tt_list.remove(task)
-            target.add(task)
+            lists[0].move(task, target)
             assert make.counters.waiting == 10
     assert [len(b) for b in lists] == [0, 4, 6]
     for bucket in lists:

@@ -1,5 +1,5 @@
 /* What Python code cannot do, or not as quickly: callback_kind, gc_untrack, gc_track and
- * clear_slot_streaming. Only the modules of these names import it, which say what they are for.
+ * clear_slot_streaming. Only the modules of these names import it, and explain each.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -33,8 +33,7 @@ callback_kind(PyObject *Py_UNUSED(module), PyObject *callback)
  * releases the GIL: compiled callers rely on that.
  *
  * Without the GIL the mark is a bit of the object. Other bits beside it change only while all threads
- * are stopped, when the object is freed, and where a list is resized, which the caller of these does
- * under the same lock. Two threads that change the mark at a time leave it as one of them wants it.
+ * are stopped, when the object is freed, and where a list is resized, under the caller's lock.
  */
 #ifdef Py_GIL_DISABLED
 #define TRACKED 1 /* _PyGC_BITS_TRACKED, from 3.13 to 3.15; the tests notice another one */
@@ -79,11 +78,10 @@ gc_track(PyObject *Py_UNUSED(module), PyObject *object)
 
 /* clear_slot_streaming: clear a slot of a list without waiting for the memory that it is in.
  *
- * An ordinary store waits until the cache line that it changes is in the cache. This one (on x86-64;
- * elsewhere it is an ordinary one) goes past the caches. Such stores may become visible later than
- * those that follow them, but not later than a locked instruction, and a thread cannot pass the GIL
- * to another one without any: every thread that reads the list sees the slot cleared. A free-threaded
- * Python gives no such promise, and has no such function.
+ * An ordinary store waits for its cache line. This one, on x86-64, goes past the caches. It may become
+ * visible later than the stores that follow, but not later than a locked instruction, without which no
+ * thread can pass the GIL to another: every thread that reads the list sees the slot cleared. A
+ * free-threaded Python gives no such promise, and has no such function.
  */
 #ifndef Py_GIL_DISABLED
 #if (defined(__x86_64__) && defined(__LP64__)) || defined(_M_X64)

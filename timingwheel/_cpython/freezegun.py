@@ -1,22 +1,21 @@
 """Read the monotonic clock where freezegun may have frozen it.
 
-freezegun replaces the functions of the module `time`, wherever they are attributes of a module. It
-does not look into default arguments and tuples, so the real functions are kept in those.
-Interpreted, because freezegun inspects the frames of its callers, and compiled code has none. Any
-thread.
+freezegun replaces the functions of the module `time`, wherever they are attributes of a module, not
+in default arguments and tuples, which keep the real functions here. Interpreted, because freezegun
+inspects the frames of its callers. Any thread.
 """
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-# For compiled callers, which compare TIME["monotonic_ns"] with REAL_MONOTONIC_NS[0] and call it if
-# they are the same. To read the dict costs a third of reading the module's attribute.
+# Compiled callers call TIME["monotonic_ns"] if it is REAL_MONOTONIC_NS[0]. To read the dict costs a
+# third of reading the module's attribute.
 TIME: Final = vars(time)
 REAL_MONOTONIC_NS: Final = (time.monotonic_ns,)
 
-# freezegun passes the real time to the module `threading`, and takes a caller for a part of it if
-# `threading` is among so many frames. A frozen clock is to be frozen in every thread.
+# freezegun passes the real time to callers with `threading` among so many frames. A frozen clock is
+# to be frozen in every thread.
 _INSPECTED_FRAMES: Final = 5
 
 

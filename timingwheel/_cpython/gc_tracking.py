@@ -1,18 +1,11 @@
 """gc_untrack and gc_track: what the cycle collector need not look at.
 
-A full collection visits every tracked object. A pending task is in use, as its timer says, so there
-is nothing for the collector to find out: the timer untracks a task while pending, and tracks an
-ended task again. From then on it may well be garbage, because a callback often refers to the object
-that holds the task.
+A full collection visits every tracked object. A pending task is in use, so the timer untracks it,
+and tracks it again once it has ended: then it may be garbage, because a callback often refers to
+the object that holds the task.
 
-Worth it: with a million pending timers a full collection takes 27 ms instead of 148 ms, and
-scheduling them 706 ns each instead of 1401 ns, because collections run meanwhile
-(`benchmarks/bench_timer.py --one collect timingwheel 1000000` and `fill`, medians of 5 alternating
-runs).
-
-Compiled only, which is decided when the package is built: setup.py builds all extensions or none,
-so the C part exists exactly where the code is compiled, and a build without it fails at import
-rather than being slow. Interpreted, both functions do nothing. Any thread.
+Worth it: see docs/mechanisms.md. Compiled only: setup.py builds all extensions or none, so the C
+part exists exactly where the code is compiled. Interpreted, both functions do nothing. Any thread.
 """
 
 from typing import TYPE_CHECKING, Final

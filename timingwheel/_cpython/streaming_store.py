@@ -1,15 +1,14 @@
 """clear_slot_streaming: clear a slot of a large list without waiting for main memory.
 
-With a million timers, much of a cancel in random order would be a wait for the slot of the task in
-its bucket's array, only to write None there. The C part writes past the caches. What the nearer
-caches still hold is better written the ordinary way: see `bucket.STREAMING_STORE_DISTANCE`.
+A cancel in random order would wait for the slot of the task, only to write None there. The C part
+writes past the caches. What the nearer caches still hold is better written the ordinary way: see
+`bucket.STREAMING_STORE_DISTANCE`.
 
 Worth it: cancelling in random order takes 503 ns a timer instead of 621 ns with a million of them
 (medians of 9 alternating runs), 362 ns instead of 411 ns with 100,000 (medians of 5;
 `benchmarks/bench_timer.py --one fill timingwheel 1000000`).
 
-Compiled only, as `gc_tracking`, and only where sections are atomic. Any thread that may change the
-list.
+Compiled only, where sections are atomic. Any thread that may change the list.
 """
 
 from typing import TYPE_CHECKING, Any, Final

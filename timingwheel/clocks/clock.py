@@ -1,8 +1,8 @@
 """Clocks: the default clock, and a clock moved by hand.
 
-A *clock* is any `Callable[[], int]` that returns milliseconds. A clock with a method `now_ns`, like
-both here, is read through it, to the nanosecond. A timer reads its clock through a `ClockReader`.
-Interpreted, because programs may subclass a `ManualClock` and refer to it weakly. Any thread.
+A *clock* is any `Callable[[], int]` that returns milliseconds. A timer reads a clock with a method
+`now_ns`, like both here, through it, to the nanosecond. Interpreted, because programs may subclass
+a `ManualClock` and refer to it weakly. Any thread.
 """
 
 import weakref

@@ -10,26 +10,26 @@ from timingwheel._cpython.freezegun import REAL_MONOTONIC_NS, TIME, is_frozen, m
 from timingwheel.clocks.clock import Clock, ManualClock, check_reading, monotonic_ms
 from timingwheel.clocks.duration import MAX_NOW_NS, NS_PER_MS
 
-# Bound once: compiled, that saves two look-ups for each timer.
+# Bound once: see `timingwheel.bucket`.
 _TIME: Final = TIME
 _REAL_MONOTONIC_NS: Final = REAL_MONOTONIC_NS
 
 keep_for_ever(REAL_MONOTONIC_NS[0])
 
 _MAX_MS: Final = MAX_NOW_NS // NS_PER_MS
-_MAX_OFFSET_NS: Final = 2**63 - 1 - MAX_NOW_NS  # with any reading it fits into 64 bits
+_MAX_OFFSET_NS: Final = 2**63 - 1 - MAX_NOW_NS  # its sum with a reading fits into 64 bits
 _BEFORE_ALL_NS: Final = -(2**63)  # a replay's clock may read that
 
-# Seconds between two readings of a frozen clock, which tells no timer when it is moved.
+# A frozen clock reports no move.
 _FROZEN_TIME_POLL_S: Final = 0.01
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClockReader:
-    """Reads a clock that yields whole milliseconds and nothing else.
+    """Reads a clock that yields whole milliseconds alone.
 
-    *Time* here goes on from the last reading if the clock goes back: an offset is added to what the
-    clock reads. So a delay counts what the clock moves from then on.
+    If the clock goes back, *time* continues from the last reading: an offset is added to all
+    readings.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -40,7 +40,7 @@ class ClockReader:
     def now_ns(self) -> i64:
         """Return the time; raises ValueError for a reading of more than 109 years."""
         while True:
-            # Before the clock is read: what another thread reads later is not the last reading.
+            # Before the clock is read: another thread's later reading is not the last reading.
             last_ns, offset_ns = self._last_ns, self._offset_ns
             now_ms = self.clock()
             if not -_MAX_MS <= now_ms <= _MAX_MS:
@@ -52,12 +52,18 @@ class ClockReader:
             self._go_on(last_ns, now_ns, offset_ns)
 
     def _go_on(self, last_ns: i64, now_ns: i64, offset_ns: i64) -> None:
-        """Let time go on from the last reading, unless another thread has seen to that."""
-        if self._offset_ns == offset_ns:
-            self._offset_ns = _checked_offset(int(offset_ns) + int(last_ns) - int(now_ns))
+        """Let time continue from the last reading, unless another thread has done so."""
+        if self._offset_ns != offset_ns:
+            return
+        new_ns = int(offset_ns) + int(last_ns) - int(now_ns)
+        if new_ns > _MAX_OFFSET_NS:
+            raise ValueError(
+                f"the clock went back by {new_ns} ns in all; expected at most {_MAX_OFFSET_NS}"
+            )
+        self._offset_ns = new_ns
 
     def time_of_reading(self, reading_ns: int) -> int:
-        """Return the time at which the clock reads `reading_ns`; if frozen, the time now."""
+        """Return the time of a reading; while frozen, by the frozen clock."""
         return reading_ns + int(self._offset_ns)
 
     def on_advance(self, listener: Callable[[], None]) -> None:
@@ -66,12 +72,11 @@ class ClockReader:
             self.clock.on_advance(listener)
 
     def seconds_until(self, when_ns: i64) -> float:
-        """Return the seconds until it is `when_ns`; at least 0."""
+        """Return the seconds until `when_ns`; at least 0."""
         return float(max(0, when_ns - self.now_ns())) / 1e9
 
     def real_sleep(self, delay: float | None) -> float | None:
-        """Return the seconds to sleep for a delay; None: until woken."""
-        # Sleeping moves no manual clock, and its next move wakes the sleeper.
+        """Return the seconds to sleep for a delay; None (a manual clock): until woken."""
         return None if delay and isinstance(self.clock, ManualClock) else delay
 
 
@@ -94,16 +99,16 @@ class NanosecondClockReader(ClockReader):
 
 
 class MonotonicClockReader(ClockReader):
-    """Reads the default clock. Time goes on where freezegun begins or ends to freeze that.
+    """Reads the default clock. Time continues where freezegun begins or ends to freeze it.
 
-    A reader that is made while time is frozen begins with the frozen reading.
+    A reader made while time is frozen begins with the frozen reading.
     """
 
     def __init__(self) -> None:
         super().__init__(monotonic_ms)
         self._lock = new_hot_rlock()  # guards all fields while time is frozen, and at its ends
         self._was_frozen = is_frozen()
-        self._frozen_offset_ns: i64 = 0  # offset while the clock is frozen
+        self._frozen_offset_ns: i64 = 0  # while the clock is frozen
 
     def now_ns(self) -> i64:
         """Return the time; without the calls of `monotonic_ms.now_ns`."""
@@ -114,7 +119,7 @@ class MonotonicClockReader(ClockReader):
         return read() + offset_ns
 
     def _read_frozen(self) -> i64:
-        """Return the time while it is frozen, and for the first time after."""
+        """Return the time while frozen, and the first time after."""
         with self._lock:
             real_ns: i64 = _REAL_MONOTONIC_NS[0]() + self._offset_ns
             if not is_frozen():
@@ -144,24 +149,16 @@ class MonotonicClockReader(ClockReader):
         return _FROZEN_TIME_POLL_S if delay and is_frozen() else delay
 
 
-def _checked_offset(offset_ns: int) -> int:
-    if offset_ns > _MAX_OFFSET_NS:
-        raise ValueError(
-            f"the clock went back by {offset_ns} ns in all; expected at most {_MAX_OFFSET_NS}"
-        )
-    return offset_ns
-
-
 def clock_reader_for(clock: Clock | None) -> ClockReader:
     """Return the most exact reader for `clock` (None: the default clock).
 
-    Raises TypeError for an object that is not a clock, after one reading.
+    Reads the clock once. Raises TypeError for an object that is not a clock.
     """
     if clock is None or clock is monotonic_ms:
         return MonotonicClockReader()
     if not callable(clock):
         raise TypeError(f"clock is {clock!r}; expected a callable that returns milliseconds")
-    # Typed as object: compiled code would otherwise raise a separate error for a wrong type.
+    # Typed as object: compiled code would raise another error for a wrong type.
     probe: Callable[[], object] = clock
     check_reading("a reading of the clock", probe())
     return NanosecondClockReader(clock) if hasattr(clock, "now_ns") else ClockReader(clock)

@@ -1,6 +1,6 @@
 """Convert durations: seconds and milliseconds outside the package, whole nanoseconds inside.
 
-This is the only place where a delay is converted. Any thread.
+No other module converts delays. Any thread.
 """
 
 import math
@@ -18,18 +18,17 @@ NS_PER_S: Final = 1_000_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-# 146 years, and the latest reading of a clock to which a delay is added: the year 2079 if the clock
-# counts from 1970. The bounds keep each sum, rounded up to a tick, within 64 bits.
+# 146 years, and the latest reading of a clock to which a delay is added (the year 2079 if the clock
+# counts from 1970). The bounds keep each sum, rounded up to a tick, within 64 bits.
 MAX_DELAY_NS: Final = 2**62
 MAX_NOW_NS: Final = 2**62 - 2**60
 MAX_TICK_NS: Final = 2**59
 
-# Longest accepted delay: `timedelta.max` and the "no limit" of other libraries fit below; a longer
-# delay is a mistake.
+# Longest accepted delay: `timedelta.max` and the "no limit" of other libraries fit below.
 MAX_DELAY_S: Final = 2**62 // 1000
 
-# Floats from 0 up to here take the fast path; NaN and infinity do not. Below 2**52 ns a float tells
-# any two neighbouring nanoseconds apart.
+# Floats from 0 up to here take the fast path. Below 2**52 ns a float tells any two neighbouring
+# nanoseconds apart.
 FAST_PATH_MAX_S: Final = 4e6
 FAST_PATH_MAX_WHOLE_S: Final = 4_000_000  # and so do ints
 
@@ -42,10 +41,9 @@ def to_ns(delay: object, name: str = "delay") -> i64:
     """Convert a delay to the fewest whole nanoseconds that are not less.
 
     `delay`: seconds (int, float) or a timedelta. A float counts as its printed decimal number: 16.1
-    s are 16,100,000,000 ns, although the float is a little more. More than 2**62 ns, 146 years,
-    count as 2**62 ns. `name`: the caller's name of `delay`, for errors. Raises TypeError for a
-    value that is not a number, ValueError for NaN, infinity, a negative delay and more than 146
-    million years.
+    s are 16,100,000,000 ns, although the float is a little more. More than 2**62 ns count as 2**62
+    ns. `name`: the caller's name of `delay`, for errors. Raises TypeError for a value that is not a
+    number, ValueError for NaN, infinity, a negative delay and more than 146 million years.
     """
     if type(delay) is float and 0.0 <= delay < FAST_PATH_MAX_S:
         delay_ns: i64 = int(delay * 1e9)
@@ -57,9 +55,9 @@ def to_ns(delay: object, name: str = "delay") -> i64:
 
 
 def delay_to_ns(name: str, delay: object) -> int:
-    """Convert a delay of any type, as `to_ns` does; `name` is for the error."""
+    """Convert a delay as `to_ns`, without a fast path; `name` is for the error."""
     delay_ns = seconds_to_ns(name, delay)
-    # Rounded up, less than a nanosecond below 0 is 0.
+    # Less than a nanosecond below 0 is 0, rounded up.
     if delay_ns < 0 or (delay_ns == 0 and (number := plain_number(delay)) and number < 0):
         raise ValueError(f"{name} is {delay!r}; expected 0 or more seconds")
     return delay_ns
@@ -68,8 +66,8 @@ def delay_to_ns(name: str, delay: object) -> int:
 def moment_to_ns(when: object, now_ns: int) -> int:
     """Convert a moment to a reading of a clock that reads `now_ns`.
 
-    `when`: seconds on that clock, or an aware datetime, whose distance from the system's wall clock
-    counts. Raises TypeError for another type, ValueError for NaN, infinity and a naive datetime.
+    `when`: seconds on that clock, or an aware datetime, whose distance from the wall clock counts.
+    Raises TypeError for another type, ValueError for NaN, infinity and a naive datetime.
     """
     if not isinstance(when, datetime):
         if isinstance(when, timedelta):
@@ -77,7 +75,7 @@ def moment_to_ns(when: object, now_ns: int) -> int:
         return seconds_to_ns("when", when)
     if when.utcoffset() is None:
         raise ValueError(f"when is {when!r}; expected a datetime with a time zone")
-    # Read by attribute: freezegun replaces it.
+    # By attribute: freezegun replaces it.
     return _limited(now_ns + (when - _EPOCH) // _MICROSECOND * 1000 - time.time_ns())
 
 
@@ -87,10 +85,7 @@ def to_ms(delay: float | timedelta, name: str = "delay") -> int:
 
 
 def seconds_to_ns(name: str, value: object) -> int:
-    """Convert any number of seconds, negative ones too; limited to 2**62 ns either way.
-
-    Rounds and raises as `to_ns`; `name` is for the error.
-    """
+    """Convert seconds, negative ones too; limited to 2**62 ns either way; see `to_ns`."""
     if isinstance(value, timedelta):
         # Of the base class: a subclass may divide as it likes.
         microseconds: Any = timedelta.__floordiv__(value, _MICROSECOND)
@@ -113,10 +108,9 @@ def _limited(ns: Any) -> int:
 
 
 def tick_to_ns(tick_ms: object, least_ns: int) -> int:
-    """Convert a tick of `tick_ms` milliseconds, an int or a float, to whole nanoseconds.
+    """Convert a tick in milliseconds (int, float) to whole nanoseconds.
 
-    Raises TypeError for what is no number, ValueError for less than `least_ns` and for more than 18
-    years.
+    Raises TypeError for another type, ValueError for less than `least_ns` or more than 18 years.
     """
     number = plain_number(tick_ms)
     if number is None:

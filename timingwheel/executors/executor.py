@@ -1,11 +1,7 @@
 """Executors: decide in which thread due tasks run.
 
-A timer dispatches whole buckets, never single tasks. An executor here is any object with the four
-methods of `TaskExecutor`; an executor knows no timers and only decides which thread calls
-`run(bucket)`. To run a bucket twice, or from two threads, is harmless: each task is taken from it
-once. `runner` runs the tasks and handles their exceptions.
-
-The locks here are re-entrant: a finalizer in the thread holding a lock may add a task.
+A timer dispatches whole buckets. To run a bucket twice, or from two threads, is harmless: each task
+is taken from it once. Locks are re-entrant: a finalizer in the thread holding one may add a task.
 """
 
 import threading
@@ -26,7 +22,7 @@ class TaskExecutor(Protocol):
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
         """Call `run(bucket)` now or soon, in any thread, once or more often.
 
-        Raises an exception to refuse: the timer reports it and runs the bucket itself.
+        If this raises, the timer reports the error and runs the bucket itself.
         """
 
     def flush(self) -> None:
@@ -36,7 +32,7 @@ class TaskExecutor(Protocol):
         """Continue what an exception in a caller's thread ended early."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Let dispatched buckets finish; with `wait`, wait for at most `timeout` seconds."""
+        """Finish dispatched buckets; with `wait`, wait for at most `timeout` seconds."""
 
 
 class _InlineQueue(threading.local):
@@ -51,22 +47,19 @@ class InlineExecutor:
     """Runs tasks in the thread that advances the clock.
 
     A task that is already due when added runs in the adding thread. A task added from inside
-    another task runs after the outer task: a task that adds itself again does not recurse. One
-    instance may serve several timers and threads.
+    another task runs after the outer task. One instance may serve several timers and threads.
 
-    A KeyboardInterrupt or SystemExit that a task raises in the main thread ends the run early; the
-    next thread using the executor continues with the remaining tasks.
+    A KeyboardInterrupt or SystemExit of a task in the main thread ends the run early; the next
+    thread using the executor continues.
     """
 
     def __init__(self) -> None:
         self._inline_queue = _InlineQueue()
         self._lock = new_rlock()  # guards _interrupted
-        self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = (
-            deque()
-        )  # by runs that ended early
+        self._interrupted: deque[tuple[RunBucket, TimerTaskList]] = deque()  # by runs ended early
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Run the bucket now, or after the buckets that this thread is running."""
+        """Run the bucket now, or after the thread's present buckets."""
         self._inline_queue.waiting.append((run, bucket))
         self._run_queue(self._inline_queue)
 
@@ -75,7 +68,7 @@ class InlineExecutor:
 
     def resume(self) -> None:
         """See `TaskExecutor`."""
-        # A thread without memory to hand over its buckets runs the buckets itself.
+        # Buckets are also left where memory was short.
         if self._interrupted or self._inline_queue.waiting:
             self._run_queue(self._inline_queue)
 

@@ -1,27 +1,24 @@
 """WorkerExecutor: the default executor; a standby relieves a leader that is in a slow task.
 
-Its threads, the *workers*, are all alike; what differs is their role.
+Its threads, the *workers*, differ by role alone. The *leader* sleeps until something is due or
+dispatched, and runs it: one task at a time, in order of expiry. In a started timer the leader also
+advances the clock, so the thread that the clock wakes starts the due task itself.
 
-The *leader* sleeps until something is due or dispatched, and runs it. If the timer was started, the
-leader advances the clock as well, so the thread that the clock wakes starts the due task itself.
-The leader runs one task at a time, in order of expiry.
-
-The *standby* watches the leader: it looks when the next bucket has been due for `SLOW_TASK_S`, and
-as often while the leader runs tasks. If one task takes the leader longer than that, the standby
-becomes the leader: it continues with the next task and with the clock. The former leader stands by
-when its task has ended, or ends, if another worker stands by already.
+The *standby* looks at the leader `SLOW_TASK_S` after the next bucket is due, and as often while the
+leader runs tasks. If one task takes longer, the standby becomes the leader. When its task has
+ended, the former leader stands by, or ends if another worker stands by already.
 
     leader    sleep ──> drain ──> run a, b, c (c is slow) ─ ─ ─ ─ ─ ─ ─ ─> stand by
     standby   sleep ─────────────────────────────> look ──> look: lead, run d, sleep ──> ...
 
-An idle timer has no standby yet, or one that sleeps as long as the leader does: nothing polls.
+An idle timer has no standby yet, or one that sleeps as long as the leader.
 
-A worker may be killed by an exception from another thread (`PyThreadState_SetAsyncExc`). In a task
-that is an error of the task. Elsewhere the worker goes on, or is replaced as it ends, and jobs stay
-queued until they are done; leader and standby check each other's life.
+An exception from another thread (`PyThreadState_SetAsyncExc`) is an error of the task that it hits.
+Elsewhere the worker continues or is replaced, and jobs stay queued until they are done; leader and
+standby check each other's life.
 
-Lock order: `_lock` is a leaf, except that a thread is started under it. `_lock` may be taken under
-the timer's lock (`Timer.start`); the timer is never called under `_lock`.
+Lock order: a thread may take `_lock` under the timer's lock (`Timer.start`), calls no timer under
+`_lock`, and may start a thread under `_lock`.
 
 Past 400 lines: the roles change under one lock.
 """
@@ -48,28 +45,27 @@ from timingwheel.reaper import (
     reduce_timer_slack,
 )
 
-# A leader that spends so many seconds in one task is replaced. The standby notices after up to
-# twice as long. Shorter, and ordinary tasks would often overlap; longer, and other tasks would be
-# late.
+# A leader that spends so long in one task is replaced, after up to twice as long. Shorter, ordinary
+# tasks would often overlap; longer, other tasks would be late.
 SLOW_TASK_S = 0.002
 
-# A standby that wakes up late is on a busy machine, or had to wait for the interpreter lock. So may
-# the leader, which is granted so many times as much, within bounds.
+# A standby that wakes up late is on a busy machine, or waited for the interpreter lock. So may the
+# leader, which is granted so many times as much, up to MAX_GRACE_S.
 PATIENCE = 4
 MAX_GRACE_S = 0.02
 
-# When so many workers are in slow tasks, the next task waits for one of them.
+# When so many workers are in slow tasks, the next task waits.
 MAX_WORKERS = 32
 
 Job = tuple[RunBucket, TimerTaskList]
 
 
 class FiredCount(Protocol):
-    """The part of a timer's task counts that a `WorkerExecutor` reads."""
+    """A timer's count of started tasks."""
 
     @property
     def fired(self) -> int:
-        """How many were taken to be run."""
+        """How many tasks were taken to be run."""
 
 
 class Worker(InterruptibleThread):
@@ -81,7 +77,7 @@ class Worker(InterruptibleThread):
         self._executor = executor
 
     def run(self) -> None:
-        """Work until the executor needs this worker no more."""
+        """Work until no longer needed."""
         try:
             self._executor._work(self)
         finally:
@@ -89,10 +85,7 @@ class Worker(InterruptibleThread):
 
 
 class WorkerExecutor:
-    """Runs tasks one at a time in its own workers; see the module. Any thread.
-
-    The first worker is started with the first bucket, or by `lead_clock`. `counts`: of the timer.
-    """
+    """Runs tasks one at a time in its own workers. Any thread. `counts`: of the timer."""
 
     def __init__(self, name: str, counts: FiredCount) -> None:
         self._name = name
@@ -101,18 +94,17 @@ class WorkerExecutor:
         self._jobs: deque[Job] = deque()  # the first job stays queued while running
         self._clock: Advanceable | None = None
         self._waiter: Waiter = ConditionWaiter()  # the leader sleeps on it
-        # All that may be alive. A dict: sets have their order by chance, and which of them is woken
-        # first is to be a function of the seed in a simulation.
+        # All that may be alive. A dict: its order is a function of a simulation's seed.
         self._workers: dict[Worker, None] = {}
         self._leader: Worker | None = None
         self._standby: Worker | None = None
         self._running = False  # whether the leader runs tasks now
         self._runs = 0  # how often it began to
-        # What the standby saw first, and when: the leader's run and the count of started tasks.
+        # The leader's run and the count of started tasks as the standby saw them, and when.
         self._seen: tuple[int, int] | None = None
         self._seen_s = 0.0
         self._grace_s = 0.0  # what the leader is granted beyond SLOW_TASK_S
-        self._next_look_s = 0.0  # when the standby looks again
+        self._next_look_s = 0.0  # of the standby
         self._closed = False
         self._is_stopping = False  # the interpreter exits
         fork.register(self)
@@ -145,7 +137,7 @@ class WorkerExecutor:
         """Do nothing: the leader continues by itself."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """End the workers once nothing is queued; a worker waits for none of them."""
+        """End the workers once nothing is queued; in a worker, wait for none."""
         with self._lock:
             self._closed = True
             self._wake_all()
@@ -153,7 +145,7 @@ class WorkerExecutor:
             self.join(timeout)
 
     def join(self, timeout: float | None) -> None:
-        """Wait until all workers have ended; returns at once in a worker."""
+        """Wait until all workers have ended; in a worker, do nothing."""
         deadline_s = None if timeout is None else real_seconds() + timeout
         while workers := self._living():
             if threading.current_thread() in workers:
@@ -164,7 +156,7 @@ class WorkerExecutor:
                 return
 
     def stop_at_exit(self) -> None:
-        """Let the workers end after their present tasks, and leave the timer as it is."""
+        """End the workers after their present tasks."""
         if not any(worker.is_alive() for worker in tuple(self._workers)):
             return
         with self._lock:
@@ -180,7 +172,7 @@ class WorkerExecutor:
     def lead_clock(self, clock: Advanceable, waiter: Waiter, name: str) -> None:
         """Let the leader advance `clock`, and sleep on `waiter`, until the clock is finished.
 
-        `name`: of the leader, if it must be started. Raises RuntimeError if it cannot be.
+        `name`: of a new leader. Raises RuntimeError if the system has no thread left.
         """
         with self._lock:
             former, self._waiter, self._clock = self._waiter, waiter, clock
@@ -188,7 +180,7 @@ class WorkerExecutor:
         former.wake()
 
     def leave_clock(self, clock: Advanceable) -> None:
-        """Take back `lead_clock`, which was interrupted."""
+        """Undo an interrupted `lead_clock`."""
         with self._lock:
             if self._clock is clock:
                 self._clock = None
@@ -216,7 +208,7 @@ class WorkerExecutor:
                 failure.add(error)
 
     def _role_of(self, me: Worker) -> Callable[[Worker], None] | None:
-        """Return what a worker is to do next; None: to end."""
+        """Return a worker's next step; None: end."""
         with self._lock:
             if me is self._leader:
                 self._running = False
@@ -224,14 +216,13 @@ class WorkerExecutor:
                     return self._lead
                 self._wake_all()
                 self._leader = None
-            # One whose start was interrupted is not among the workers.
+            # A worker whose start was interrupted is not in `_workers`.
             elif self._leader is not None and self._standby in (None, me) and me in self._workers:
                 self._standby = me
                 return self._stand_by
             return None
 
     def _lead(self, me: Worker) -> None:
-        """Sleep until something is due or dispatched, and run it."""
         clock = self._clock
         if clock is not None and clock.finished():
             clock.shut_down()
@@ -255,7 +246,7 @@ class WorkerExecutor:
             job = self._next_job(me, job)
 
     def _next_job(self, me: threading.Thread, done: Job | None) -> Job | None:
-        """Return the job to run next, if this thread still leads; it stays queued until done."""
+        """Return the next job, if this thread still leads; drop `done`."""
         with self._lock:
             if me is not self._leader:
                 return None
@@ -267,7 +258,6 @@ class WorkerExecutor:
             return None
 
     def _stand_by(self, me: Worker) -> None:
-        """Look after the leader, then sleep until the next look."""
         delay = None
         with contextlib.suppress(Exception):  # the leader reports that the clock raises
             delay = None if self._clock is None else self._clock.max_sleep()
@@ -276,10 +266,7 @@ class WorkerExecutor:
         me.waiter.wait(delay)
 
     def _look(self, me: Worker, delay: float | None) -> float | None:
-        """Take over from a leader that is slow or dead, or return the seconds to the next look.
-
-        `delay`: the seconds until the next bucket is due. Locked.
-        """
+        """Take over, or return seconds to the next look. `delay`: to the next bucket. Locked."""
         leader, now_s = self._leader, real_seconds()
         if me is not self._standby or leader is None:
             return 0.0
@@ -295,7 +282,7 @@ class WorkerExecutor:
         return delay + SLOW_TASK_S
 
     def _is_slow(self, now_s: float) -> bool:
-        """Return whether the leader has been in one task for long. Locked; by the standby."""
+        """Return whether the leader has been in one task for long. Locked."""
         seen = (self._runs, self._counts.fired) if self._running else None
         if seen is None or seen != self._seen:
             self._seen, self._seen_s, self._grace_s = seen, now_s, 0.0
@@ -319,7 +306,7 @@ class WorkerExecutor:
     # The workers.
 
     def _ensure_leader(self, name: str) -> None:
-        """Replace a leader that does not live. Locked."""
+        """Replace a dead leader. Locked."""
         if self._leader is not None and self._leader.is_alive():
             return
         self._running = False
@@ -348,8 +335,7 @@ class WorkerExecutor:
             number += 1
         worker = Worker(self, _numbered(name, number))
         worker.start()
-        # It waits for the lock. If this start was interrupted, the worker finds itself unlisted and
-        # ends.
+        # The worker waits for the lock. After an interrupt here it finds itself unlisted and ends.
         self._workers[worker] = None
         at_exit.register(self)
         return worker
@@ -380,7 +366,7 @@ class WorkerExecutor:
                     self._ensure_leader(me.name)
 
     def after_fork(self) -> None:
-        """Forget all threads and jobs, which are the parent's, and what the threads hold."""
+        """Forget the parent's threads and jobs."""
         self._lock = new_rlock()
         self._closed = True
         self._jobs.clear()
@@ -390,8 +376,7 @@ class WorkerExecutor:
 class ClockLeader:
     """The leader of a `WorkerExecutor`, in the place of a timer's `Reaper`.
 
-    The thread that the clock wakes then starts what is due itself, and a slow task does not hold up
-    the clock.
+    A slow task does not hold up the clock.
     """
 
     def __init__(
@@ -404,7 +389,7 @@ class ClockLeader:
         self.started: bool = False
 
     def start(self) -> None:
-        """Let the leader advance the timer. An interrupted start leaves no thread behind."""
+        """Let the leader advance the timer, unless interrupted."""
         try:
             self._executor.lead_clock(self._timer, self._waiter, self._name)
             self.started = True
@@ -413,11 +398,11 @@ class ClockLeader:
             raise
 
     def join(self, timeout: float | None) -> None:
-        """Wait for the end of all workers; returns at once in a worker."""
+        """See `WorkerExecutor.join`."""
         self._executor.join(timeout)
 
     def ended(self) -> bool:
-        """Return whether the timer is advanced no more."""
+        """Return whether the leader no longer advances the timer."""
         return not self._executor.leads(self._timer)
 
 

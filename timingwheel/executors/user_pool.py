@@ -1,8 +1,7 @@
 """executor_for, PoolExecutor: where the tasks of a timer run, by its argument `executor`.
 
-A user's pool may refuse a bucket, because it was shut down, or drop its jobs
-(`shutdown(cancel_futures=True)`): then `RefusedBuckets` runs the tasks, so none is lost. Any
-thread. The lock is re-entrant: a finalizer in the thread holding the lock may add a task.
+A user's pool may refuse a bucket or drop its jobs (`shutdown(cancel_futures=True)`): then
+`RefusedBuckets` runs the tasks. Any thread. The lock is re-entrant, for finalizers.
 """
 
 import concurrent.futures
@@ -18,7 +17,7 @@ from timingwheel.runner import TaskRunner
 
 Refuse = Callable[[TimerTaskList, BaseException], None]
 
-# A pool gets one job for so many tasks of a bucket; the jobs share the bucket.
+# Of a bucket, which the jobs share.
 TASKS_PER_JOB = 1024
 MAX_JOBS = 16
 
@@ -32,8 +31,7 @@ class _PoolContext(threading.local):
 class PoolExecutor:
     """Adapts any `concurrent.futures.Executor`, and never shuts it down. Any thread.
 
-    `refuse(bucket, error)` is called for a bucket with tasks left if the pool dropped the tasks, or
-    they died.
+    `refuse(bucket, error)` is called for a bucket whose tasks the pool dropped, or that died.
     """
 
     def __init__(self, pool: concurrent.futures.Executor, refuse: Refuse) -> None:
@@ -44,20 +42,20 @@ class PoolExecutor:
         self._running: dict[concurrent.futures.Future[None], TimerTaskList] = {}
 
     def execute(self, run: RunBucket, bucket: TimerTaskList) -> None:
-        """Submit a job for each thousand tasks or so; raises the errors of `submit`."""
+        """Submit a job for each TASKS_PER_JOB tasks; raises the errors of `submit`."""
         more_jobs = min(MAX_JOBS - 1, len(bucket) // TASKS_PER_JOB)
         self._submit(run, bucket)
         for _ in range(more_jobs):
             try:
                 self._submit(run, bucket)
-            except Exception:  # noqa: BLE001  # the job that the pool accepted does it all
+            except Exception:  # noqa: BLE001  # the first job does it all
                 return
 
     def flush(self) -> None:
         """Do nothing: the pool wakes its threads."""
 
     def resume(self) -> None:
-        """Do nothing: the pool continues by itself."""
+        """Do nothing."""
 
     def _submit(self, run: RunBucket, bucket: TimerTaskList) -> None:
         future = self._pool.submit(self._job, run, bucket)
@@ -80,10 +78,7 @@ class PoolExecutor:
             self._refuse(bucket, _error_of(future))
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Wait for the jobs in the pool, unless called by one.
-
-        Two jobs that close the timer would deadlock.
-        """
+        """Wait for the jobs in the pool; not in a job: two would deadlock."""
         if wait and not self._context.in_job:
             with self._lock:
                 running = list(self._running)
@@ -91,7 +86,6 @@ class PoolExecutor:
 
 
 def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
-    """Return why a finished job did not run all its tasks."""
     error = concurrent.futures.CancelledError("the pool dropped the task")
     if not future.cancelled():  # an exception from another thread ended it
         error.__cause__ = future.exception()
@@ -99,17 +93,14 @@ def _error_of(future: concurrent.futures.Future[None]) -> BaseException:
 
 
 class RefusedBuckets:
-    """Runs refused buckets in a worker of the timer's own, started with the first of them."""
+    """Runs refused buckets in a worker of the timer's own."""
 
     def __init__(self, name: str, counts: FiredCount, runner: TaskRunner) -> None:
         self._workers = WorkerExecutor(name, counts)
         self._runner = runner
 
     def run(self, bucket: TimerTaskList, error: BaseException) -> None:
-        """Run a bucket refused with `error`, and report the error for each of its tasks.
-
-        If the system has no thread left, the tasks run here.
-        """
+        """Run a bucket refused with `error`, here if no thread is left; report the error."""
         tasks = bucket.left()
         try:
             self._workers.execute(self._runner.run, bucket)
@@ -119,7 +110,7 @@ class RefusedBuckets:
         self._runner.report_refused(tasks, error)
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """End the worker after its queued tasks; see `TaskExecutor`."""
+        """See `TaskExecutor`."""
         self._workers.close(wait=wait, timeout=timeout)
 
 
@@ -131,14 +122,13 @@ def executor_for(
 ) -> TaskExecutor:
     """Return the `TaskExecutor` for a user's `executor`; TypeError if unsuitable.
 
-    `refuse(bucket, error)` is called for a bucket that a pool dropped.
+    `refuse`: see `PoolExecutor`.
     """
     if executor is None:
         return WorkerExecutor(name, counts)
     if isinstance(executor, InlineExecutor):
         return executor
-    # Looked up, not imported: an `atexit` handler may make a timer when importing is no longer
-    # possible.
+    # Looked up: an `atexit` handler that makes a timer can import nothing.
     processes = sys.modules.get("concurrent.futures.process")
     if processes is not None and isinstance(executor, processes.ProcessPoolExecutor):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""The own tree: sequence numbers, acknowledgements, late children."""
+"""Objects with an owner: announcements, acknowledgements, late children."""
 
 from mq.core.own import Own
 from mq.pipes.commands import Adopt, Command, Term
@@ -14,7 +14,8 @@ class Node(Own):
         self.name = name
 
     def process_adopt(self, child):
-        self.adopt(child)
+        self.register_term_acks(1)
+        child.mailbox.send(Term(child))
         self.process_announced(child)
 
     def process_destroy(self):
@@ -51,22 +52,21 @@ def test_children_end_before_their_owner():
     boxes = [node.mailbox for node in (root, child, grandchild)]
     hand_over(root, child)
     hand_over(child, grandchild)
-    run(*boxes)
-    root.process_term(0)
+    root.process_term()
     assert log == []
     run(*boxes)
     assert log == ["grandchild", "child", "root"]
 
 
-def test_a_child_that_arrives_late_is_ended_without_linger():
-    """An own that arrives while its owner terminates gets term with linger 0, and is waited for."""
+def test_a_child_that_arrives_late_is_ended_at_once():
+    """An own that arrives while its owner terminates gets term, and is waited for."""
     (root, child), log = make(["root", "child"])
     hand_over(root, child)
-    root.process_term(500)
+    root.process_term()
     assert log == []
     run(root.mailbox)
     command = child.mailbox.recv(0)
-    assert command == Term(child, 0)
+    assert command == Term(child)
     command.deliver()
     run(root.mailbox)
     assert log == ["child", "root"]
@@ -76,7 +76,7 @@ def test_an_announced_command_is_waited_for():
     """What was announced must arrive before the end, once or twice."""
     (root,), log = make(["root"])
     root.announce("it")
-    root.process_term(0)
+    root.process_term()
     assert log == []
     root.process_announced("it")
     root.process_announced("it")
@@ -87,8 +87,8 @@ def test_acknowledgements_are_waited_for():
     """Registered acks, as those of pipes, hold an object; the last lets it go, once."""
     (root,), log = make(["root"])
     root.register_term_acks(2)
-    root.process_term(0)
-    root.unregister_term_ack()
+    root.process_term()
+    root.process_term_ack()
     assert log == []
-    root.unregister_term_ack()
+    root.process_term_ack()
     assert log == ["root"]
