@@ -3,7 +3,7 @@
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
 costs more than the guarded work: `with` looks up two methods, and a thread goes to sleep if the
 lock is taken. A `SectionLock` is taken and left by a call of a C function each, without errors, and
-a thread looks again for a microsecond before sleeping. The lock is re-entrant, for finalizers.
+a thread looks again for some microseconds before sleeping. The lock is re-entrant, for finalizers.
 
 Counting references costs, too: threads counting references to the same object wait in turn. So
 classes mark constant attributes as `Final`, read without counting. Objects as old as the process
