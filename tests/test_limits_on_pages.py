@@ -87,7 +87,7 @@ LIMITS = [
     ("design.md", f"{network.WAITING_BYTES >> MIB} MiB are set aside"),
     (
         "design.md",
-        f"and {accept_gate.MAX_ARRIVALS} connections have brought a message in the present one",
+        f"more than {accept_gate.MAX_ARRIVALS} new connections have sent something within a second",
     ),
     ("design.md", f"when {_WAKE_THRESHOLD:,} rows have gathered"),
     ("design.md", f"the next calls of a kind gather, up to {CALLS_PER_MESSAGE}."),
