@@ -234,3 +234,13 @@ def test_object_stores_are_refused():
             checkpoint._raise_if_object_store(f"{scheme}://bucket/checkpoint")
     for place in ("hdfs://host/checkpoint", "abfs://files@host/checkpoint", "/checkpoint"):
         checkpoint._raise_if_object_store(place)
+
+
+def test_pandas_skips_what_is_no_outcome(tmp_path):
+    """spark.md: of an output pandas reads the outcomes alone."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for place in ("part-0.parquet", "_late/events/part-0.parquet", "_rejected/part-0.parquet"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        pandas.DataFrame({"op_id": [place]}).to_parquet(tmp_path / place)
+    assert list(pandas.read_parquet(tmp_path)["op_id"]) == ["part-0.parquet"]
