@@ -3,17 +3,20 @@
 import argparse
 import importlib
 import re
+import threading
 
 import pytest
 from bench_all import SCRIPTS
 
+from purgatory import Purgatory
 from purgatory.aio.loop_delivery import PORTION
 from purgatory.cli.spark import stream as stream_command
 from purgatory.core.operations.keyed import KeyedOperation
-from purgatory.core.section_lists import SHARDS
+from purgatory.core.section_lists import SHARDS, AtomicWatchLists
 from purgatory.trace.tables import REQUIRED, TABLES
 from purgatory.trace.validation import ColumnType
 from tests.test_docs import DIARY, ROOT
+from timingwheel import Timer
 from timingwheel.wheel_state import DRAIN_BATCH
 
 NUMBER = re.compile(r"\d[\d,.]*\d|\d")
@@ -132,6 +135,38 @@ def test_which_operations_have_a_lock_of_values():
     assert "the values of an operation with a `need` above 1" in text_of("locks.md")
     assert KeyedOperation(1, need=2)._op_values_lock is not None
     assert KeyedOperation(1)._op_values_lock is None
+
+
+def test_which_timers_have_lanes():
+    """Those without `max_pending`; tests/timingwheel/test_lanes.py makes both."""
+    assert "a timer without `max_pending` has up to eight *lanes*" in text_of("locks.md")
+    assert "lanes of their own (`timingwheel/lanes.py`), unless the timer has `max_pending`" in (
+        text_of("atomicity.md")
+    )
+
+
+def test_which_purgatory_has_a_loop_of_its_own():
+    """locks.md: the one with a shared timer, beside that timer's reaper."""
+    assert "A purgatory with a shared timer has a loop of its own" in text_of("locks.md")
+    with Timer("shared") as timer, Purgatory("sharing", timer=timer), Purgatory("alone"):
+        names = {thread.name for thread in threading.enumerate()}
+    assert "sharing-bus" in names
+    assert "alone-bus" not in names
+
+
+def test_how_long_a_key_that_is_not_built_in_counts():
+    """atomicity.md: until no key is watched, not only until that one is not."""
+    said = "Once such a key is watched, all changes go through the lock until no key is watched."
+    assert said in text_of("atomicity.md")
+    lists = AtomicWatchLists("lists")
+    plain, other = KeyedOperation(1), KeyedOperation(1)
+    lists.watch(plain, ("paid",))
+    lists.watch(other, (1.5,))
+    found = [lists._may_be_section()]
+    for operation in (other, plain):
+        lists.remove(operation)
+        found.append(lists._may_be_section())
+    assert found == [False, False, True]
 
 
 def test_the_versions_whose_lists_crash():
