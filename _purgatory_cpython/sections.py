@@ -2,8 +2,8 @@
 
 A section (see `atomicity`) takes a lock there, for a few lines of compiled code. `threading.RLock`
 costs more than the guarded work. A `SectionLock` is taken and left by a call of a C function each,
-without errors, and a thread looks again for a microsecond before sleeping. The lock is re-entrant,
-for finalizers.
+and a thread looks again for some microseconds before sleeping. The lock is re-entrant, for
+finalizers.
 
 Threads counting references to one object wait in turn. So classes mark constant attributes as
 `Final`, read without counting; objects as old as the process are not counted (`keep_for_ever`);

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mq.core.context_core import SLOT_WAIT_S
 from purgatory.journal.journals import ParquetJournal
 from purgatory.journal.writer import _WAKE_THRESHOLD
 from purgatory.service.client.async_client import MAX_RUNNING
@@ -10,7 +11,7 @@ from purgatory.service.client.connection import _GIVE_UP_PART, LOST_AFTER_S
 from purgatory.service.client.leases.lease_keeper import _KEPT_PER_TIME
 from purgatory.service.client.outcomes import ATTEMPTS, FIRST_DELAY_S, MAX_DELAY_S
 from purgatory.service.client.route.address_route import ROUND_DELAY_S
-from purgatory.service.client.session import PIPELINE_DEPTH
+from purgatory.service.client.session import MAX_UNANSWERED, PIPELINE_DEPTH
 from purgatory.service.client.unsent_calls import MAX_SENDINGS
 from purgatory.service.cluster.lease_watch import YIELD_S
 from purgatory.service.cluster.store_lease import MARGIN
@@ -21,13 +22,19 @@ from purgatory.service.gateway.server import KEEP_ALIVE_S
 from purgatory.service.http.listening import MAX_CONNECTIONS, REQUEST_S
 from purgatory.service.http.server import _COARSE_ROWS, _COARSE_S
 from purgatory.service.machine_memory import MAX_BYTES, MIN_BYTES, SHARE
-from purgatory.service.server import clock, fair_queue
+from purgatory.service.server import clock, commits, fair_queue, store_loop
 from purgatory.service.server.jobs import kind_figures
 from purgatory.service.server.jobs.job_timings import MOST_KINDS as TIMED_KINDS
 from purgatory.service.server.leases.job_leases import MAX_LOSSES
 from purgatory.service.server.leases.job_requests import MAX_ROOM
 from purgatory.service.server.memory import _KEY_BYTES, operation_bytes
-from purgatory.service.server.network import accept_gate, lent_store, network, waiting_messages
+from purgatory.service.server.network import (
+    accept_gate,
+    flood_gates,
+    lent_store,
+    network,
+    waiting_messages,
+)
 from purgatory.service.server.network.network import WORKER_PING_S
 from purgatory.service.server.repeats import load_repeats, repeat_requests, repeat_runs
 from purgatory.service.server.server_health import READY_BOUND_S, STUCK_S
@@ -84,10 +91,14 @@ LIMITS = [
     ("design.md", f"with a credit of {fair_queue.CREDIT >> 10} KB a turn"),
     ("design.md", f"{waiting_messages.AHEAD_BYTES >> 10} KiB of each go ahead at a time"),
     ("design.md", f"behind by {network.IN_FLIGHT_BYTES >> MIB} MiB of requests"),
+    ("design.md", f"{network.SHARED_IN_FLIGHT_BYTES >> MIB} MiB while several clients ask"),
     ("design.md", f"{network.WAITING_BYTES >> MIB} MiB are set aside"),
+    ("design.md", f"of which more than {waiting_messages.MAX_WAITING >> MIB} MiB waits"),
+    ("design.md", f"A client has at most {MAX_UNANSWERED} messages under way"),
+    ("design.md", f"of a connection with more than {flood_gates.MOST_UNREAD} (`FloodGates`)"),
     (
         "design.md",
-        f"and {accept_gate.MAX_ARRIVALS} connections have brought a message in the present one",
+        f"more than {accept_gate.MAX_ARRIVALS} new connections have sent something within a second",
     ),
     ("design.md", f"when {_WAKE_THRESHOLD:,} rows have gathered"),
     ("design.md", f"the next calls of a kind gather, up to {CALLS_PER_MESSAGE}."),
@@ -127,6 +138,10 @@ def test_the_limits_in_words():
     assert clock.TICK_NS == 250_000  # design.md: a quarter of a millisecond
     assert fair_queue.SHARED_MS == 10_000  # design.md: within ten seconds
     assert accept_gate.BEHIND_S == 0.05  # design.md: for a twentieth of a second
+    assert accept_gate.WINDOW_S == 1  # design.md: within a second
+    assert store_loop.READ_S == 0.002  # design.md: two milliseconds between two transactions
+    assert commits.RETRY_MS == 1000  # design.md: expiry is tried again a second later
+    assert SLOT_WAIT_S == 1  # mq.md: waits up to a second
     assert PIPELINE_DEPTH == 2  # design.md: while two messages are unanswered
     assert MARGIN == 0.1  # glossary.md: a tenth earlier
     assert PARTITION.fullmatch("a" * 20)  # high-availability.md: at most 20

@@ -16,12 +16,11 @@ PACKAGES = ("_purgatory_cpython", *LEAVES_AND_ROOF)
 FOREIGN = {
     "docs/spark.md": {
         *("ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION", "INVALID_HANDLE", "PythonScanBuilder"),
-        *("grpcio", "zstandard", "spark.sql.execution.arrow.maxRecordsPerBatch"),
+        *("grpcio", "zstandard"),
     },
     "docs/asyncio.md": {"gthread"},
     "docs/atomicity.md": {"CFLAGS", "LDFLAGS"},
     "docs/howto/web-timeouts.md": {"request.is_disconnected"},
-    "docs/mechanisms.md": {"ManualClock.on_move"},  # of what went
     "docs/performance.md": {"ScheduledThreadPoolExecutor"},
     "docs/protocol.md": {"kind_room"},  # one of `kind_rooms`
     "docs/troubleshooting.md": {"LimitNOFILE"},

@@ -38,6 +38,7 @@ from purgatory.service.nesting import MAX_LEVELS
 from purgatory.service.server.leases.ready_jobs import AGED_MS
 from purgatory.service.server.records.retention import RETAINED_OUTCOMES, RETAINED_OUTCOMES_MS
 from purgatory.service.worker.handlers import Job
+from purgatory.testing.world.world import NS_PER_S
 from scripts.draw_architecture import LEAVES_AND_ROOF
 from tests.mutants.__main__ import WORLDS as FOUND_IN
 from tests.mutants.exact_mutants import WORLDS as FOUND_IN_BY_MODEL
@@ -45,6 +46,7 @@ from tests.simulation import faults
 from tests.simulation.jobs.worker_group import JOBS_SETTLE_S
 from tests.simulation.programs import workload
 from tests.simulation.rot import ROT_SEEDS
+from tests.simulation.steering.job_book import LATER_NS
 from tests.test_docs import FENCE, PAGES, ROOT, blocks, environment, name_of
 from timingwheel import InlineExecutor, ManualClock, Timer, TimerTask
 from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE, MAX_WORKERS, SLOW_TASK_S
@@ -149,6 +151,7 @@ STATEMENTS = [
     ("simulation.md", f"seeds with {sum_of(workload.ASYNC_SEEDS)} have clients of asyncio"),
     ("simulation.md", f"in seeds with {sum_of(workload.LAST_MOMENT_SEEDS)} programs submit"),
     ("simulation.md", f"all jobs end within {JOBS_SETTLE_S:.0f} seconds"),
+    ("simulation.md", f"at most {LATER_NS // NS_PER_S} seconds longer"),
     ("simulation.md", f"found within {FOUND_IN} worlds"),
     ("simulation.md", f"each within {FOUND_IN_BY_MODEL} worlds"),
 ]

@@ -305,3 +305,9 @@ def test_task_at_once_and_at_a_moment_of_any_lane():
         assert each.cancel()
     assert len(timer) == 0
     timer._check()
+
+
+def test_a_timer_with_a_limit_has_one_wheel():
+    """One lock guards the count of all its tasks; locks.md and atomicity.md say so."""
+    assert manual_timer()[0]._lanes is not None
+    assert manual_timer(max_pending=1)[0]._lanes is None

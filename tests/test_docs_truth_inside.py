@@ -1,0 +1,281 @@
+"""What the pages about the inside state of limits, tables, scripts and figures is in the code."""
+
+import argparse
+import importlib
+import re
+import threading
+
+import pytest
+from bench_all import SCRIPTS
+
+from purgatory import Purgatory
+from purgatory.aio.loop_delivery import PORTION
+from purgatory.cli.spark import stream as stream_command
+from purgatory.core.operations.keyed import KeyedOperation
+from purgatory.core.section_lists import SHARDS, AtomicWatchLists
+from purgatory.trace.tables import REQUIRED, TABLES
+from purgatory.trace.validation import ColumnType
+from tests.test_docs import DIARY, ROOT
+from timingwheel import Timer
+from timingwheel.wheel_state import DRAIN_BATCH
+
+NUMBER = re.compile(r"\d[\d,.]*\d|\d")
+
+
+def text_of(page):
+    """Return the text of a page, each white space as a single blank."""
+    return " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def rows_of(page, head):
+    """Return the cells of the table whose header begins with `head`, without header and line."""
+    text = (ROOT / "docs" / page).read_text()
+    table = text[text.index(f"\n| {head} |") + 1 :].split("\n\n")[0]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+
+
+# Traces
+
+
+TYPES = {
+    ColumnType.TEXT: "string",
+    ColumnType.TEXTS: "list of strings",
+    ColumnType.INT32: "int32",
+    ColumnType.INT64: "int64",
+    ColumnType.BOOL: "bool",
+}
+
+
+def described(column):
+    """Return how the table of traces.md describes a column of an input."""
+    default = "" if column.required else f" (default {column.default or 'empty'})"
+    if column.type in {ColumnType.INT32, ColumnType.INT64, ColumnType.BOOL} and not column.required:
+        default = f" (default {str(column.default).lower()})"
+    return f"`{column.name}` {TYPES[column.type]}{default}"
+
+
+def test_the_tables_of_a_trace():
+    """traces.md has each table and column, and of inputs the types and defaults."""
+    rows = dict(rows_of("traces.md", "table"))
+    tables = {table.name: table for table in TABLES}
+    assert rows.keys() == tables.keys()
+    for name, text in rows.items():
+        columns = tables[name].columns
+        if name == "outcomes":
+            named = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text))
+            assert named == [column.name for column in columns]
+        else:
+            shown = text.replace(" (counted from `at_ms`)", "")
+            assert shown == ", ".join(map(described, columns))
+    (outcome,) = (each for each in tables["outcomes"].columns if each.name == "outcome")
+    assert outcome.default is REQUIRED
+
+
+# Performance
+
+
+def test_the_figures_are_those_of_the_diary():
+    """performance.md has no figure in a table that the diary does not have."""
+    known = set(NUMBER.findall(DIARY.read_text()))
+    text = (ROOT / "docs" / "performance.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) > 60
+    unknown = {number for row in rows for number in NUMBER.findall(row)} - known
+    assert unknown - {"2,000"} == set()  # of `bench_expiry.py`, in words there
+
+
+def test_how_much_faster_jobs_are():
+    """The last column of performance.md is the quotient of the one before."""
+    rows = rows_of("performance.md", "| submits/s | jobs done/s")
+    done = [float(row[2].replace(",", "")) for row in rows]
+    assert rows[0][3] == ""
+    for row, each in zip(rows[1:], done[1:], strict=True):
+        assert float(row[3]) == pytest.approx(done[0] / each, rel=0.01)  # which are rounded
+
+
+def test_what_make_bench_leaves_out():
+    """performance.md names the scripts that have figures there, and are not in `make bench`."""
+    text = text_of("performance.md")
+    named = set(re.findall(r"\bbench_\w+\.py", text))
+    said = re.search(r" Run (.*?) by themselves\.", text)[1]
+    run = {f"bench_{name}.py" for name in SCRIPTS}
+    assert set(re.findall(r"bench_\w+\.py", said)) == named - run
+    assert all((ROOT / "benchmarks" / name).exists() for name in named)
+
+
+def test_what_a_wait_in_a_loop_costs():
+    """asyncio.md has the range of the table of performance.md, and the size of a portion."""
+    rows = rows_of("performance.md", "| asyncio: 1 key")
+    ratios = [[float(re.search(r"\(([\d.]+)\)", cell)[1]) for cell in row[1:]] for row in rows]
+    ours, uvloop = ([n for row in ratios for n in row[at : at + 2]] for at in (0, 2))
+    text = text_of("asyncio.md")
+    assert f"{min(ours)} to {max(ours)} of a dict of futures" in text
+    assert f"{min(uvloop)} to {max(uvloop)} times on uvloop" in text
+    assert f"in portions of {PORTION}" in text
+
+
+# Locks and atomicity
+
+
+def test_the_sizes_of_sections_and_batches():
+    """locks.md and atomicity.md have those of Python and of C."""
+    source = (ROOT / "_purgatory_cpython" / "_sections.c").read_text()
+    groups, of_each = (
+        int(re.search(rf"#define {name} (\d+)", source)[1]) for name in ("GROUPS", "IN_GROUP")
+    )
+    assert f"operations share {groups * of_each:,}, chosen" in text_of("atomicity.md")
+    assert f"are in {SHARDS} *shards*" in text_of("atomicity.md")
+    text = text_of("locks.md")
+    assert "at most 128 tasks again (1024 where compiled)" in text
+    assert DRAIN_BATCH in {128, 1024}
+
+
+def test_which_operations_have_a_lock_of_values():
+    """locks.md: those with a `need` above 1, whatever number of keys they have."""
+    assert "the values of an operation with a `need` above 1" in text_of("locks.md")
+    assert KeyedOperation(1, need=2)._op_values_lock is not None
+    assert KeyedOperation(1)._op_values_lock is None
+
+
+def test_which_timers_have_lanes():
+    """Those without `max_pending`; tests/timingwheel/test_lanes.py makes both."""
+    assert "a timer without `max_pending` has up to eight *lanes*" in text_of("locks.md")
+    assert "lanes of their own (`timingwheel/lanes.py`), unless the timer has `max_pending`" in (
+        text_of("atomicity.md")
+    )
+
+
+def test_which_purgatory_has_a_loop_of_its_own():
+    """locks.md: the one with a shared timer, beside that timer's reaper."""
+    assert "A purgatory with a shared timer has a loop of its own" in text_of("locks.md")
+    with Timer("shared") as timer, Purgatory("sharing", timer=timer), Purgatory("alone"):
+        names = {thread.name for thread in threading.enumerate()}
+    assert "sharing-bus" in names
+    assert "alone-bus" not in names
+
+
+def test_how_long_a_key_that_is_not_built_in_counts():
+    """atomicity.md: until no key is watched, not only until that one is not."""
+    said = "Once such a key is watched, all changes go through the lock until no key is watched."
+    assert said in text_of("atomicity.md")
+    lists = AtomicWatchLists("lists")
+    plain, other = KeyedOperation(1), KeyedOperation(1)
+    lists.watch(plain, ("paid",))
+    lists.watch(other, (1.5,))
+    found = [lists._may_be_section()]
+    for operation in (other, plain):
+        lists.remove(operation)
+        found.append(lists._may_be_section())
+    assert found == [False, False, True]
+
+
+def test_the_versions_whose_lists_crash():
+    """atomicity.md has the versions of CPython that the header of C has."""
+    source = " ".join((ROOT / "_purgatory_cpython" / "_memory_shortage.h").read_text().split())
+    versions = re.search(r"PyList_New of CPython ([\d.]+(?: and [\d.]+)*)", source)[1]
+    assert f"`PyList_New` of CPython {versions} crashes" in text_of("atomicity.md")
+
+
+# Spark
+
+
+def test_the_commands_of_spark():
+    """spark.md has a row for each command; the reference is made of the parsers."""
+    reference = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    commands = re.findall(r"^## (purgatory spark \w+)$", reference, re.MULTILINE)
+    assert sorted(f"`{each}`" for each in commands) == sorted(
+        row[0] for row in rows_of("spark.md", "command")
+    )
+
+
+def numbers_of_spark():
+    """Return what spark.md says, from the values of the code."""
+
+    def room(name):
+        return importlib.import_module(f"purgatory.spark.{name}")
+
+    findings, output = room("report.findings"), room("stream.output")
+    return [
+        f"(default: {WORDS[room('stream.query').DEFAULT_WATERMARK_MS // 60_000]} minutes; each run",
+        f"(one for each {output.MAX_ROWS_PER_FILE:,})",
+        f"one for each {room('stream.compaction').DEFAULT_BYTES >> 20} MB (`--megabytes`)",
+        f"at most one completion in a {WORDS[findings.LOST_COMPLETIONS]} is lost",
+        f"shorter by a {WORDS[round(1 - findings._SHORTER, 3)]} or more",
+        f"a {WORDS[findings._MORE]} more would complete",
+        f"A kind with more than {WORDS[findings._MAX_TIMEOUTS]} timeouts",
+        f"that a {WORDS[findings._HOT_SHARE]} of all operations watch",
+        f"at most a {WORDS[room('report.wheel_tuning')._MAX_LATE]} of the median timeout",
+        f"Up to a {WORDS[room('report.report').EXACT_ROWS]} outcomes are computed exactly",
+        f"rounded to {WORDS[room('report.aggregates').DIGITS]} digits",
+        f"changed by a factor of more than {room('report.comparison')._WAIT}",
+    ]
+
+
+WORDS = {
+    0.01: "percent",
+    0.1: "tenth",
+    0.2: "fifth",
+    4: "four",
+    10: "ten",
+    1000: "thousand",
+    1_000_000: "million",
+}
+
+
+def test_the_numbers_of_spark():
+    """Limits, shares and sizes of spark.md are those of the code."""
+    pytest.importorskip("pyspark")
+    text = text_of("spark.md")
+    assert [each for each in numbers_of_spark() if each not in text] == []
+
+
+def test_the_tables_of_the_data_source():
+    """spark.md names each choice of the option `table` but the default."""
+    read = pytest.importorskip("purgatory.spark.read")
+    text = text_of("spark.md")
+    said = re.search(r"The option `table` chooses (.*?) instead of outcomes", text)[1]
+    assert {*re.findall(r"`(\w+)`", said), "outcomes"} == set(read._TABLES)
+
+
+@pytest.mark.parametrize("ending", ["once", "until_end", None])
+def test_when_a_stream_waits_for_files(monkeypatch, ending):
+    """spark.md: until the first file is there, except with `--once` and `--until-end`."""
+    assert "waits for that file, except with `--once` and `--until-end`" in text_of("spark.md")
+    waited = []
+
+    class Sources:
+        @staticmethod
+        def wait_for_first_file(*arguments):
+            waited.append(arguments)
+
+        @staticmethod
+        def directory_source(*arguments):
+            return arguments
+
+    monkeypatch.setattr(stream_command, "import_extra", lambda *_: Sources)
+    given = {"once": False, "until_end": False, "kafka": None}
+    given |= {"operations": "in", "operations_option": []}
+    arguments = argparse.Namespace(**given | ({} if ending is None else {ending: True}))
+    stream_command._source(None, arguments, "operations", {}, None)
+    assert bool(waited) == (ending is None)
+
+
+def test_object_stores_are_refused():
+    """spark.md: a checkpoint on one is refused; HDFS, ABFS and a disk are not."""
+    checkpoint = pytest.importorskip("purgatory.spark.stream.checkpoint")
+    assert "A checkpoint on an object store is refused" in text_of("spark.md")
+    for scheme in ("s3", "s3a", "gs"):
+        with pytest.raises(checkpoint.SparkError):
+            checkpoint._raise_if_object_store(f"{scheme}://bucket/checkpoint")
+    for place in ("hdfs://host/checkpoint", "abfs://files@host/checkpoint", "/checkpoint"):
+        checkpoint._raise_if_object_store(place)
+
+
+def test_pandas_skips_what_is_no_outcome(tmp_path):
+    """spark.md: of an output pandas reads the outcomes alone."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for place in ("part-0.parquet", "_late/events/part-0.parquet", "_rejected/part-0.parquet"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        pandas.DataFrame({"op_id": [place]}).to_parquet(tmp_path / place)
+    assert list(pandas.read_parquet(tmp_path)["op_id"]) == ["part-0.parquet"]
