@@ -1,0 +1,166 @@
+"""What the pages for users state of behaviour, order and defaults is what the code does."""
+
+import inspect
+import re
+import tomllib
+
+import pytest
+
+from purgatory.service import Client, Config, ServiceDaemon, errors
+from purgatory.service.errors import TooManyPending
+from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
+from purgatory.service.server.network.reception import Reception
+from purgatory.service.troubles import job_troubles
+from purgatory.trace.tables import JobRow
+from tests.test_docs import ROOT
+from timingwheel import InlineExecutor, ManualClock, Timer
+
+
+def text_of(page):
+    """Return a page as one line."""
+    return " ".join((ROOT / page).read_text().split())
+
+
+def test_the_columns_of_the_journals_jobs():
+    """service.md has each column of the table `jobs`, and no other."""
+    page = (ROOT / "docs" / "service.md").read_text()
+    table = page[page.index("| column | |") :].split("\n\n")[0]
+    names = {
+        name
+        for line in table.splitlines()[2:]
+        for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    assert names == set(JobRow._fields)
+
+
+def test_the_glossary_is_in_order():
+    """Terms are sorted, each once."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    terms = [term.lower() for term in re.findall(r"^(.+)\n: ", page, re.MULTILINE)]
+    assert len(terms) > 70
+    assert terms == sorted(set(terms))
+
+
+def test_a_heartbeat_that_is_seldom_rearmed_is_early():
+    """howto/heartbeats.md: re-armed once a second, the callback is up to a second early."""
+    clock, silent_for = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    heard = []
+    timer.schedule(30, lambda: silent_for.append(clock.now_ns() - heard[-1]))
+    clock.advance(0.9)
+    heard.append(clock.now_ns())  # a message, within a second of the last re-arming
+    clock.advance(29.1)
+    timer.advance_clock()
+    assert silent_for == [pytest.approx(29.1e9)]
+    statement = "at most once a second and peer; the callback then comes up to a second early"
+    assert statement in text_of("docs/howto/heartbeats.md")
+
+
+def test_what_max_pending_counts():
+    """service.md: jobs as well as operations."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="", max_pending=2)
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        client.schedule(3600, kind="mail")
+        client.defer("paid:17", timeout=3600)
+        client.flush()
+        with pytest.raises(TooManyPending):
+            client.schedule(3600, kind="mail")
+    page = text_of("docs/service.md")
+    assert "`max_pending` counts operations, jobs and unacknowledged outcomes." in page
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("README.md", r"`purgatory gateway` serves (.*?) over HTTP"),
+        ("CHANGELOG.md", r"`purgatory gateway`: (.*?) over HTTP"),
+    ],
+)
+def test_what_the_gateway_serves(page, sentence):
+    """Not operations alone: what has most routes is named."""
+    groups = [each.path.split("/")[2] for each in ENDPOINTS]
+    most = {group for group in groups if groups.count(group) > 4}
+    assert len(most) > 1
+    assert most <= set(re.findall(r"\w+", re.search(sentence, text_of(page))[1]))
+
+
+def test_why_a_hello_is_refused():
+    """protocol.md has each code that the server's check, or a standby, answers a hello with."""
+    raised = set(re.findall(r"raise (\w+)", inspect.getsource(Reception._check_hello)))
+    codes = {getattr(errors, name).code for name in raised | {"NotAllowed", "Standby", "TooLarge"}}
+    assert len(codes) == 7
+    page = (ROOT / "docs" / "protocol.md").read_text()
+    row = re.search(r"^\| hello \|.*\|(.*)\|$", page, re.MULTILINE)
+    assert set(re.findall(r"`([a-z-]+)`", row[1])) == codes
+
+
+def test_the_order_of_the_consoles_troubles():
+    """console.md: of kinds, the most jobs first, whether these wait or are dead."""
+
+    def kind(name, **counts):
+        return KindOverview(name, tuple(counts.get(each, 0) for each in JOB_STATES), 0, 0, False)
+
+    found = job_troubles([kind("few", ready=2), kind("many", dead=5)])
+    assert [re.search("“(.*)”", each)[1] for each in found] == ["many", "few"]
+    assert "or are dead, the most jobs first" in text_of("docs/console.md")
+
+
+def test_what_asyncio_is_faster_at():
+    """why.md says of the interpreted wheel what the figures of performance.md say."""
+    page = text_of("docs/performance.md").split("## Interpreted")[1]
+    schedule = re.search(r"schedule ([\d.]+) with 10,000 pending and ([\d.]+) with a million", page)
+    drain = re.search(r"drain ([\d.]+) with 10,000 and ([\d.]+) with a million", page)
+    cancel = re.search(r"Cancelling in random order has ([\d.]+) to ([\d.]+) of asyncio's", page)
+    faster = [[float(each) < 1 for each in found.groups()] for found in (schedule, drain, cancel)]
+    assert faster == [[False, False], [True, False], [True, True]]
+    why = "asyncio cancels timers, and drains ten thousand, faster than the interpreted wheel"
+    assert why in text_of("docs/why.md")
+
+
+def test_the_pythons_of_the_pages():
+    """Those of the metadata, and the free-threaded one that `scripts/pythons` names."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    minors = sorted(
+        int(found[1])
+        for each in classifiers
+        if (found := re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", each))
+    )
+    assert minors == [*range(minors[0], minors[-1] + 1)]
+    for page in ("README.md", "CONTRIBUTING.md", "docs/versions.md"):
+        assert f"3.{minors[0]} to 3.{minors[-1]}" in text_of(page)
+    pythons = (ROOT / "scripts" / "pythons").read_text()
+    lists = re.findall(r'^\w+="(.*)"$', pythons, re.MULTILINE)
+    named = {version for each in lists for version in each.split()}
+    for page in ("README.md", "docs/versions.md"):
+        assert set(re.findall(r"3\.\d+t", text_of(page))) == {"3.14t"} <= named
+
+
+def test_how_many_processes_share_the_tests():
+    """CONTRIBUTING.md: as the Makefile has it."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^WORKERS \?= (\d)$", makefile, re.MULTILINE)[1] == "3"
+    two = re.findall(r"^(test-\w+): WORKERS = 2$", makefile, re.MULTILINE)
+    assert two == ["test-spark", "test-tools"]
+    assert (
+        "Three processes share the tests of a suite (`WORKERS`), two the tests of Spark and of the "
+        "tools."
+    ) in text_of("CONTRIBUTING.md")
+
+
+@pytest.mark.parametrize(
+    ("page", "statement"),
+    [
+        ("service.md", f"`close_timeout` ({Config().close_timeout:.0f} s)"),
+        (
+            "service.md",
+            "the client's `timeout` "
+            f"({inspect.signature(Client).parameters['timeout'].default:.0f} s)",
+        ),
+        ("howto/one-at-a-time.md", f"at most {MAX_LEASES:,} leases and {MAX_WAITERS:,} programs"),
+    ],
+)
+def test_a_page_states_the_default_of_the_code(page, statement):
+    """As `test_limits_on_pages` has it."""
+    assert statement in text_of(f"docs/{page}")
