@@ -10,12 +10,14 @@ from purgatory.service import Client, Config, ServiceDaemon, errors
 from purgatory.service.errors import TooManyPending
 from purgatory.service.gateway.application import ENDPOINTS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.server.leases.job_requests import MAX_KINDS, MIN_LEASE_MS
 from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
 from tests.test_docs import ROOT
 from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.lowlevel import DEFAULT_TICK_MS
 
 
 def text_of(page):
@@ -158,6 +160,9 @@ def test_how_many_processes_share_the_tests():
             "the client's `timeout` "
             f"({inspect.signature(Client).parameters['timeout'].default:.0f} s)",
         ),
+        ("protocol.md", f"`lease_ms` is at least {MIN_LEASE_MS}; "),
+        ("protocol.md", f"a request names at most {MAX_KINDS:,} kinds."),
+        ("tutorial.md", f"For ticks other than {DEFAULT_TICK_MS} ms"),
         ("howto/one-at-a-time.md", f"at most {MAX_LEASES:,} leases and {MAX_WAITERS:,} programs"),
     ],
 )
