@@ -19,6 +19,8 @@ from tests.test_docs import ROOT
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
 
+CLIENT_TIMEOUT_S = inspect.signature(Client).parameters["timeout"].default
+
 
 def text_of(page):
     """Return a page as one line."""
@@ -155,11 +157,7 @@ def test_how_many_processes_share_the_tests():
     ("page", "statement"),
     [
         ("service.md", f"`close_timeout` ({Config().close_timeout:.0f} s)"),
-        (
-            "service.md",
-            "the client's `timeout` "
-            f"({inspect.signature(Client).parameters['timeout'].default:.0f} s)",
-        ),
+        ("service.md", f"the client's `timeout` ({CLIENT_TIMEOUT_S:.0f} s)"),
         ("protocol.md", f"`lease_ms` is at least {MIN_LEASE_MS}; "),
         ("protocol.md", f"a request names at most {MAX_KINDS:,} kinds."),
         ("tutorial.md", f"For ticks other than {DEFAULT_TICK_MS} ms"),
