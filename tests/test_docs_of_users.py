@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from purgatory.service import Client, Config, ServiceDaemon, errors
+from purgatory.service import Client, Config, ServiceDaemon, Worker, errors
 from purgatory.service.errors import TooManyPending
 from purgatory.service.gateway.application import ENDPOINTS
 from purgatory.service.job_messages import JOB_STATES, KindOverview
@@ -16,6 +16,7 @@ from purgatory.service.server.network.reception import Reception
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
 from tests.test_docs import ROOT
+from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
 
@@ -73,6 +74,30 @@ def test_what_max_pending_counts():
             client.schedule(3600, kind="mail")
     page = text_of("docs/service.md")
     assert "`max_pending` counts operations, jobs and unacknowledged outcomes." in page
+
+
+def test_which_attempts_a_restart_forgets(tmp_path):
+    """service.md: a first attempt that succeeds is in memory alone."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", retry_delay=0.01)
+
+        @worker.on("once")
+        def once(job):
+            return job.attempt
+
+        @worker.on("twice")
+        def twice(job):
+            return 1 // (job.attempt - 1)
+
+        with worker:
+            for kind in ("once", "twice"):
+                client.schedule(0, kind=kind, job_id=kind).result(HANG)
+        assert [len(client.job(each).history) for each in ("once", "twice")] == [1, 2]
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        assert [len(client.job(each).history) for each in ("once", "twice")] == [0, 2]
+    statement = "but for a first attempt that succeeds: a restart of the server forgets it."
+    assert statement in text_of("docs/service.md")
 
 
 @pytest.mark.parametrize(
