@@ -148,6 +148,21 @@ def test_what_asyncio_is_faster_at():
     assert why in text_of("docs/why.md")
 
 
+def test_how_long_a_takeover_takes():
+    """high-availability.md has the figures of the diary: the longest, and the load of a million."""
+    diary = (ROOT / "benchmarks" / "DIARY.md").read_text()
+    part = diary[diary.index("## Takeovers") :].split("\n## ")[0]
+    longest = dict(re.findall(r"^\| (.*, .*) \| [\d.]+ \| ([\d.]*) \|$", part, re.MULTILINE))
+    kill = float(longest["kill -9, 100,000 pending"])
+    handover = float(longest["handover, 100,000 pending"])
+    page = text_of("docs/high-availability.md")
+    figures = f"{kill:.1f} s at most in 50 kills, and {handover:.1f} s in 10 handovers"
+    assert f"with `--takeover-after 2` and 100,000 pending {figures}." in page
+    assert float(longest["kill -9, none pending"]) - 2 < 1  # up to a second
+    seconds = re.search(r"A start with a million pending.*: [\d.]+ to ([\d.]+) s over Post", part)
+    assert f"some {float(seconds[1]):.0f} s for each million operations" in page
+
+
 def test_the_pythons_of_the_pages():
     """Those of the metadata, and the free-threaded one that `scripts/pythons` names."""
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
