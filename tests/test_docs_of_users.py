@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from purgatory import HeldFull, Purgatory
 from purgatory.service import Client, Config, ServiceDaemon, Worker, errors
 from purgatory.service.errors import TooManyPending
 from purgatory.service.gateway.application import ENDPOINTS
@@ -61,6 +62,19 @@ def test_a_heartbeat_that_is_seldom_rearmed_is_early():
     assert silent_for == [pytest.approx(29.1e9)]
     statement = "at most once a second and peer; the callback then comes up to a second early"
     assert statement in text_of("docs/howto/heartbeats.md")
+
+
+def test_when_no_event_can_be_held():
+    """tutorial.md: `complete` with `hold` is refused, for a further key alone."""
+    with Purgatory(max_held=1) as purgatory:
+        purgatory.complete("a", hold=60)
+        assert purgatory.complete("a", hold=60) == purgatory.complete("b") == 0
+        waiting = purgatory.defer("b")
+        with pytest.raises(HeldFull):
+            purgatory.complete("b", hold=60)
+        assert not waiting.done()
+    statement = "`complete` with `hold` for a further key raises `HeldFull`, and has no effect"
+    assert statement in text_of("docs/tutorial.md")
 
 
 def test_what_max_pending_counts():
