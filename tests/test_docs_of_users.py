@@ -2,11 +2,13 @@
 
 import inspect
 import re
+import shlex
 import tomllib
 
 import pytest
 
 from purgatory import HeldFull, Purgatory
+from purgatory.cli.entry_point import UsageError, make_parser
 from purgatory.service import Client, Config, ServiceDaemon, Worker, errors
 from purgatory.service.errors import TooManyPending
 from purgatory.service.gateway.application import ENDPOINTS
@@ -16,7 +18,7 @@ from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_W
 from purgatory.service.server.network.reception import Reception
 from purgatory.service.troubles import job_troubles
 from purgatory.trace.tables import JobRow
-from tests.test_docs import ROOT
+from tests.test_docs import FENCE, PAGES, ROOT, name_of
 from tests.testing.purgatory_harness import HANG
 from timingwheel import InlineExecutor, ManualClock, Timer
 from timingwheel.lowlevel import DEFAULT_TICK_MS
@@ -205,6 +207,52 @@ def test_how_many_processes_share_the_tests():
         "Three processes share the tests of a suite (`WORKERS`), two the tests of Spark and of the "
         "tools."
     ) in text_of("CONTRIBUTING.md")
+
+
+def codes_in(page):
+    """Return what a page has in code type outside of blocks, each in one line."""
+    codes = re.findall(r"`([^`]+)`", FENCE.sub("", page.read_text()))
+    return [" ".join(code.split()) for code in codes]
+
+
+def fault_of(code):
+    """Return why a command does not parse; empty if it does."""
+    try:
+        make_parser().parse_args(shlex.split(code)[1:])
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_in_the_text(page):
+    """Each command parses, but for arguments that the text leaves out or names in capitals."""
+    left_out = re.compile(r"arguments are required|expected one argument|value: 'N'|'COMMAND' \(")
+    codes = [code for code in codes_in(page) if re.match(r"purgatory (?!.*(--help|\[))", code)]
+    faults = {code: fault_of(code) for code in codes}
+    assert {code: why for code, why in faults.items() if why and not left_out.search(why)} == {}
+
+
+# Options of other programs.
+FOREIGN = {
+    *("--disable-gil", "--with-thread-sanitizer"),  # of Python's configure
+    *("--force-reinstall", "--no-cache-dir"),  # of pip
+    "--statedb",  # of Celery
+    *("--design", "--one"),  # of benchmarks
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_options_in_the_text(page):
+    """Each option that stands alone is one of a command."""
+    known = set(re.findall(r"--[a-z][a-z-]+", (ROOT / "docs/reference/cli.md").read_text()))
+    named = {
+        option
+        for code in codes_in(page)
+        if code.startswith("--")
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)
+    }
+    assert named <= known | FOREIGN
 
 
 @pytest.mark.parametrize(
