@@ -12,6 +12,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatory.cli import entry_point as cli
+from purgatory.core.operations.operation_state import Outcome
 from purgatory.service import Client, Config
 from purgatory.service.daemon import ServiceDaemon
 
@@ -88,11 +89,17 @@ class TestDashboard:
                 ).groups()
                 assert label in shown[metric] | ADDED
 
+    def test_the_panel_of_all_ends(self):
+        """Its description names each outcome that it counts."""
+        [panel] = [each for each in DASHBOARD["panels"] if each["title"] == "Ended per second"]
+        assert [each for each in Outcome if each not in panel["description"]] == []
+
     def test_panels(self):
-        """Each panel has a title, a description and a place of its own."""
+        """Each panel has a title, a description that says more, and a place of its own."""
         panels = DASHBOARD["panels"]
         assert len({panel["id"] for panel in panels}) == len(panels)
         assert all(panel["title"] and panel["description"] for panel in panels)
+        assert [each for each in panels if each["title"] == each["description"]] == []
         taken = set()
         for panel in panels:
             place = panel["gridPos"]

@@ -1,0 +1,271 @@
+"""What the pages for users state of behaviour, order and defaults is what the code does."""
+
+import inspect
+import re
+import shlex
+import tomllib
+
+import pytest
+
+from purgatory import HeldFull, Purgatory
+from purgatory.cli.entry_point import UsageError, make_parser
+from purgatory.service import Client, Config, ServiceDaemon, Worker, errors
+from purgatory.service.errors import TooManyPending
+from purgatory.service.gateway.application import ENDPOINTS
+from purgatory.service.job_messages import JOB_STATES, KindOverview
+from purgatory.service.server.leases.job_requests import MAX_KINDS, MIN_LEASE_MS
+from purgatory.service.server.named_leases.named_leases import MAX_LEASES, MAX_WAITERS
+from purgatory.service.server.network.reception import Reception
+from purgatory.service.troubles import job_troubles
+from purgatory.trace.tables import JobRow
+from tests.test_docs import FENCE, PAGES, ROOT, name_of
+from tests.testing.purgatory_harness import HANG
+from timingwheel import InlineExecutor, ManualClock, Timer
+from timingwheel.lowlevel import DEFAULT_TICK_MS
+
+CLIENT_TIMEOUT_S = inspect.signature(Client).parameters["timeout"].default
+
+
+def text_of(page):
+    """Return a page as one line."""
+    return " ".join((ROOT / page).read_text().split())
+
+
+def test_the_columns_of_the_journals_jobs():
+    """service.md has each column of the table `jobs`, and no other."""
+    page = (ROOT / "docs" / "service.md").read_text()
+    table = page[page.index("| column | |") :].split("\n\n")[0]
+    names = {
+        name
+        for line in table.splitlines()[2:]
+        for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    assert names == set(JobRow._fields)
+
+
+def test_the_glossary_is_in_order():
+    """Terms are sorted, each once."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    terms = [term.lower() for term in re.findall(r"^(.+)\n: ", page, re.MULTILINE)]
+    assert len(terms) > 70
+    assert terms == sorted(set(terms))
+
+
+def test_a_heartbeat_that_is_seldom_rearmed_is_early():
+    """howto/heartbeats.md: re-armed once a second, the callback is up to a second early."""
+    clock, silent_for = ManualClock(), []
+    timer = Timer(clock=clock, executor=InlineExecutor())
+    heard = []
+    timer.schedule(30, lambda: silent_for.append(clock.now_ns() - heard[-1]))
+    clock.advance(0.9)
+    heard.append(clock.now_ns())  # a message, within a second of the last re-arming
+    clock.advance(29.1)
+    timer.advance_clock()
+    assert silent_for == [pytest.approx(29.1e9)]
+    statement = "at most once a second and peer; the callback then comes up to a second early"
+    assert statement in text_of("docs/howto/heartbeats.md")
+
+
+def test_when_no_event_can_be_held():
+    """tutorial.md: `complete` with `hold` is refused, for a further key alone."""
+    with Purgatory(max_held=1) as purgatory:
+        purgatory.complete("a", hold=60)
+        assert purgatory.complete("a", hold=60) == purgatory.complete("b") == 0
+        waiting = purgatory.defer("b")
+        with pytest.raises(HeldFull):
+            purgatory.complete("b", hold=60)
+        assert not waiting.done()
+    statement = "`complete` with `hold` for a further key raises `HeldFull`, and has no effect"
+    assert statement in text_of("docs/tutorial.md")
+
+
+def test_what_max_pending_counts():
+    """service.md: jobs as well as operations."""
+    config = Config(memory=True, bind="tcp://127.0.0.1:0", http_bind="", max_pending=2)
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        client.schedule(3600, kind="mail")
+        client.defer("paid:17", timeout=3600)
+        client.flush()
+        with pytest.raises(TooManyPending):
+            client.schedule(3600, kind="mail")
+    page = text_of("docs/service.md")
+    assert "`max_pending` counts operations, jobs and unacknowledged outcomes." in page
+
+
+def test_which_attempts_a_restart_forgets(tmp_path):
+    """service.md: a first attempt that succeeds is in memory alone."""
+    config = Config(data_dir=tmp_path / "data", bind="tcp://127.0.0.1:0", http_bind="")
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        worker = Worker(service.server.address, name="shop", retry_delay=0.01)
+
+        @worker.on("once")
+        def once(job):
+            return job.attempt
+
+        @worker.on("twice")
+        def twice(job):
+            return 1 // (job.attempt - 1)
+
+        with worker:
+            for kind in ("once", "twice"):
+                client.schedule(0, kind=kind, job_id=kind).result(HANG)
+        assert [len(client.job(each).history) for each in ("once", "twice")] == [1, 2]
+    with ServiceDaemon(config) as service, Client(service.server.address, name="shop") as client:
+        assert [len(client.job(each).history) for each in ("once", "twice")] == [0, 2]
+    statement = "but for a first attempt that succeeds: a restart of the server forgets it."
+    assert statement in text_of("docs/service.md")
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("README.md", r"`purgatory gateway` serves (.*?) over HTTP"),
+        ("CHANGELOG.md", r"`purgatory gateway`: (.*?) over HTTP"),
+    ],
+)
+def test_what_the_gateway_serves(page, sentence):
+    """Not operations alone: what has most routes is named."""
+    groups = [each.path.split("/")[2] for each in ENDPOINTS]
+    most = {group for group in groups if groups.count(group) > 4}
+    assert len(most) > 1
+    assert most <= set(re.findall(r"\w+", re.search(sentence, text_of(page))[1]))
+
+
+def test_why_a_hello_is_refused():
+    """protocol.md has each code that the server's check, or a standby, answers a hello with."""
+    raised = set(re.findall(r"raise (\w+)", inspect.getsource(Reception._check_hello)))
+    codes = {getattr(errors, name).code for name in raised | {"NotAllowed", "Standby", "TooLarge"}}
+    assert len(codes) == 7
+    page = (ROOT / "docs" / "protocol.md").read_text()
+    row = re.search(r"^\| hello \|.*\|(.*)\|$", page, re.MULTILINE)
+    assert set(re.findall(r"`([a-z-]+)`", row[1])) == codes
+
+
+def test_the_order_of_the_consoles_troubles():
+    """console.md: of kinds, the most jobs first, whether these wait or are dead."""
+
+    def kind(name, **counts):
+        return KindOverview(name, tuple(counts.get(each, 0) for each in JOB_STATES), 0, 0, False)
+
+    found = job_troubles([kind("few", ready=2), kind("many", dead=5)])
+    assert [re.search("“(.*)”", each)[1] for each in found] == ["many", "few"]
+    assert "or are dead, the most jobs first" in text_of("docs/console.md")
+
+
+def test_what_asyncio_is_faster_at():
+    """why.md says of the interpreted wheel what the figures of performance.md say."""
+    page = text_of("docs/performance.md").split("## Interpreted")[1]
+    schedule = re.search(r"schedule ([\d.]+) with 10,000 pending and ([\d.]+) with a million", page)
+    drain = re.search(r"drain ([\d.]+) with 10,000 and ([\d.]+) with a million", page)
+    cancel = re.search(r"Cancelling in random order has ([\d.]+) to ([\d.]+) of asyncio's", page)
+    faster = [[float(each) < 1 for each in found.groups()] for found in (schedule, drain, cancel)]
+    assert faster == [[False, False], [True, False], [True, True]]
+    why = "asyncio cancels timers, and drains ten thousand, faster than the interpreted wheel"
+    assert why in text_of("docs/why.md")
+
+
+def test_how_long_a_takeover_takes():
+    """high-availability.md has the figures of the diary: the longest, and the load of a million."""
+    diary = (ROOT / "benchmarks" / "DIARY.md").read_text()
+    part = diary[diary.index("## Takeovers") :].split("\n## ")[0]
+    longest = dict(re.findall(r"^\| (.*, .*) \| [\d.]+ \| ([\d.]*) \|$", part, re.MULTILINE))
+    kill = float(longest["kill -9, 100,000 pending"])
+    handover = float(longest["handover, 100,000 pending"])
+    page = text_of("docs/high-availability.md")
+    figures = f"{kill:.1f} s at most in 50 kills, and {handover:.1f} s in 10 handovers"
+    assert f"with `--takeover-after 2` and 100,000 pending {figures}." in page
+    assert float(longest["kill -9, none pending"]) - 2 < 1  # up to a second
+    seconds = re.search(r"A start with a million pending.*: [\d.]+ to ([\d.]+) s over Post", part)
+    assert f"some {float(seconds[1]):.0f} s for each million operations" in page
+
+
+def test_the_pythons_of_the_pages():
+    """Those of the metadata, and the free-threaded one that `scripts/pythons` names."""
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    minors = sorted(
+        int(found[1])
+        for each in classifiers
+        if (found := re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", each))
+    )
+    assert minors == [*range(minors[0], minors[-1] + 1)]
+    for page in ("README.md", "CONTRIBUTING.md", "docs/versions.md"):
+        assert f"3.{minors[0]} to 3.{minors[-1]}" in text_of(page)
+    pythons = (ROOT / "scripts" / "pythons").read_text()
+    lists = re.findall(r'^\w+="(.*)"$', pythons, re.MULTILINE)
+    named = {version for each in lists for version in each.split()}
+    for page in ("README.md", "docs/versions.md"):
+        assert set(re.findall(r"3\.\d+t", text_of(page))) == {"3.14t"} <= named
+
+
+def test_how_many_processes_share_the_tests():
+    """CONTRIBUTING.md: as the Makefile has it."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^WORKERS \?= (\d)$", makefile, re.MULTILINE)[1] == "3"
+    two = re.findall(r"^(test-\w+): WORKERS = 2$", makefile, re.MULTILINE)
+    assert two == ["test-spark", "test-tools"]
+    assert (
+        "Three processes share the tests of a suite (`WORKERS`), two the tests of Spark and of the "
+        "tools."
+    ) in text_of("CONTRIBUTING.md")
+
+
+def codes_in(page):
+    """Return what a page has in code type outside of blocks, each in one line."""
+    codes = re.findall(r"`([^`]+)`", FENCE.sub("", page.read_text()))
+    return [" ".join(code.split()) for code in codes]
+
+
+def fault_of(code):
+    """Return why a command does not parse; empty if it does."""
+    try:
+        make_parser().parse_args(shlex.split(code)[1:])
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_in_the_text(page):
+    """Each command parses, but for arguments that the text leaves out or names in capitals."""
+    left_out = re.compile(r"arguments are required|expected one argument|value: 'N'|'COMMAND' \(")
+    codes = [code for code in codes_in(page) if re.match(r"purgatory (?!.*(--help|\[))", code)]
+    faults = {code: fault_of(code) for code in codes}
+    assert {code: why for code, why in faults.items() if why and not left_out.search(why)} == {}
+
+
+# Options of other programs.
+FOREIGN = {
+    *("--disable-gil", "--with-thread-sanitizer"),  # of Python's configure
+    *("--force-reinstall", "--no-cache-dir"),  # of pip
+    "--statedb",  # of Celery
+    *("--design", "--one"),  # of benchmarks
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_options_in_the_text(page):
+    """Each option that stands alone is one of a command."""
+    known = set(re.findall(r"--[a-z][a-z-]+", (ROOT / "docs/reference/cli.md").read_text()))
+    named = {
+        option
+        for code in codes_in(page)
+        if code.startswith("--")
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)
+    }
+    assert named <= known | FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("page", "statement"),
+    [
+        ("service.md", f"`close_timeout` ({Config().close_timeout:.0f} s)"),
+        ("service.md", f"the client's `timeout` ({CLIENT_TIMEOUT_S:.0f} s)"),
+        ("protocol.md", f"`lease_ms` is at least {MIN_LEASE_MS}; "),
+        ("protocol.md", f"a request names at most {MAX_KINDS:,} kinds."),
+        ("tutorial.md", f"For ticks other than {DEFAULT_TICK_MS} ms"),
+        ("howto/one-at-a-time.md", f"at most {MAX_LEASES:,} leases and {MAX_WAITERS:,} programs"),
+    ],
+)
+def test_a_page_states_the_default_of_the_code(page, statement):
+    """As `test_limits_on_pages` has it."""
+    assert statement in text_of(f"docs/{page}")
