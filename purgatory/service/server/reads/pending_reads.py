@@ -263,7 +263,8 @@ class PendingReads:
                     route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
                 )
                 return
-            self.repeated.remove(route, [record.seq for record in records])
+            kept = [record for record in records if not isinstance(record, RememberedOutcome)]
+            self.repeated.remove(route, [record.seq for record in kept])
             yield None
         self.repeated.forget(route)
 
