@@ -244,27 +244,15 @@ class PendingReads:
     def _fetch_repeated(self, command: FetchOutcomes) -> _Answer:
         """Read a frame of a connection's repeated outcomes."""
         route = command.route
-        known = self._state.known
         while records := self.repeated.next_of(route, MAX_OUTCOMES_PER_FRAME):
             if isinstance(records[0], RememberedOutcome):
                 outcomes = self._next_remembered(route, records)
-                if outcomes:
-                    yield OutcomeFrame(
-                        route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
-                    )
-                    return
-                yield None
-                continue
-            present = [record for record in records if known.get(record.op_id) is record]
-            if present:
-                outcomes = yield from first_outcomes(self._store, present)
-                self.repeated.remove(route, [outcome.number for outcome in outcomes])
-                yield OutcomeFrame(
-                    route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
-                )
+            else:
+                outcomes = yield from self._next_kept(route, records)
+            if outcomes:
+                frame = encode(Outcomes(outcomes))
+                yield OutcomeFrame(route, frame, outcomes[-1].number, repeated=True)
                 return
-            kept = [record for record in records if not isinstance(record, RememberedOutcome)]
-            self.repeated.remove(route, [record.seq for record in kept])
             yield None
         self.repeated.forget(route)
 
@@ -274,6 +262,18 @@ class PendingReads:
         portion = [one for one in first if isinstance(one, RememberedOutcome)][:REMEMBERED_AT_ONCE]
         self.repeated.remove(route, [record.seq for record in portion])
         return self._remembered.outcomes(portion)
+
+    def _next_kept(
+        self, route: bytes, records: list[OutcomeRecord]
+    ) -> Generator[None, None, list[OutcomeMessage]]:
+        """Read the first repeated outcomes of a connection that are not deleted."""
+        kept = [record for record in records if not isinstance(record, RememberedOutcome)]
+        known = self._state.known
+        present = [record for record in kept if known.get(record.op_id) is record]
+        outcomes = yield from first_outcomes(self._store, present)
+        sent = [outcome.number for outcome in outcomes]
+        self.repeated.remove(route, sent or [record.seq for record in kept])
+        return outcomes
 
 
 class RepeatedOutcomes:
