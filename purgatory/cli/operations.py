@@ -1,7 +1,4 @@
-"""The commands for operations at a server: submit, complete, extend, cancel and look.
-
-Called from the main thread.
-"""
+"""Commands for operations at a server. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -178,8 +175,8 @@ def _defer(arguments: argparse.Namespace) -> int:
 
 
 def _print_id(future: ServiceFuture, client: str) -> None:
-    """Print the id; a person, but no program reading stderr, is told where the outcome is."""
-    if future.done():  # it was refused, or has ended already
+    """Print the id; on a terminal, also where the outcome is."""
+    if future.done():  # refused, or ended already
         future.result()
     say(future.op_id)
     if sys.stderr is not None and sys.stderr.isatty():
@@ -190,9 +187,9 @@ def _print_id(future: ServiceFuture, client: str) -> None:
 
 
 def parsed_value(flag: str, text: str | None) -> Any:
-    """Parse a value given on the command line: JSON if it is, else the text; None if none.
+    """Parse a value of the command line: JSON if possible, else the text, if any.
 
-    Raises ConfigError for what MessagePack cannot hold, as a whole number beyond 64 bits.
+    Raises ConfigError if MessagePack cannot hold the value, such as a number beyond 64 bits.
     """
     if text is None:
         return None
@@ -210,7 +207,7 @@ def parsed_value(flag: str, text: str | None) -> Any:
 
 
 def _number(text: str) -> float:
-    """Return a number. Raises ValueError for NaN and infinity, which JSON does not have."""
+    """Parse a number. Raises ValueError for NaN and infinity, which JSON does not have."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)
@@ -249,7 +246,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
 
 
 def _answers(client: Client, verb: str, names: Sequence[str], *more: Any, **options: Any) -> Any:
-    """Send a call for each key or id at once; returns their answers."""
+    """Make a call for each key or id, all at once; return the answers."""
     call = getattr(client, f"{verb}_later")
     answers = [call(name, *more, **options) for name in names]
     client.flush()
@@ -267,7 +264,7 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _facts(status: OperationStatus) -> dict[str, str]:
-    """Return names and texts of what is known of an operation."""
+    """Return the facts about an operation, by name."""
     done = set(status.keys_done)
     facts = {
         "operation": status.op_id,
@@ -310,27 +307,25 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _time_and_value(status: OperationStatus) -> tuple[int, str]:
+    """Return end and result of an operation or, before its end, deadline and payload."""
+    if status.at_ms is None:
+        return status.deadline_ms, optional_text(status.payload)
+    return status.at_ms, result_text(status.state, status.result)
+
+
 def _short_row(status: OperationStatus) -> tuple[str, ...]:
-    """Return what 80 columns have room for."""
-    has_ended = status.at_ms is not None
-    value = result_text(status.state, status.result) if has_ended else optional_text(status.payload)
+    """Return texts for 80 columns."""
+    time_ms, value = _time_and_value(status)
     return (
         *(short(status.op_id), status.state, short(status.kind, 10)),
-        short(", ".join(status.keys), 14),
-        age(status.deadline_ms if status.at_ms is None else status.at_ms),
-        value,
+        *(short(", ".join(status.keys), 14), age(time_ms), value),
     )
 
 
 def _row(status: OperationStatus) -> tuple[str, ...]:
-    has_ended = status.at_ms is not None
-    value = result_text(status.state, status.result) if has_ended else optional_text(status.payload)
+    time_ms, value = _time_and_value(status)
     return (
-        status.op_id,
-        status.state,
-        status.kind,
-        status.client,
-        ", ".join(status.keys),
-        moment(status.deadline_ms if status.at_ms is None else status.at_ms),
-        value,
+        *(status.op_id, status.state, status.kind, status.client),
+        *(", ".join(status.keys), moment(time_ms), value),
     )

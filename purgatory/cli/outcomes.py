@@ -1,8 +1,4 @@
-"""`purgatory outcomes`: what a server keeps for a client until a client acknowledges it.
-
-An outcome stays at the server, for the client that its operation belongs to, until a client of that
-name acknowledges it or the retention of the server is over. Called from the main thread.
-"""
+"""`purgatory outcomes`: unread outcomes at a server. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -52,21 +48,10 @@ def add_outcomes(subparsers: SubParsers) -> None:
     for parser in (listed, shown):
         add_connection_options(parser)
     summary = "acknowledge them: they are kept no longer"
-    _add_end(commands, "ack", _acknowledge, summary, "of the operation")
-
-
-def _add_end(
-    commands: SubParsers,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    summary: str,
-    of: str,
-) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, run, summary)
-    parser.add_argument("ids", metavar="ID", nargs="*", help=of)
-    parser.add_argument("--all", action="store_true", help="all present ones")
-    add_connection_options(parser)
-    return parser
+    ended = add_command(commands, "ack", _acknowledge, summary)
+    ended.add_argument("ids", metavar="ID", nargs="*", help="of the operation")
+    ended.add_argument("--all", action="store_true", help="all present ones")
+    add_connection_options(ended)
 
 
 def _list_outcomes(arguments: argparse.Namespace) -> int:
@@ -107,13 +92,13 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
 
 
 def _numbers(arguments: argparse.Namespace, read: Callable[[int], Sequence[Any]]) -> dict[str, int]:
-    """Return the numbers of the named outcomes, by id."""
+    """Return the numbers of the chosen outcomes, by id."""
     wanted = arguments.ids
     return {one.op_id: one.number for one in _pages(read) if arguments.all or one.op_id in wanted}
 
 
 def _pages(read: Callable[[int], Sequence[Any]]) -> Iterator[Any]:
-    """Yield what is kept for the client, oldest first, a page at a time."""
+    """Yield outcomes, oldest first, a page at a time."""
     after = 0
     while page := read(after):
         yield from page

@@ -22,7 +22,7 @@ from purgatory.printable import counted
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
-# Jobs asked for before their answers are read.
+# Jobs asked for at a time.
 _PORTION: Final = 500
 _NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
 _CANCEL: Final = """\
@@ -98,7 +98,7 @@ def _end_dead(arguments: argparse.Namespace) -> int:
 
 
 def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the ids of dead jobs; a retried job keeps its place among the newest."""
+    """Yield the ids of dead jobs; among the newest, a retried job keeps its place."""
     found = client.jobs(
         state="dead",
         kind=arguments.kind,
@@ -123,7 +123,7 @@ def _reschedule(arguments: argparse.Namespace) -> int:
 
 
 def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> dict[str, bool]:
-    """Make a call for each id, many at once; return whether each was done."""
+    """Call `call` for each id, many at once; return whether each was done."""
     found: dict[str, bool] = {}
     rest = iter(ids)
     while replies := {job_id: call(job_id, **options) for job_id in islice(rest, _PORTION)}:

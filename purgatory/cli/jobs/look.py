@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
@@ -66,26 +68,17 @@ def _list(arguments: argparse.Namespace) -> int:
 
     with connected(arguments) as client:
         found = client.jobs(**filters(arguments), order=arguments.order, limit=arguments.limit)
-        wide = arguments.wide
-        row = _wide_row if wide else _row
-        print_records(found, _HEAD, row, tail, as_json=arguments.json, is_wide=wide)
+        row = partial(_row, is_wide=arguments.wide)
+        print_records(found, _HEAD, row, tail, as_json=arguments.json, is_wide=arguments.wide)
     return 0
 
 
-def _wide_row(job: JobStatus) -> tuple[str, ...]:
+def _row(job: JobStatus, *, is_wide: bool) -> tuple[str, ...]:
+    whole: Callable[[str], str] = str if is_wide else short
+    time: Callable[[int], str] = moment if is_wide else age
     return (
-        *(job.job_id, job.state, job.kind),
-        moment(job.due_ms if job.ended_ms is None else job.ended_ms),
-        str(job.attempts),
-        job.why or job.error,
-    )
-
-
-def _row(job: JobStatus) -> tuple[str, ...]:
-    """Return short texts; a job that has ended also says when."""
-    return (
-        *(short(job.job_id), job.state, short(job.kind)),
-        age(job.due_ms if job.ended_ms is None else job.ended_ms),
+        *(whole(job.job_id), job.state, whole(job.kind)),
+        time(job.due_ms if job.ended_ms is None else job.ended_ms),
         str(job.attempts),
         job.why or job.error,
     )
@@ -110,7 +103,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _facts(job: JobStatus) -> dict[str, str]:
-    """Return names and texts of what is known of a job."""
+    """Return the facts about a job, by name."""
     most = "" if job.max_attempts is None else f" of {job.max_attempts}"
     facts = {
         "job": job.job_id,
@@ -139,7 +132,7 @@ def _facts(job: JobStatus) -> dict[str, str]:
 
 
 def _attempt(attempt: JobAttempt) -> str:
-    """Return when an attempt began, how long it took, on which worker, and how it ended."""
+    """Describe an attempt: begin, duration, worker, end."""
     seconds = attempt.seconds
     duration = "runs" if seconds is None else f"took {took(seconds)}"
     worker = f" on {attempt.worker}" if attempt.worker else ""
