@@ -110,7 +110,6 @@ def add_directory_options(*parsers: argparse.ArgumentParser) -> None:
 
 
 def _directory(arguments: argparse.Namespace) -> Path:
-    """Return the directory of keys. Raises ConfigError."""
     flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
     return Config.load(flags).keys_dir
 
@@ -147,7 +146,6 @@ def _allow(arguments: argparse.Namespace) -> int:
 
 
 def _access(arguments: argparse.Namespace) -> Access | None:
-    """Return the access of the options, if any."""
     label, names = arguments.name, arguments.names
     if names is None and arguments.rights is None:
         return None

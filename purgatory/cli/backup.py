@@ -74,7 +74,6 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _progress(target: Path, source: Config, backup: ModuleType) -> AbstractContextManager[None]:
-    """Show how much is copied."""
     unfinished = backup.unfinished_name(target)
     sources = [path for path in (source.database, source.journal_dir) if path is not None]
 

@@ -152,7 +152,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    """Print a shell's completion script for the parser `arguments.whole`."""
     shtab = import_extra("shtab", "completion")
     print(shtab.complete(arguments.whole, shell=arguments.shell))
     return 0

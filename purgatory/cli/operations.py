@@ -107,7 +107,6 @@ def _add(
     summary: str,
     of: str,
 ) -> argparse.ArgumentParser:
-    """Add a command for one KEY or more, or one ID or more."""
     parser = add_command(subparsers, name, run, summary, f"{summary.capitalize()}.")
     add_connection_options(parser)
     text = {"KEY": "watch key", "ID": "of an operation"}[of]
@@ -246,7 +245,6 @@ def _cancel(arguments: argparse.Namespace) -> int:
 
 
 def _answers(client: Client, verb: str, names: Sequence[str], *more: Any, **options: Any) -> Any:
-    """Make a call for each key or id, all at once; return the answers."""
     call = getattr(client, f"{verb}_later")
     answers = [call(name, *more, **options) for name in names]
     client.flush()
@@ -264,7 +262,6 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _facts(status: OperationStatus) -> dict[str, str]:
-    """Return the facts about an operation, by name."""
     done = set(status.keys_done)
     facts = {
         "operation": status.op_id,
@@ -315,7 +312,6 @@ def _time_and_value(status: OperationStatus) -> tuple[int, str]:
 
 
 def _short_row(status: OperationStatus) -> tuple[str, ...]:
-    """Return texts for 80 columns."""
     time_ms, value = _time_and_value(status)
     return (
         *(short(status.op_id), status.state, short(status.kind, 10)),

@@ -92,13 +92,11 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
 
 
 def _numbers(arguments: argparse.Namespace, read: Callable[[int], Sequence[Any]]) -> dict[str, int]:
-    """Return the numbers of the chosen outcomes, by id."""
     wanted = arguments.ids
     return {one.op_id: one.number for one in _pages(read) if arguments.all or one.op_id in wanted}
 
 
 def _pages(read: Callable[[int], Sequence[Any]]) -> Iterator[Any]:
-    """Yield outcomes, oldest first, a page at a time."""
     after = 0
     while page := read(after):
         yield from page
@@ -113,7 +111,6 @@ def _tell_missing(ids: Sequence[str], found: dict[str, Any], nothing: str) -> in
 
 
 def _facts(outcome: OutcomeMessage) -> dict[str, str]:
-    """Return names and texts of an outcome."""
     return {
         "operation": outcome.op_id,
         "outcome": outcome.outcome,

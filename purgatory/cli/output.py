@@ -89,7 +89,6 @@ def age(unix_ms: int, now_ms: float | None = None) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Return a duration in its largest unit, without fractions."""
     for length, unit in SPANS:
         if seconds >= length:
             return f"{int(seconds / length)} {unit}"

@@ -64,7 +64,6 @@ def erase_progress(stream: TextIO | None = None) -> None:
 
 
 def _terminal(stream: TextIO | None) -> TextIO | None:
-    """Return the stream (stderr) if it is a terminal."""
     stream = sys.stderr if stream is None else stream
     return stream if stream is not None and stream.isatty() else None
 

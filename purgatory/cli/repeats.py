@@ -203,7 +203,6 @@ def _preview(cron: str, tz: str, count: int) -> list[datetime]:
 
 
 def _at_intervals(repeat: RepeatHandle, count: int) -> list[datetime]:
-    """Return the next times of an interval, none if paused."""
     first = repeat.next
     if first is None:
         return []
@@ -218,7 +217,6 @@ def _print_times(times: Iterable[datetime], arguments: argparse.Namespace) -> No
 
 
 def _repeats(client: Client, owner: str | None, name: str | None = None) -> list[RepeatHandle]:
-    """Return repeats, by default of all clients and names."""
     make = import_extra("purgatory.service.client.repeats.repeat_handle", "service").RepeatHandle
     found: list[RepeatHandle] = []
     cursor = None
@@ -260,7 +258,6 @@ def _row(repeat: RepeatHandle) -> tuple[str, ...]:
 
 
 def _moment(moment: datetime | None) -> str:
-    """Return a moment in the zone of the repeat."""
     return "" if moment is None else moment.isoformat(" ", "seconds")
 
 

@@ -182,7 +182,6 @@ def _console() -> "Console":
 
 @contextlib.contextmanager
 def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], None]]:
-    """Show progress on a terminal; yield a function to update it."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

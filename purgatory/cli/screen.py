@@ -132,7 +132,6 @@ class Top:
                 rates.append(max(0.0, grown) / passed)
 
     def __rich__(self) -> RenderableType:
-        """Render the screen."""
         answers = [*self._head(), *self._troubles(), self._due(), self._wrong()]
         tiles = Columns(self._tiles(), equal=True, expand=True)
         figures = [Constrain(each, _MOST_WIDTH) for each in (tiles, self._chart())]
@@ -151,7 +150,6 @@ class Top:
         return True
 
     def _head(self) -> list[Text]:
-        """Return address and health; first, why the server is not ready."""
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
         line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")
@@ -161,7 +159,6 @@ class Top:
         return [line.append("ready", "yellow" if self._troubles() else "green")]
 
     def _troubles(self) -> list[Text]:
-        """Return a line for each trouble but the server's own readiness."""
         found = [*job_troubles(self._kinds), *cluster_troubles(self._figures)]
         return [Text(f"! {printable(text)}", style="bold red") for text in found]
 
@@ -188,7 +185,6 @@ class Top:
         return line.append(counted(figures["unacknowledged"], "unread outcome"))
 
     def _jobs(self) -> list[RenderableType]:
-        """Return the chosen table; none without jobs."""
         if self.table in TABLES:
             return [self._chosen(TABLES[self.table].title)]
         return [Constrain(self._all_kinds(), _MOST_WIDTH)] if self._kinds else []
@@ -203,7 +199,6 @@ class Top:
         return Panel(table if self._rows else Text("none"), title=title, title_align="left")
 
     def _all_kinds(self) -> RenderableType:
-        """Return jobs by kind and state, in the chosen order."""
         table = Table(box=None, padding=(0, 1), expand=True)
         table.add_column("jobs", ratio=1, no_wrap=True, overflow="ellipsis")
         for state in STATES:

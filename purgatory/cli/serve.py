@@ -101,7 +101,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
-    """Make the daemon of a server alone, or of one over a shared database."""
     if config.store:
         module = import_extra("purgatory.service.cluster.cluster_daemon", "service")
         cluster: ClusterDaemon = module.ClusterDaemon(config, _announce)

@@ -98,7 +98,6 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 
 def _top(arguments: argparse.Namespace) -> int:
-    """Show the screen until interrupted. Raises the errors of the client."""
     interval = arguments.interval
     if not 0 < interval < math.inf:
         raise ConfigError(f"--interval {interval}: expected a duration above 0")

@@ -55,7 +55,6 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def _flights(arguments: argparse.Namespace) -> int:
-    """Write the flights and print counts."""
     with _status("reading a year of flights"):
         written = write_flights(arguments.directory)
     print(
@@ -75,13 +74,11 @@ def _status(text: str) -> AbstractContextManager[object]:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Describe each file, with its first bad rows."""
     bad = sum(_check_file(file) for file in arguments.files)
     return _BAD_ROWS if bad else 0
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    """Copy the rows and print how many."""
     check_outputs({"OUT": arguments.target}, [arguments.source])
     table = table_of(arguments.source)
     skipped = SkippedRows()

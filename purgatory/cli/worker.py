@@ -49,7 +49,6 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the worker until a signal. Raises the worker's error."""
     configure_logging("text", verbose=False)
     worker = _load(arguments.worker)
     if arguments.metrics_port is not None:
@@ -67,7 +66,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _set_metrics(worker: Worker, where: str) -> None:
-    """Have a worker serve metrics at PORT or HOST:PORT. Raises ConfigError."""
     host, _, port = where.rpartition(":")
     if not port.isdecimal():
         raise ConfigError(f"--metrics-port is {where!r}; expected PORT or HOST:PORT")
@@ -89,7 +87,6 @@ def _run_until(received: list[int], worker: Worker, drain: float) -> None:
 
 
 def _load(name: str) -> Worker:
-    """Import a worker. Raises ConfigError."""
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ConfigError(f"worker {name}: expected MODULE:NAME")
@@ -120,7 +117,6 @@ class _Progress:
         self._next_line = time.monotonic() + _LINE_S
 
     def show(self) -> None:
-        """Show the line, if due."""
         now = time.monotonic()
         if self._is_terminal and now - self._seen[0] >= 1.0:
             print(f"\r{self._text()}\x1b[K", end="", file=sys.stderr, flush=True)
@@ -138,5 +134,4 @@ class _Progress:
         )
 
     def end(self) -> None:
-        """Show the last line."""
         print(f"\r{self._text()}" if self._is_terminal else self._text(), file=sys.stderr)

@@ -236,7 +236,6 @@ class JournalFiles(Generic[RowT]):
         return last
 
     def _remove_unfinished(self) -> None:
-        """Delete unfinished files of an earlier writer."""
         for directory in self._dates():
             for path in directory.glob(f"{_UNFINISHED}*"):
                 path.unlink()

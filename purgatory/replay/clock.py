@@ -28,7 +28,6 @@ class _TraceClock:
         return self.now
 
     def now_ns(self) -> int:
-        """Return the last instant that is over."""
         return self.now
 
 
@@ -36,7 +35,6 @@ class _TraceTimer(Timer):
     LEAST_TICK_NS = 1
 
     def has_due(self) -> bool:
-        """Tell whether `advance_clock` has work."""
         first = self._wheels.next_occupied()
         return first is not None and first.expiration_ns <= self._clock_reader.now_ns()
 

@@ -171,7 +171,6 @@ class Replay:
         return total
 
     def _count(self, operations: Part, end: int) -> None:
-        """Count operations before a place by kind."""
         for kind, number in Counter(operations.columns[_KIND][operations.start : end]).items():
             self._kind(kind).operations += number
 

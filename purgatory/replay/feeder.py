@@ -56,7 +56,6 @@ class Feeder:
         return window.operations.end
 
     def _is_plain(self, window: Window) -> bool:
-        """Tell whether nothing is extended, held or failed."""
         events = window.events
         return not (
             self.may_extend
@@ -121,7 +120,6 @@ class Feeder:
         need: int,
         now_ms: int,
     ) -> None:
-        """Submit an operation. `now_ms`: the reading of the clock."""
         operation = self._new(op_id, kind, submitted_ms, due_ms, need)
         operation.start_delay(now_ms)
         if self.may_extend:
@@ -209,7 +207,6 @@ class Feeder:
 
 
 def _rows_of(part: Part) -> tuple[list[Any], ...]:
-    """Return the columns of a part."""
     return tuple([column[part.start : part.end] for column in part.columns])
 
 

@@ -56,7 +56,6 @@ class _Rows:
         self._start = 0
 
     def read(self) -> None:
-        """Read another batch."""
         more = next(self._batches, None)
         if more is None:
             self.finished = True
@@ -66,16 +65,13 @@ class _Rows:
         self._start = 0
 
     def is_empty(self) -> bool:
-        """Tell whether no row is left."""
         return self._start == len(self._columns[0])
 
     def span_ms(self) -> tuple[int, int]:
-        """Return the times of the first and the last row."""
         times = self._columns[self._time_place]
         return times[self._start], times[-1]
 
     def take(self, until_ms: int | None) -> Part:
-        """Take the rows before a time; None: all rows."""
         times = self._columns[self._time_place]
         start = self._start
         end = len(times) if until_ms is None else bisect_left(times, until_ms, start)

@@ -117,7 +117,6 @@ class Config:
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
 
     def _check_store(self) -> None:
-        """Check the settings of a shared database. Raises ConfigError."""
         if not self.store:
             for name in ("partition", "require_replicated"):
                 if getattr(self, name):
@@ -187,7 +186,6 @@ class Config:
 
 
 def _is_wildcard(bind: str) -> bool:
-    """Tell whether an address stands for all interfaces."""
     host = bind.rpartition("://")[2].rpartition(":")[0]
     return host in ("*", "0.0.0.0", "[::]")
 
@@ -252,7 +250,6 @@ _EXPECTED: Final[dict[Any, str]] = {
 
 
 def _least(setting: Field[Any]) -> int:
-    """Return the least value of a whole number."""
     return 0 if setting.name == "max_memory" else 1
 
 

@@ -44,7 +44,6 @@ class OpenConnections:
 
 
 def _is_of(peer: Any, address: str) -> bool:
-    """Tell whether a peer is at a ZeroMQ address, by port or path."""
     if isinstance(peer, tuple):
         return address.startswith("tcp://") and address.endswith(f":{peer[1]}")
     return bool(peer) and address == f"ipc://{peer}"

@@ -84,11 +84,9 @@ class _Poll:
         self.unregister = self._poll.unregister
 
     def poll(self, seconds: float | None) -> list[tuple[int, int]]:
-        """Wait for at most so many seconds."""
         return self._poll.poll(None if seconds is None else math.ceil(1000 * seconds))
 
     def fileno(self) -> int:
-        """Return no descriptor."""
         return -1
 
     def modify(self, descriptor: int, events: int) -> None:

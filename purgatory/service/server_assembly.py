@@ -53,7 +53,6 @@ class ServerAssembly:
         )
 
     def _cluster_figures(self) -> dict[str, int]:
-        """Return clients' figures of other servers over the same database."""
         if self._cluster is None:
             return {}
         status = self._cluster()

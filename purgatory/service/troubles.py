@@ -76,7 +76,6 @@ def in_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
 
 
 def _in_trouble(kind: KindOverview) -> int:
-    """Return the number of jobs of a kind's worst trouble."""
     return max((count for count, _ in _of_kind(kind)), default=0)
 
 

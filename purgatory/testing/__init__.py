@@ -19,7 +19,6 @@ _HOMES: Final = {"ManualPurgatory": "manual_purgatory", "ServiceWorld": "service
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class at first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

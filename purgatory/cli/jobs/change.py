@@ -123,7 +123,6 @@ def _reschedule(arguments: argparse.Namespace) -> int:
 
 
 def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> dict[str, bool]:
-    """Call `call` for each id, many at once; return whether each was done."""
     found: dict[str, bool] = {}
     rest = iter(ids)
     while replies := {job_id: call(job_id, **options) for job_id in islice(rest, _PORTION)}:

@@ -103,7 +103,6 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _facts(job: JobStatus) -> dict[str, str]:
-    """Return the facts about a job, by name."""
     most = "" if job.max_attempts is None else f" of {job.max_attempts}"
     facts = {
         "job": job.job_id,
@@ -132,7 +131,6 @@ def _facts(job: JobStatus) -> dict[str, str]:
 
 
 def _attempt(attempt: JobAttempt) -> str:
-    """Describe an attempt: begin, duration, worker, end."""
     seconds = attempt.seconds
     duration = "runs" if seconds is None else f"took {took(seconds)}"
     worker = f" on {attempt.worker}" if attempt.worker else ""

@@ -146,7 +146,6 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_pairs(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
-    """Add an option with a NAME=VALUE that may be repeated."""
     parser.add_argument(
         flag, action="append", type=_pair, default=[], metavar="NAME=VALUE", help=text
     )
@@ -226,7 +225,6 @@ def _source(
     options: dict[str, str],
     stopping: threading.Event,
 ) -> Source | None:
-    """Return the source of a table, if given."""
     place = getattr(arguments, table)
     if place is None:
         return None
@@ -242,7 +240,6 @@ def _source(
 
 
 def _topic(arguments: argparse.Namespace) -> TopicOutput | None:
-    """Return the topic for outcomes, if given."""
     if arguments.outcomes_topic is None:
         return None
     options = dict(arguments.outcomes_option)

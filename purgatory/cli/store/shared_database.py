@@ -113,7 +113,6 @@ def _facts(store: str, partition: str, report: StoreReport) -> dict[str, Any]:
 
 
 def _texts(facts: dict[str, Any]) -> dict[str, str]:
-    """Return the facts as texts for an operator."""
     active = facts["active"] or "none"
     if facts["active"] and not facts["is_alive"]:
         active += ", which gives no sign of life"

@@ -107,7 +107,6 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
 
     def _expect_request(self) -> None:
-        """Restart the time limit for the next request."""
         self.answered_at = self.loop.time()
         self.start_deadline()
 

@@ -90,7 +90,6 @@ class Direction:
         self._is_cut = False
 
     def __len__(self) -> int:
-        """Return how many frames are on their way."""
         return len(self._frames)
 
     def send(self, frame: bytes | None) -> None:

@@ -147,7 +147,6 @@ class SimulatedCursor:
         self._cursor = cursor
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows."""
         return iter(self._cursor)
 
     def fetchone(self) -> Any:
@@ -164,7 +163,6 @@ class SimulatedCursor:
 
 
 def _as_sqlite3(error: apsw.Error) -> sqlite3.Error:
-    """Return sqlite3's error for one of apsw."""
     code = getattr(error, "extendedresult", -1)
     cls = (
         sqlite3.DatabaseError if isinstance(error, apsw.CorruptError) else sqlite3.OperationalError

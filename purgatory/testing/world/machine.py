@@ -51,7 +51,6 @@ class Machine:
         return self.world.now_ns + self._ahead_ns
 
     def _drifted_ns(self) -> int:
-        """Return the gain of the clocks by the present drift."""
         return (self.world.now_ns - self._drift_since_ns) * self._drift_ppm // 1_000_000
 
     def drift(self, ppm: int) -> None:

@@ -204,7 +204,6 @@ class ServerProcess(Process):
         self.started = True
 
     def _stats(self) -> dict[str, int]:
-        """Return the main statistics."""
         state = self.parts.store_loop.state
         return {
             "pending": state.purgatory.delayed,

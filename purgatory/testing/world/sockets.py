@@ -177,7 +177,6 @@ class SimulatedFrame:
         self.more: bool = False
 
     def __len__(self) -> int:
-        """Return its size in bytes."""
         return len(self.bytes)
 
     def get(self, option: int | str) -> int | str:

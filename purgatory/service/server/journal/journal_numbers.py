@@ -71,6 +71,5 @@ class JournalNumbers:
 
 
 def _next_of(confirmed: int, deleted: int) -> int:
-    """Return up to which number a table's rows are deleted next."""
     left = confirmed - deleted
     return deleted + max(0, min(left, most_deleted(left)))

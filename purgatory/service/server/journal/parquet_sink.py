@@ -188,7 +188,6 @@ class _RowBuffer:
             self._drop(batches)
 
     def _next_batches(self) -> list[_CommittedRows]:
-        """Return the first batches, for one write."""
         weight = 0
         for count, rows in enumerate(self._batches, 1):
             weight += rows.weight
@@ -209,7 +208,6 @@ class _RowBuffer:
                 self._pace.pause()
 
     def _append(self, batches: list[_CommittedRows]) -> None:
-        """Write batches, and confirm the rows on disk."""
         # After a failed attempt, files have some of the rows, confirmed already: skip those.
         before = self.position
         try:

@@ -113,7 +113,6 @@ class AcceptGate:
             self._turn(is_open=is_open)
 
     def _look_for_descriptor(self) -> None:
-        """Copy an open descriptor, and log if that fails."""
         try:
             os.close(os.dup(self._descriptor))
         except OSError as error:
@@ -128,13 +127,11 @@ class AcceptGate:
             self._is_full = False
 
     def _is_late(self, now: float, *, behind: bool) -> bool:
-        """Tell whether the network thread is late."""
         if not behind:
             self._caught_up = now
         return now - self._caught_up > BEHIND_S
 
     def _are_many(self, arrivals: int, now: float) -> bool:
-        """Tell whether too many connections came in this window."""
         if now >= self._window + WINDOW_S:
             self._window, self._before = now, arrivals
         return arrivals - self._before > MAX_ARRIVALS

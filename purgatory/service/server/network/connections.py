@@ -198,7 +198,6 @@ class Connections:
                 self._cut_off_slowest()
 
     def _count(self, connection: Connection, size: int) -> None:
-        """Add to the size of a connection's backlog."""
         connection.backlog_bytes += size
         self._backlog_bytes += size
 
@@ -288,7 +287,6 @@ class Connections:
             self.fetch_outcomes(connection)
 
     def _send_repeated(self, connection: Connection, frame: bytes) -> None:
-        """Send repeated outcomes, and have the next fetched once these are sent."""
         self.send(connection, frame)
         if connection.backlog:
             connection.wants_repeated = True

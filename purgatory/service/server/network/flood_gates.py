@@ -96,7 +96,6 @@ class FloodGates:
             self._check(peer, descriptor)
 
     def _wire_bytes(self, size: int) -> int:
-        """Return the bytes of a frame of `size` bytes on the connection."""
         size += self._added
         return size + (_SHORT_HEADER if size < _LONG_BYTES else _LONG_HEADER)
 

@@ -78,7 +78,6 @@ class LentStore:
         self.send()
 
     def _is_much(self, now: float) -> bool:
-        """Tell whether the next transaction is for the store thread."""
         return (
             len(self.commands) > MAX_OWN_COMMANDS
             or self.in_flight > MAX_OWN_BYTES

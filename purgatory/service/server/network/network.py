@@ -220,7 +220,6 @@ class Network:
         return self._store.in_flight < most and waiting.bytes < WAITING_BYTES
 
     def _may_take_waiting(self) -> bool:
-        """Tell whether messages wait, and the store loop has little to do."""
         waiting = self.reception.waiting
         if not waiting.bytes:
             return False
@@ -256,7 +255,6 @@ class Network:
         return self._time_left(min(timeout, due))
 
     def _pause_seconds(self) -> float:
-        """Return the seconds between two reads."""
         if self.reception.gates.is_any_closed:
             return FLOOD_PAUSE_S
         is_shared = self._store.with_store_thread and self._requests.is_shared
@@ -275,7 +273,6 @@ class Network:
         return self.reception.closing and self._monotonic() >= self._close_deadline
 
     def _on_own_answer(self, answer: NetworkCommand) -> None:
-        """Handle an answer of a transaction in this thread."""
         if isinstance(answer, TransactionReplies):
             # A request that is here before its sender has an answer is another client's.
             self._unread = self._unread or self._is_readable()
@@ -323,7 +320,6 @@ class Network:
         self._store.commands.append(StopStoreLoop())
 
     def _read(self) -> None:
-        """Read frames until none is left, FRAMES_PER_READ of them, or for READ_S."""
         end = self._monotonic() + READ_S
         for n in range(FRAMES_PER_READ):
             if not self._may_read() or (n and self._monotonic() >= end):
@@ -341,7 +337,6 @@ class Network:
                 return
 
     def _take_waiting(self) -> None:
-        """Take waiting messages, at least one, for READ_S."""
         end = self._monotonic() + READ_S
         self._waiting_late = self._now + PATIENCE_S
         while True:
@@ -359,7 +354,6 @@ class Network:
 
 
 def _sleep(descriptors: list[int], seconds: float) -> list[int]:
-    """Wait until descriptors are readable, `seconds` at most; return them."""
     try:
         return select.select(descriptors, [], [], seconds)[0]  # the most precise
     except ValueError:  # too large a descriptor; poll(2) sleeps a millisecond longer

@@ -186,6 +186,5 @@ def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
 
 
 def _give_back_memory() -> None:
-    """Return freed memory to the system, if the C library can."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -56,7 +56,6 @@ class WaitingMessages:
         return max(self._add_ahead(client, size), self._add_ahead(route, size)) > AHEAD_BYTES
 
     def _add_ahead(self, name: str | bytes, size: int) -> int:
-        """Add to the bytes that went ahead; return the sum."""
         ahead = self._ahead[name] = self._ahead.get(name, 0) + size
         return ahead
 

@@ -222,7 +222,6 @@ class PendingReads:
         yield encode(StatsReply(command.request.seq, self._stats))
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
-        """Read a frame of a client's outcomes beyond those of a connection."""
         outcomes = yield from self._next_outcomes(command.client, command.after)
         if outcomes:
             frame = encode(Outcomes(outcomes))
@@ -242,7 +241,6 @@ class PendingReads:
         return []
 
     def _fetch_repeated(self, command: FetchOutcomes) -> _Answer:
-        """Read a frame of a connection's repeated outcomes."""
         route = command.route
         while records := self.repeated.next_of(route, MAX_OUTCOMES_PER_FRAME):
             if isinstance(records[0], RememberedOutcome):

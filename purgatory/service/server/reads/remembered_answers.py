@@ -83,7 +83,6 @@ class RememberedReader:
 
 
 def _of_job(job: JobStatus) -> OperationStatus:
-    """Return the status of a job's operation."""
     return OperationStatus(
         job.job_id,
         OUTCOMES_OF_JOBS[JOB_STATES.index(job.state)],

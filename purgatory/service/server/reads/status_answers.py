@@ -117,7 +117,6 @@ def answer_list(
 
 
 def _start(order: str) -> int:
-    """Return a number before an order's first operation."""
     return MAX_INT if order == _NEWEST else 0
 
 
@@ -147,7 +146,6 @@ def _next_rows(
 def _match(
     request: ReadOperations, owner: str | None, row: StoredOperation, state: ServerState
 ) -> _Match | None:
-    """Return a matching operation with its entry."""
     if request.kind not in (None, row.kind) or request.client not in (None, row.client):
         return None
     entry = state.find(row.op_id, owner)
@@ -205,7 +203,6 @@ def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -
 
 
 def _encode_states(seq: int, states: list[Raw]) -> bytes:
-    """Encode `States` of encoded statuses."""
     return encode((States.__struct_config__.tag, seq, states))
 
 
@@ -239,7 +236,6 @@ def _pending_statuses(
 
 
 def _pending_status(operation: PendingOperation, payload: bytes | None) -> OperationStatus:
-    """Return the status of a waiting operation."""
     return OperationStatus(
         operation.op_id,
         "pending",

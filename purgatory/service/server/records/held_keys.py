@@ -24,7 +24,6 @@ class HeldKeys:
         self._ends: list[tuple[int, str]] = []
 
     def __len__(self) -> int:
-        """Return how many events are held."""
         return len(self.by_key)
 
     def set(self, key: str, event: StoredEvent | None) -> None:

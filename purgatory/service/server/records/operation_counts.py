@@ -20,7 +20,6 @@ class _Counts:
         self.cancelled: i64 = 0
 
     def add(self, outcome: str, by: i64) -> None:
-        """Count operations with an outcome."""
         if outcome == "completed":
             self.completed += by
         elif outcome == "expired":
@@ -31,7 +30,6 @@ class _Counts:
             self.failed += by
 
     def is_empty(self) -> bool:
-        """Whether all counts are zero."""
         return not (self.pending or self.completed or self.failed or self.expired or self.cancelled)
 
 

@@ -151,7 +151,6 @@ class RememberedIds:
         self._shards = [array("Q") for _ in range(SHARDS)]
 
     def _check(self) -> None:
-        """Raise AssertionError unless each shard ascends, and each row has an entry."""
         for number, shard in enumerate(self._shards):
             entries = shard.tolist()
             assert entries == sorted(set(entries)), f"shard {number}: {entries}"
@@ -159,5 +158,4 @@ class RememberedIds:
 
 
 def _entry(hashed: int, place: int) -> int:
-    """Return the entry of a row."""
     return (hashed & _ENTRIES) << _PLACE_BITS | place

@@ -114,7 +114,6 @@ class RememberedReplies:
         self.publish()
 
     def _take_back(self, key: str, seq: int) -> None:
-        """Forget an uncommitted reply."""
         entry = self._sessions.get(key)
         if entry is not None and seq in entry.frames:
             entry.seqs.remove(seq)
@@ -136,7 +135,6 @@ class RememberedReplies:
         return True
 
     def _drop(self, key: str) -> "_Session":
-        """Forget a session with its replies, and return it."""
         entry = self._sessions.pop(key)
         owner = entry.owner
         owner.sessions -= 1
@@ -172,13 +170,11 @@ class RememberedReplies:
         return owner
 
     def _count(self, owner: "_ClientShare", size: int) -> None:
-        """Add to the bytes of a client's replies."""
         owner.bytes += size
         self.bytes += size
 
 
 def _bytes_of(key: str, entry: "_Session") -> int:
-    """Return the bytes of a session with its replies."""
     return session_bytes(key) + sum(reply_bytes(len(frame)) for frame in entry.frames.values())
 
 
@@ -220,11 +216,9 @@ class _Session:
         self.seqs.append(seq)
 
     def pop(self) -> tuple[int, bytes]:
-        """Forget the oldest reply; return its number and frame."""
         seq = self.seqs.popleft()
         return seq, self.frames.pop(seq)
 
     def restore(self, seq: int, frame: bytes) -> None:
-        """Remember the oldest reply again."""
         self.frames[seq] = frame
         self.seqs.appendleft(seq)

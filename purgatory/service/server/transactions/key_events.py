@@ -86,7 +86,6 @@ class KeyEvents:
         return count + self._cancel_due(key, UNLIMITED)
 
     def _cancel_due(self, key: str, units: int) -> int:
-        """Cancel a key's due jobs; return how many."""
         if not units or key not in self._state.jobs.by_key:
             return 0
         return self._jobs.cancel_by_key(key, units)
@@ -281,7 +280,6 @@ class KeyEvents:
                 return
 
     def _has_units(self, key: str) -> bool:
-        """Whether an event with units is held for a key."""
         event = self._state.held.in_force(key, self._state.stamp.now_ms)
         return event is not None and event.units != UNLIMITED
 
@@ -314,7 +312,6 @@ class KeyEvents:
             held.set(key, event)
 
     def _journal(self, key: str, hold_ms: int, *, failed: bool = False) -> None:
-        """Write an event for the journal."""
         state = self._state
         now_ms = state.stamp.now_ms
         state.stamp.add_event(key, failed=failed)

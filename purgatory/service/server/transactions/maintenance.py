@@ -86,7 +86,6 @@ class Maintenance:
         return min(self.next_ms, self._next_forgetting_ms, self._remembering.next_ms)
 
     def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
-        """Forget some old replies; `retry_ms`: see `run`."""
         now_ms = transaction.clock_ms
         if retry_ms:  # the last commit failed: this may fail, too
             self._next_forgetting_ms = max(now_ms, retry_ms) + FORGETTING_MS

@@ -112,7 +112,6 @@ class Transaction(OutcomeReceiver):
         return self._state.stamp.now_ms
 
     def _deadline_ns(self, timeout_ms: i64) -> int:
-        """Return the deadline of a submission or extension now."""
         # Exact, but for a stamp that is ahead of the clock.
         return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
 
@@ -211,7 +210,6 @@ class Transaction(OutcomeReceiver):
         return True
 
     def _set_timeout(self, operation: PendingOperation, timeout_ms: int) -> None:
-        """Count the timeout of a pending operation anew from now."""
         state = self._state
         self.extended.append((operation, operation.op_deadline_ns))
         state.set_deadline(operation, self._deadline_ns(timeout_ms))
