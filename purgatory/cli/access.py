@@ -1,7 +1,4 @@
-"""`purgatory keys` and `purgatory tokens`: access to a server or a gateway.
-
-Called from the main thread. Imports nothing of the extra before a command runs.
-"""
+"""`purgatory keys` and `purgatory tokens`. Called from the main thread."""
 
 from __future__ import annotations
 

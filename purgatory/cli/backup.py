@@ -1,7 +1,4 @@
-"""`purgatory backup` and `purgatory restore`: copy the data of a server, which may run.
-
-Called from the main thread. Imports nothing of the extra before a command runs.
-"""
+"""`purgatory backup` and `purgatory restore`. Called from the main thread."""
 
 from __future__ import annotations
 

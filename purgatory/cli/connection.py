@@ -1,7 +1,4 @@
-"""The connection of a command to a server: its options and its client.
-
-Called from the main thread. Imports nothing of the extra before a command runs.
-"""
+"""The connection of a command to a server. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ BAD_NEWS: Final = 1
 
 
 def add_connection_options(parser: argparse.ArgumentParser, *, named: bool = True) -> None:
-    """Add the options for a server's address and keys; `named`: and the client name."""
+    """Add the options for a server's address and keys; `named`: and the client's name."""
     group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
     group.add_argument(
         "--address", help=f"of the server, or of several, with commas (default: {ADDRESS})"
@@ -56,7 +53,7 @@ def connected(arguments: argparse.Namespace) -> Iterator[Client]:
         yield client
     except BaseException as error:
         client.close(0)  # the user does not wait again
-        if isinstance(error, ValueError):  # the text names the argument and the values expected
+        if isinstance(error, ValueError):  # names the argument and the values expected
             raise ConfigError(str(error)) from error
         raise
     client.close()

@@ -1,10 +1,8 @@
 """The command line: `purgatory`, or `python -m purgatory`. Called from the main thread.
 
 Each of `COMMANDS` adds commands, whose default `run` maps the parsed arguments to the exit code. A
-command raises its errors; only this module prints them.
-
-Exit codes: 0 done; 1 done, with a negative answer (see the command's help); 2 an error, printed as
-one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
+command raises its errors; only this module prints them, each as one line on stderr. Exit code 1 is
+a negative answer, see the command's help.
 """
 
 from __future__ import annotations
@@ -168,10 +166,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment's variables close to a known name -> the closest known name.
+    """Return variables close to a known name -> that name.
 
-    Other variables may have the prefix, too: Kubernetes sets PURGATORY_PORT for a service of that
-    name.
+    Only close ones: Kubernetes sets PURGATORY_PORT for a service of that name.
     """
     settings = [field.name for field in fields(Config)] + [*CONNECTION, "traceback"]
     known = {name.upper() for name in settings} | {CONFIG_FILE.removeprefix(PREFIX)}

@@ -1,7 +1,4 @@
-"""`purgatory gateway`: HTTP and JSON for programs in other languages.
-
-Called from the main thread. Imports nothing of the extra before the command runs.
-"""
+"""`purgatory gateway`: HTTP and JSON for other languages. Called from the main thread."""
 
 from __future__ import annotations
 

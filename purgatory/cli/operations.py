@@ -186,9 +186,9 @@ def _print_id(future: ServiceFuture, client: str) -> None:
 
 
 def parsed_value(flag: str, text: str | None) -> Any:
-    """Parse a value of the command line: JSON if possible, else the text, if any.
+    """Parse a value of the command line, if any: JSON, or else a text.
 
-    Raises ConfigError if MessagePack cannot hold the value, such as a number beyond 64 bits.
+    Raises ConfigError if MessagePack cannot hold the value.
     """
     if text is None:
         return None

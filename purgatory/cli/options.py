@@ -1,4 +1,4 @@
-"""Options of commands, and imports of extras. Called from the main thread."""
+"""Options of commands, and imports of extras. For the main thread."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def port(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected a port, 0 to 65535")
 
 
-#: Of an option in seconds.
 DURATION: Final[dict[str, Any]] = {"type": seconds, "metavar": "DURATION"}
-#: Of an option of at least 1.
 COUNT: Final[dict[str, Any]] = {"type": at_least_one, "metavar": "N"}
 
 
@@ -94,14 +92,14 @@ def optional_path(text: str | None) -> Path | None:
 
 
 class ExtraMissing(PurgatoryError):
-    """Raised if a package of an extra is missing; the message tells how to install it."""
+    """Raised if a package of an extra is missing."""
 
 
 def import_extra(module: str, extra: str) -> ModuleType:
-    """Import a module that needs the packages of an extra, when a command runs.
+    """Import a module with the packages of an extra, when a command runs.
 
-    So the command line starts quickly, and without the extras. Raises ExtraMissing if a package is
-    missing, ModuleNotFoundError for a missing module of this project.
+    So the command line starts quickly, and without the extras. Raises ExtraMissing, or
+    ModuleNotFoundError for a missing module of this project.
     """
     try:
         return importlib.import_module(module)

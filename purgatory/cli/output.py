@@ -1,7 +1,4 @@
-"""The output of commands: values, moments and outcomes as texts, tables and lines of JSON.
-
-Called from the main thread.
-"""
+"""Output of commands: texts, tables and lines of JSON. Called from the main thread."""
 
 from __future__ import annotations
 

@@ -116,10 +116,10 @@ def signals_handled(
 
 
 def heed_sigterm() -> None:
-    """Have SIGTERM end the process before a command handles it, also as id 1 of a container.
+    """Have SIGTERM end the process, before a command handles it.
 
-    For id 1 the kernel drops a signal without a handler; loading a command takes seconds on a slow
-    machine.
+    For id 1, as in a container, the kernel drops a signal without a handler; loading a command
+    takes seconds on a slow machine.
     """
     if os.getpid() == 1 and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
@@ -134,7 +134,7 @@ _ENOUGH: Final = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the limit of open files as far as allowed, within reason.
+    """Raise the limit of open files, within reason.
 
     Many systems allow 1024 unless a process asks for more; each connection uses a descriptor.
     """

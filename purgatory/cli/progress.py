@@ -1,6 +1,6 @@
-"""Shows the progress of a long command on a terminal, in a line.
+"""Shows the progress of a long command on a terminal, from a thread of its own.
 
-Called from the main thread; a separate thread asks for the text and writes it.
+Called from the main thread.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ERASE: Final = "\r\x1b[K"
 def progress_shown(
     text: Callable[[], str], stream: TextIO | None = None, every_s: float = _EVERY_S
 ) -> Iterator[None]:
-    """Show `text()` while the block runs, if `stream` (stderr) is a terminal.
+    """Show `text()` every `every_s` seconds in the block, if `stream` (stderr) is a terminal.
 
-    Another thread calls `text` every `every_s` seconds; an empty text shows no line.
+    Another thread calls `text`; an empty text shows no line.
     """
     terminal = _terminal(stream)
     if terminal is None:

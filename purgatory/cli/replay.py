@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 INTERRUPTED = 130
-# Rows between two updates of the progress bar.
 ROWS_PER_UPDATE = 2000
 
 _DESCRIPTION = """\
@@ -251,7 +250,6 @@ def _cells(kind: ReplaySummary, *, waiting: bool, failed: bool) -> list[str]:
 
 
 def _duration(wait_ms: int | None) -> str:
-    """Return a wait with a unit: 350 ms, 12.5 s, 2:31:00 (hours, minutes, seconds)."""
     if wait_ms is None:
         return "-"
     if wait_ms < 1000:

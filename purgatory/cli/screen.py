@@ -104,7 +104,6 @@ class Top:
         #: The key of the chosen table: of TABLES, or KINDS.
         self.table: str = KINDS
         self._rows: Sequence[Sequence[str]] = ()
-        #: Whether keys change the tables.
         self.has_keys: bool = False
         self._grown: set[str] = set()  # figures of `_WRONG` that grew in the last sample
         self._rates: dict[str, deque[float]] = {
@@ -117,7 +116,7 @@ class Top:
         overview: Overview | None = None,
         rows: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Add a sample: figures, see `ServerStats`; kinds; rows of a table of jobs."""
+        """Add a sample: figures, see `ServerStats`; kinds; rows of the table."""
         before, self._figures = self._figures, figures
         self._kinds = overview.kinds if overview else ()
         self._commit_error = overview.commit_error if overview else ""

@@ -113,8 +113,8 @@ def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
 def _announce(text: str, facts: Mapping[str, object]) -> None:
     """Print the server's state; the cycle collector spares loaded data from now on.
 
-    A look at all of it would stop the threads while clients wait for first answers: a second for a
-    million operations. So the collector looks before, while the server stands by.
+    A look would stop the threads, for a second with a million operations, while clients wait. So
+    the collector looks before, while the server stands by.
     """
     if "pending" in facts:
         gc.freeze()

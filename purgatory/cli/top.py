@@ -36,7 +36,6 @@ class Keyboard:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stdin if stream is None else stream
-        #: Whether there is a terminal.
         self.is_there: bool = os.name == "posix" and bool(self._stream and self._stream.isatty())
         self._before: list[Any] = []
         self._never = threading.Event()  # an interruptible sleep
@@ -121,7 +120,6 @@ def _top(arguments: argparse.Namespace) -> int:
 
 
 def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:
-    """Wait for so long, or for a key that changes the screen; False: the key leaves."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         key = keyboard.wait(left)

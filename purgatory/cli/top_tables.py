@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
     from purgatory.service.job_messages import JobStatus, KindOverview
 
-#: Rows of a table.
 ROWS: Final = 12
 #: The columns of a kind's row.
 STATES: Final = ("ready", "running", "retrying", "dead", "scheduled", "done", "cancelled")
-#: Orders of the kinds, in turn.
 SORTS: Final = ("trouble", *STATES[:5], "kind")
 HEAD: Final = ("job", "kind", "due, or ended", "tries", "error, or why")
 

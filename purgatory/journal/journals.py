@@ -1,7 +1,4 @@
-"""The journals for `Purgatory(journal=...)`: to a mailbox, or as Parquet files.
-
-Any thread calls `ended`; the thread of `JournalWriter` writes files.
-"""
+"""The journals for `Purgatory(journal=...)`. Any thread calls `ended`."""
 
 from __future__ import annotations
 

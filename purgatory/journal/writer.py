@@ -81,7 +81,7 @@ class JournalWriter(Generic[T]):
         self._seconds = seconds
         self._pace = pace
         pace.is_urgent = self._is_urgent
-        self._closing = False  # set by the thread that closes, read by the journal's
+        self._closing = False  # set by the closing thread
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
         # Approximate: threads that post at the same time may lose some, which delays a wake-up or
         # changes pauses; the due time comes anyway.
@@ -90,7 +90,6 @@ class JournalWriter(Generic[T]):
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
         # The last failure, until a write succeeds. Written by the journal's thread, read by others.
         self._error: JournalError | None = None
-        #: Failed attempts to write.
         self.failures: int = 0
         self._flushes: set[threading.Event] = set()  # unfinished
         self._ended = False  # written by the journal's thread
@@ -161,7 +160,6 @@ class JournalWriter(Generic[T]):
             self._rows.close()
 
     def _gather(self) -> bool:
-        """Collect posted rows until the next write; False: the thread ends."""
         write_at = time.monotonic() + self._seconds
         while True:
             command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))

@@ -19,8 +19,6 @@ BEFORE_ANY_TRACE_MS: Final = INT64_MIN
 
 
 class _TraceClock:
-    """The timer's clock: a nanosecond of the timer is a millisecond of the trace."""
-
     def __init__(self) -> None:
         self.now = BEFORE_ANY_TRACE_MS
 

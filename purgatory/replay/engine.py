@@ -3,7 +3,7 @@
 The purgatory runs on a `ReplayClock`, in virtual time or in real time, with the same outcomes to
 the millisecond. The order within an instant is submissions, extensions, key events, expirations.
 
-Rows come by column, in windows of a few thousand. In virtual time the wheel is drained once a
+Rows come in windows of a few thousand. In virtual time the wheel is drained once a
 window; then the ended operations are sorted by time and passed on. An operation that ends in the
 window of its submission is never on the wheel.
 
@@ -220,7 +220,6 @@ class Replay:
 
 
 def _check_times(*times_ms: int) -> None:
-    """Raise TraceError for a row's time beyond FARTHEST_MS."""
     for time_ms in times_ms:
         if abs(time_ms) > FARTHEST_MS:
             raise TraceError(

@@ -1,7 +1,6 @@
 """Feeder: submits the operations of a window to a purgatory, and completes its keys.
 
-For the engine, in its thread. Compiled, as it runs for each row. Within an instant the order is
-submissions, extensions, key events; expirations come when the clock has moved on.
+For the engine, in its thread. Compiled, as it runs for each row.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ _NEVER: Final = 2**64
 class Feeder:
     """Feeds a purgatory. `after_instant(rows)` is called after each instant in real time.
 
-    `last_due_ms`: the latest deadline so far. `may_extend`: whether the trace has extensions.
+    `last_due_ms`: the latest deadline. `may_extend`: the trace has extensions.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Feeder:
         self._waiting: dict[str, list[TraceOperation]] = {}
 
     def feed(self, window: Window) -> int:
-        """Feed a window; return the place of its first operation not fed, if the clock stops."""
+        """Feed a window; return the place after its last fed operation, for a stopped clock."""
         if self._in_real_time or not self._is_plain(window):
             return self._feed_instants(window)
         self._feed_plain(window.operations, window.events)
@@ -219,7 +218,6 @@ def _time_of(part: Part, time_place: int, place: int) -> int:
 
 
 def _end_of_instant(part: Part, time_place: int, place: int, at_ms: int) -> int:
-    """Return the place behind the rows of an instant."""
     while place < part.end and part.columns[time_place][place] == at_ms:
         place += 1
     return place

@@ -1,9 +1,4 @@
-"""The service: delayed operations over ZeroMQ, kept on disk; needs the extra `service`.
-
-Inside: `protocol` (the messages, docs/protocol.md), `config` and `errors`; `store` (the database),
-`auth` (keys and allow list), `server` (network thread and store thread), `client`, `http` (live
-page, metrics, health), `worker` (runs jobs); `daemon` runs a server.
-"""
+"""The service: delayed operations over ZeroMQ, kept on disk; needs the extra `service`."""
 
 import importlib
 from typing import TYPE_CHECKING, Final

@@ -22,9 +22,7 @@ PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
 _LOG_FORMATS: Final = ("text", "json")
-#: Schemes of databases' URLs.
 STORE_URLS: Final = ("postgresql://", "postgres://")
-#: Names of partitions.
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
 #: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
 LEAST_TAKEOVER_S: Final = 0.5

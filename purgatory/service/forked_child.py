@@ -1,8 +1,8 @@
 """Closes the connections of a parent's clients in a forked child.
 
-A child has copies of the parent's descriptors, and no use for them. If the parent is killed, they
-keep the connection open, and the server would wait for the leases of that worker. `OPEN` is used by
-the I/O threads; `close_all` by the child's only thread.
+A child has copies of the parent's descriptors. If the parent is killed, they keep the connection
+open, and the server would wait for the leases of that worker. `OPEN` is used by the I/O threads;
+`close_all` by the child's only thread.
 """
 
 import contextlib

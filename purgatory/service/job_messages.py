@@ -23,7 +23,6 @@ from purgatory.service.protocol import (
 
 #: Not due; due, and no handler has begun it; in a handler; waiting for its next attempt; ended.
 JOB_STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
-#: The states that end a job.
 ENDED_STATES: Final = ("done", "dead", "cancelled")
 #: Orders of `ListJobs`: by due time, or the latest submission first.
 ORDERS: Final = ("due", "newest")

@@ -9,8 +9,8 @@ _OWN = Path("/proc/self/cgroup")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-#: The default of `max_memory`: this share of the memory, within these bounds. The rest is for the
-#: system's cache of the database, and for other programs.
+#: The default of `max_memory`: a share within bounds. The rest caches the database, and is for
+#: other programs.
 SHARE = 2
 MIN_BYTES = 384 << 20
 MAX_BYTES = 32 << 30

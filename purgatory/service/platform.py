@@ -20,7 +20,6 @@ from _purgatory_cpython.gevent import refuse_gevent
 from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
 
-#: Whether descriptors can be lent on this system.
 CAN_LEND: Final = sys.platform == "linux"
 #: A program takes a lease for shorter by this share: the server's clock may be faster, and systems
 #: correct a clock's speed by at most 500 parts in a million.
@@ -34,7 +33,6 @@ class Doorbell:
     Without epoll nothing is lent. `sleep` is for the I/O thread, `ready` for one thread at a time.
     """
 
-    #: Whether callers may be lent the descriptors.
     can_lend: bool = CAN_LEND
 
     def __init__(self) -> None:
@@ -149,7 +147,6 @@ class Platform:
     monotonic_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
     #: Returns nanoseconds since boot, with time asleep.
     boot_ns: Callable[[], int] = staticmethod(boot_ns)
-    #: Returns a random number between two others.
     uniform: Callable[[float, float], float] = staticmethod(random.uniform)
 
     def new_id(self) -> str:
@@ -182,5 +179,4 @@ class Platform:
         return seconds
 
 
-#: The default platform.
 REAL_PLATFORM: Final = Platform()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from msgspec import Meta, Raw, Struct
 
 VERSION: Final = 3
-#: The oldest version that this version understands.
 OLDEST_VERSION: Final = 1
 
 #: MessagePack's nil: no value, no payload.
@@ -37,7 +36,6 @@ DEFAULT: Final = -1
 MADE_UP: Final = -2
 
 
-#: The states of an operation.
 OPERATION_STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
 #: Orders of `ReadOperations`, by submission.
 OPERATION_ORDERS: Final = ("oldest", "newest")

@@ -1,6 +1,6 @@
-"""ServerAssembly: a server with its journal and figures, without HTTP.
+"""ServerAssembly: a server with its journal and figures, without HTTP, for one run.
 
-A daemon makes an assembly for each run of a server; one thread makes, starts and closes it.
+One thread makes, starts and closes it.
 """
 
 from __future__ import annotations

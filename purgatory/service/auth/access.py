@@ -43,9 +43,7 @@ class Access:
         #: Whether limited to its own client name's operations.
         self.own_only: bool = "administer" not in given
         self._granted: frozenset[str] = frozenset(given if self.own_only else RIGHTS)
-        #: Whether outcomes of its client name may be acknowledged.
         self.acknowledges: bool = "submit" in self._granted
-        #: Whether outcomes of its client name are delivered.
         self.gets_outcomes: bool = not self._granted.isdisjoint(("submit", "read"))
 
     @classmethod

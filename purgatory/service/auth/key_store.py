@@ -7,8 +7,8 @@ A directory readable only by its owner:
     allowed             the allow list, in each line: public key, name of the client, and its limits
                         names=CLIENT,... and rights=RIGHT,... if any (see `Access`)
 
-Key files are those of pyzmq's `zmq.auth`. Files are written atomically: several threads and
-processes may use a directory.
+Key files are those of pyzmq's `zmq.auth`. Files are written atomically: threads and processes may
+share a directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from zmq.utils import z85
 from purgatory.service.auth.access import Access
 from purgatory.service.errors import KeysError
 
-#: The name of the server's key pair.
 SERVER: Final = "server"
 _ALLOWED: Final = "allowed"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")

@@ -1,9 +1,9 @@
 """Sockets and limits of HTTP servers, for the page and the gateway.
 
 uvicorn waits without end for the rest of a request, and answers 503 to all if too many connections
-are open. Here a connection has a few seconds for each request and its answer, and one too many
-closes another: one without a token, else one that awaits no answer; of these the longest without a
-request. So a new peer is answered, whatever others hold, and no stream ends for them.
+are open. Here a connection has a few seconds for a request and its answer, and one too many closes
+another: one without a token, else one that awaits no answer; of these the longest without a
+request. So a new peer is answered, and no stream ends for it.
 """
 
 from __future__ import annotations

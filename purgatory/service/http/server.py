@@ -61,7 +61,6 @@ class StatusSource(Protocol):
 
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
-# Connections that the system queues for acceptance.
 _LISTEN_BACKLOG: Final = 128
 # Seconds of the charts' history, a row each; and for an hour a row each half minute.
 _HISTORY_S: Final = 120
@@ -154,7 +153,7 @@ class WebServer:
 
 
 class History:
-    """Records rows for the charts, with or without a browser: of minutes, and of an hour."""
+    """Records rows for the charts: of minutes, and of an hour."""
 
     def __init__(self, status: StatusSource, on_start: Callable[[], None]) -> None:
         self._status = status

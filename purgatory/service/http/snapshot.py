@@ -1,6 +1,6 @@
 """StatusReader: the live page's data, as values for JSON. Any thread; it only reads.
 
-The figures are read one after another while the purgatory works, so not of exactly one moment.
+The figures are read one after another, so not of exactly one moment.
 """
 
 from __future__ import annotations

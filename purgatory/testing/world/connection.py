@@ -1,7 +1,7 @@
 """SimulatedConnection: a link between two sockets, like TCP and ZeroMQ's, and its faults.
 
 Each direction keeps its order. If the connection breaks, frames on their way are lost, and each
-side notices by itself. For a single thread.
+side notices by itself.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
-"""SimulatedDatabaseFiles: the database of a process on a simulated disk, its log and its copies.
+"""SimulatedDatabaseFiles: the database of a process on a simulated disk.
 
-Only this process opens the database, so the index of its log is in memory. For a single thread.
+Only this process opens the database, so the index of its log is in memory.
 """
 
 import contextlib

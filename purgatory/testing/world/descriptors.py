@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-#: Wakes a thread.
 Wake = Callable[[], None]
 
 
 class Descriptors:
-    """The descriptors of a process. For a single thread."""
+    """The descriptors of a process."""
 
     def __init__(self) -> None:
         self._last = 2

@@ -1,7 +1,7 @@
 """Disk: files in memory; a loss of power keeps what was synced, and a random part of the rest.
 
 Each write after the last sync of a file is lost, kept, or torn between sectors. The same holds for
-names made or removed after the last sync of their directory. For a single thread.
+names made or removed after the last sync of their directory.
 """
 
 import random

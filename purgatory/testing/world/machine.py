@@ -1,4 +1,4 @@
-"""Machine: clocks, a disk and descriptors; can be suspended, and lose power. One thread."""
+"""Machine: clocks, a disk and descriptors; can be suspended, and lose power."""
 
 from purgatory.service.server.clock import ClockSources
 from purgatory.testing.world.disk import Disk

@@ -1,7 +1,7 @@
 """SimulatedNetwork: listening sockets, connections, and hosts that are cut off.
 
 Frames of two connections arrive in any order. Frames of a host that is cut off wait until it is
-back or, after the heartbeats, both sides give up. For a single thread.
+back or, after the heartbeats, both sides give up.
 """
 
 from collections.abc import Callable

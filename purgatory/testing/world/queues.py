@@ -1,4 +1,4 @@
-"""The mailbox and the doorbell of simulated processes. For a single thread."""
+"""The mailbox and the doorbell of simulated processes."""
 
 from collections import deque
 from typing import Any

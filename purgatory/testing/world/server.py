@@ -1,7 +1,7 @@
 """ServerHost: a machine with a server, started again whenever it does not run.
 
 A `ServerProcess` is a `Server` whose parts the world steps: the network thread sleeps on the
-descriptors of mailbox and socket, and the store thread is a `Reaper`. For a single thread.
+descriptors of mailbox and socket, and the store thread is a `Reaper`.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,7 @@ from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.world import NS_PER_S
 
-#: The address of a world's server.
 ADDRESS: Final = "tcp://server:7411"
-#: The path of the database.
 DATABASE: Final = Path("/data/purgatory.db")
 # Seconds of a transaction, at most: in a simulation it takes no time.
 _NO_LIMIT_S: Final = 1e9
@@ -155,7 +153,6 @@ class ServerProcess(Process):
         #: The error that ended the server, if any.
         self.failure: Exception | None = None
         self.ended: bool = False
-        #: Whether its threads have started.
         self.started: bool = False
         self.parts: ServerParts
         self._files = SimulatedDatabaseFiles(self.world, machine.disk, self.handles)

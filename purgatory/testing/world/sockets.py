@@ -1,7 +1,7 @@
 """The sockets of simulated processes: the parts of pyzmq's that the service uses.
 
 Like ZeroMQ's, a descriptor is edge-triggered: an arrival makes it readable, any use of the socket
-makes it not readable, whatever is left to read. For a single thread.
+makes it not readable, whatever is left to read.
 """
 
 import errno
@@ -60,9 +60,7 @@ class SimulatedSocket:
         self.closed: bool = False
         self._descriptors = descriptors
         self._network = network
-        #: Its descriptor.
         self.FD: int = descriptors.new()
-        # At each use of the socket.
         self._clear = descriptors.clear
 
     def setsockopt(self, option: int, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""SimulatedVfs and VfsFile: a simulated disk as apsw's SQLite sees it. For a single thread."""
+"""SimulatedVfs and VfsFile: a simulated disk as apsw's SQLite sees it."""
 
 from itertools import count
 from typing import Any, Final

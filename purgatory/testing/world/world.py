@@ -1,6 +1,6 @@
 """World: simulated time and its events, in an order decided by the seed.
 
-Nothing waits: time jumps from one event to the next. For a single thread.
+Time jumps from one event to the next. For a single thread.
 """
 
 import heapq

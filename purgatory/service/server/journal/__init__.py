@@ -1,1 +1,1 @@
-"""The journal of a server: rows, their numbers, Parquet files."""
+"""The journal of a server."""

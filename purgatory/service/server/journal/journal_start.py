@@ -25,7 +25,6 @@ from purgatory.service.store.rows import JobState, JournalPosition
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Rows given to the journal at once.
 _CHUNK: Final = 500
 
 

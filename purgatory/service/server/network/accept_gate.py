@@ -69,8 +69,7 @@ class AcceptGate:
     thousand times a second delays all. So while the network thread is late, few connections are
     accepted, and none while memory is full. Otherwise any number may come, as after a restart.
 
-    A line a minute reports missing descriptors, since ZeroMQ logs nothing. ZeroMQ's monitor would
-    be no help: the socket stops if no thread reads its events.
+    ZeroMQ does not log missing descriptors, so the gate does, once a minute.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ class Connections:
         # By route; any thread may read the number of connections.
         self.by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
-        self.workers: dict[bytes, Connection] = {}  # by route, the connections of workers
+        self.workers: dict[bytes, Connection] = {}  # by route
         # Blocked connections, in order of blocking; no values.
         self.blocked: dict[Connection, None] = {}
         self._backlog_bytes = 0  # of all connections
@@ -219,7 +219,7 @@ class Connections:
             self._write(route, frame)
         except zmq.Again:
             pass
-        except zmq.ZMQError:  # EHOSTUNREACH
+        except zmq.ZMQError:
             self._note_gone(route)
 
     def _try_send(self, connection: Connection, frame: bytes) -> bool:
@@ -229,7 +229,7 @@ class Connections:
         except zmq.Again:
             self.blocked[connection] = None
             return False
-        except zmq.ZMQError:  # EHOSTUNREACH
+        except zmq.ZMQError:
             self._note_gone(connection.route)
             self.drop(connection)
             return False

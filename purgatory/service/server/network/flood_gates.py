@@ -47,7 +47,7 @@ class _Peer:
 
 
 class FloodGates:
-    """Compares the bytes of each connection: received, and taken by the network thread.
+    """The gates of all connections.
 
     `is_encrypted`: whether CURVE wraps each frame. `received` returns the bytes of a descriptor.
     """

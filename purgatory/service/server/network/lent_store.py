@@ -1,10 +1,9 @@
 """LentStore: the network thread's side of the store loop, to run transactions itself.
 
 The network thread runs a transaction of few requests, to save two changes of thread. The right to
-use the store passes with the commands, without a lock: from its first command until it has released
-all of them (`StoreReleased`) the store thread has the right, otherwise the network thread, which
-then also expires due operations. The store thread gets many requests, and all after a slow commit:
-meanwhile the network thread decodes, and does not wait for the disk.
+use the store passes with the commands, without a lock: the store thread has it from its first
+command until it has released all (`StoreReleased`), otherwise the network thread. The store thread
+gets many requests, and all after a slow commit: meanwhile the network thread decodes.
 
 Commands are sent last before the network thread sleeps: the store thread then finds the GIL free.
 For the network thread.

@@ -1,12 +1,11 @@
 """Network: the thread that owns the socket, between clients and store loop.
 
 The thread sleeps on the descriptors of its mailbox and its socket. The socket's is edge-triggered:
-readable once for new frames, and any call on the socket may consume that. So before each sleep the
-thread reads all frames. The store thread runs the requests' transactions, or this thread does (see
-`LentStore`).
+readable once for new frames, and any call on the socket may consume that. So the thread reads all
+frames before it sleeps.
 
-The thread never waits for a client, and for the disk only with little to do and after a quick
-commit. While too much waits or is in flight, it leaves the socket unread (backpressure).
+The thread waits for no client, and for the disk only with little to do (see `LentStore`). While too
+much waits or is in flight, it leaves the socket unread (backpressure).
 
 The starting thread calls `listen`, the network thread everything else; any thread may use the
 mailbox and the counters.
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A plain number: a combination of the enumeration's members takes two microseconds.
+# A plain number, as in `connections`.
 _POLLIN: Final = int(zmq.POLLIN)
 # Frames read, and seconds spent, before the next look at the mailbox: while a store thread
 # computes, a frame can take a millisecond.
@@ -71,9 +70,9 @@ FLOOD_PAUSE_S = 0.001
 # that sends without a pause would keep the store thread from the GIL, and delay the others' answers
 # (see benchmarks/DIARY.md).
 SHARED_PAUSE_S = 0.0004
-# Frames in the socket's queue to a connection, at most.
+# Frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
-# Seconds between two attempts to send to blocked connections, at most.
+# Most seconds between two attempts to send to blocked connections.
 RETRY_S = 0.1
 # Seconds of silence until a connection is pinged, and between two looks.
 IDLE_S = 30.0
@@ -261,7 +260,6 @@ class Network:
         return SHARED_PAUSE_S if is_shared else 0.0
 
     def _time_left(self, most: float) -> float:
-        """Return the seconds until closing must end, `most` at most."""
         if not self.reception.closing:
             return most
         return max(0.0, min(most, self._close_deadline - self._monotonic()))

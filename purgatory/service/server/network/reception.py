@@ -63,11 +63,9 @@ class Reception:
         # By route, how many requests were refused before a hello.
         self._strangers: OrderedDict[bytes, int] = OrderedDict()
         unread = UnreadConnections()
-        #: Messages for `take_waiting`.
         self.waiting: WaitingMessages = WaitingMessages(unread)
         #: Whether the server refuses further requests and connections.
         self.closing: bool = False
-        #: Leaves connections unread that have too much under way.
         self.gates: FloodGates = FloodGates(unread, is_encrypted=security is not None)
         # Counted here, read by any thread.
         self.messages: int = 0

@@ -1,10 +1,10 @@
 """UnfinishedMessages: cuts off peers that send a message without an end, or nothing at all.
 
-ZeroMQ shows a message of many frames to the program only with its last frame, and keeps its frames
-without a bound. So the kernel tells how many bytes each connection received (TCP_INFO), and the
-network thread counts the bytes of complete messages. The difference is an unfinished message, or
-waits in ZeroMQ's queue. And while no connection is accepted, connections with an unfinished
-handshake are closed early: ZeroMQ waits ten seconds. Linux and TCP only. For the watchdog's thread.
+ZeroMQ keeps the frames of an unfinished message without a bound. So the bytes that the kernel has
+received are compared with those of complete messages, as in `FloodGates`: the difference is an
+unfinished message, or waits in ZeroMQ's queue. And while no connection is accepted, connections
+with an unfinished handshake are closed early: ZeroMQ waits ten seconds. Linux and TCP only. For the
+watchdog's thread.
 """
 
 import contextlib
@@ -46,8 +46,7 @@ class UnfinishedMessages:
 
     Always beyond `most` messages of `message_bytes`. While the process takes more than `max_memory`
     bytes (0: any number), the largest senders; others with much unread are left unread until the
-    network thread has taken their messages. `gates` knows the bytes of complete messages.
-    `is_crowded`: whether no connection is accepted.
+    network thread has taken their messages. `is_crowded`: whether no connection is accepted.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class UnfinishedMessages:
         self._resident = resident
         self._is_crowded = is_crowded
         self._now = now
-        self._next_handshakes = 0.0  # the next look at handshakes
+        self._next_handshakes = 0.0
         self._unfinished_handshakes: set[int] = set()  # descriptors
         self._log = RareLog(_CUT_OFF, now)
         self._last_resident: int = resident()
@@ -79,7 +78,7 @@ class UnfinishedMessages:
         self._before: dict[int, tuple[int, int]] = {}
         self._handed_before: dict[int, int] = {}
         self._has_cut = False
-        self._next_return = 0.0  # of freed memory
+        self._next_return = 0.0
 
     def look(self) -> bool:
         """Look at the memory of the process; if it has grown, at the connections.

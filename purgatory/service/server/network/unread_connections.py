@@ -1,7 +1,6 @@
-"""UnreadConnections: connections left unread, each for one reason or more.
+"""UnreadConnections: connections left unread, each for one reason or more; see `router_socket`.
 
-The kernel drops what arrives, and the peer sends it again (see `router_socket`). Any thread; no
-other lock is taken under this one.
+Any thread; no other lock is taken under this one.
 """
 
 import contextlib

@@ -84,10 +84,7 @@ class WaitingMessages:
 
 
 class ReadGate:
-    """Leaves a connection unread while much of its data waits; a negative `descriptor`: never.
-
-    The peer repeats dropped data, at first after 0.2 s.
-    """
+    """Leaves a connection unread while much of its data waits; a negative `descriptor`: never."""
 
     def __init__(self, unread: UnreadConnections, descriptor: int) -> None:
         self._unread = unread

@@ -93,13 +93,10 @@ class PendingReads:
         self._asked: ClientRequest | FetchOutcomes  # what `_current` answers
         self._stats: dict[str, Any] | None = None  # the same for all requests of a run
         self._closed = False
-        #: Whether any read waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
-        #: Answers reads of jobs.
         self.jobs: JobAnswers = JobAnswers(state, store, max_bytes)
         jobs = self.jobs
-        #: By type of request.
         self.answers: dict[type[Request], Portions] = {
             Query: self._query,
             Unread: self._unread,
@@ -255,7 +252,6 @@ class PendingReads:
         self.repeated.forget(route)
 
     def _next_remembered(self, route: bytes, records: list[OutcomeRecord]) -> list[OutcomeMessage]:
-        """Read the first repeated outcomes of a connection, which are remembered ones."""
         first = takewhile(lambda record: isinstance(record, RememberedOutcome), records)
         portion = [one for one in first if isinstance(one, RememberedOutcome)][:REMEMBERED_AT_ONCE]
         self.repeated.remove(route, [record.seq for record in portion])
@@ -281,9 +277,7 @@ class RepeatedOutcomes:
     """
 
     def __init__(self) -> None:
-        #: By route and sequence number.
         self.by_route: dict[bytes, OrderedDict[int, OutcomeRecord]] = {}
-        #: How many outcomes wait.
         self.count: int = 0
 
     def check_room(self, route: bytes) -> None:

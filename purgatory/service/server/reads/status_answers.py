@@ -51,7 +51,6 @@ _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
 _Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
-#: Finds an operation by id.
 Find = Callable[[str], PendingOperation | OutcomeRecord | None]
 #: Returns the status of an operation that is not in memory.
 Remembered = Callable[[str], OperationStatus | None]

@@ -26,7 +26,6 @@ _ENTRY_BITS: Final = 28
 _PLACE_BITS: Final = 34
 _PLACES: Final = (1 << _PLACE_BITS) - 1
 _ENTRIES: Final = (1 << _ENTRY_BITS) - 1
-#: The number of arrays.
 SHARDS: Final = 1 << _SHARD_BITS
 #: Memory of an entry: eight bytes, and spare room of growing arrays.
 ID_BYTES: Final = 11

@@ -2,9 +2,8 @@
 
 After a loss of the connection a client repeats unanswered requests. Completing with a limit, or
 extending, is not idempotent; so the server repeats the reply instead. Nothing is forgotten before
-its time. Instead, the sessions of a client and their bytes are bounded: beyond, the server refuses
-this client's requests of further sessions. Only the open transaction changes the replies. For the
-store thread.
+its time: beyond a client's bounds of sessions and bytes, the server refuses its further sessions.
+Only the open transaction changes the replies. For the store thread.
 """
 
 from collections import OrderedDict, deque
@@ -187,8 +186,6 @@ def _too_many(client: str, expected: str, share: "_ClientShare") -> TooManySessi
 
 
 class _ClientShare:
-    """How many sessions of a client are remembered, and their bytes."""
-
     __slots__ = ("bytes", "name", "sessions")
 
     def __init__(self, name: str) -> None:
@@ -201,8 +198,6 @@ _NOBODY: Final = _ClientShare("")
 
 
 class _Session:
-    """The replies of a session; `at_ms` is the time of the last."""
-
     __slots__ = ("at_ms", "frames", "owner", "seqs")
 
     def __init__(self, owner: _ClientShare) -> None:

@@ -206,7 +206,6 @@ class KeyEvents:
     def _begin_spread(
         self, key: str, context: EventContext, watchers: list[DelayedOperation], last: int
     ) -> None:
-        """Have an event end operations in portions, from this transaction on."""
         state = self._state
         state.last_spread += 1
         number, value, at_ms = state.last_spread, context.value, context.at_ms

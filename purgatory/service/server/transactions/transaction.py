@@ -81,7 +81,6 @@ class Transaction(OutcomeReceiver):
         # Sent whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
-        #: Changes of jobs by requests.
         self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
         self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
