@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
+from purgatory.cli.connection import BAD_NEWS
 from purgatory.cli.options import import_extra
 from purgatory.printable import printable
 
@@ -137,6 +138,13 @@ def print_table(
         shown = [list(map(printable, row)) for row in rows]
         screen = import_extra("purgatory.cli.screen", "service")
         screen.print_table(head, shown, folds=is_wide)
+
+
+def report_missing(names: Sequence[str], why: str) -> int:
+    """Print a line for each name; return the exit code."""
+    for name in names:
+        say(f"{name}: {why}")
+    return BAD_NEWS if names else 0
 
 
 def print_facts(groups: Iterable[Mapping[str, str]], *, right: bool = False) -> None:

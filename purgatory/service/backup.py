@@ -126,7 +126,8 @@ def new_directory(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished.mkdir(mode=PRIVATE_DIRECTORY)
         yield unfinished
-        _fsync_directories(unfinished)
+        for name, _, _ in os.walk(unfinished):
+            fsync(Path(name))
         unfinished.rename(target)  # fails if it has been filled meanwhile
         fsync(target.parent)
     except OSError as error:
@@ -160,8 +161,3 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
         os.fsync(writer.fileno())
-
-
-def _fsync_directories(top: Path) -> None:
-    for directory, _, _ in os.walk(top):
-        fsync(Path(directory))

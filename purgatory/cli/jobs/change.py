@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.jobs.selection import (
     add_filters,
     add_time,
@@ -16,7 +16,7 @@ from purgatory.cli.jobs.selection import (
     time_of,
 )
 from purgatory.cli.options import SubParsers, add_command
-from purgatory.cli.output import say
+from purgatory.cli.output import report_missing
 from purgatory.printable import counted
 
 if TYPE_CHECKING:
@@ -132,7 +132,4 @@ def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> di
 
 def _tell(done: dict[str, bool], words: str, nothing: str) -> int:
     print(f"{counted(sum(done.values()), 'job')} {words}")
-    missing = [job_id for job_id, is_done in done.items() if not is_done]
-    for job_id in missing:
-        say(f"{job_id}: {nothing}")
-    return BAD_NEWS if missing else 0
+    return report_missing([job_id for job_id, is_done in done.items() if not is_done], nothing)

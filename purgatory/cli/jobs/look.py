@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.jobs.selection import add_filters, filters
 from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option, add_wide_option
 from purgatory.cli.output import (
@@ -17,7 +17,7 @@ from purgatory.cli.output import (
     print_facts,
     print_json,
     print_records,
-    say,
+    report_missing,
     short,
     took,
 )
@@ -97,9 +97,7 @@ def _show(arguments: argparse.Namespace) -> int:
     else:
         print_facts(map(_facts, jobs))
     missing = [job_id for job_id, job in found.items() if job is None]
-    for job_id in missing:
-        say(f"{job_id}: the server does not know this job")
-    return BAD_NEWS if missing else 0
+    return report_missing(missing, "the server does not know this job")
 
 
 def _facts(job: JobStatus) -> dict[str, str]:

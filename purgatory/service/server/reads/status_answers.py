@@ -79,7 +79,8 @@ def answer_query(
             yield encode(Failure(request.seq, TooLarge.code, message))
             return
         yield None
-    yield _encode_states(request.seq, [found[op_id] for op_id in request.op_ids])
+    states = [found[op_id] for op_id in request.op_ids]  # encoded already
+    yield encode((States.__struct_config__.tag, request.seq, states))
 
 
 def answer_list(
@@ -97,7 +98,8 @@ def answer_list(
         yield encode(Operations(request.seq, [], None))
         return
     limit = min(max(1, request.limit), MAX_LISTED)
-    after, room = request.after or _start(request.order), VALUE_BYTES
+    start = MAX_INT if request.order == _NEWEST else 0
+    after, room = request.after or start, VALUE_BYTES
     found: list[OperationStatus] = []
     for _ in range(MAX_PORTIONS):
         rows = _next_rows(request, after, state, store)
@@ -113,10 +115,6 @@ def answer_list(
             return
         yield None
     yield encode(Operations(request.seq, found, after))
-
-
-def _start(order: str) -> int:
-    return MAX_INT if order == _NEWEST else 0
 
 
 def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerState) -> bool:
@@ -199,10 +197,6 @@ def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -
     status.result = status.payload = _NOTHING
     status.left_out = size
     return 0
-
-
-def _encode_states(seq: int, states: list[Raw]) -> bytes:
-    return encode((States.__struct_config__.tag, seq, states))
 
 
 def _look_up(
