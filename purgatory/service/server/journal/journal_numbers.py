@@ -55,7 +55,7 @@ class JournalNumbers:
         self.has_deletable = any(confirmed > deleted for confirmed, deleted in pairs)
 
     def next_deletion_ms(self) -> int | None:
-        """Return when rows are to be deleted, perhaps in the past; None: once confirmed."""
+        """Return when rows are to be deleted, perhaps in the past; None: no row is."""
         return self._pace.paused_until_ms if self.has_deletable else None
 
     def select_deletable(self, now_ms: int) -> QueueNumbers:

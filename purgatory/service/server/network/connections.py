@@ -258,15 +258,14 @@ class Connections:
         for connection in list(self._by_client.get(push.client, ())):
             if not connection.streaming:
                 continue
-            if push.frame is None:
+            frame = push.frame
+            if frame is not None and connection is not taker:
+                frame = for_futures_only(frame)
+            if frame is None or connection.backlog or not self._try_send(connection, frame):
                 connection.streaming = False
                 connection.resume_after = push.first - 1
-                self.fetch_outcomes(connection)
-            elif connection.backlog or not self._try_send(
-                connection, push.frame if connection is taker else for_futures_only(push.frame)
-            ):
-                connection.streaming = False
-                connection.resume_after = push.first - 1
+                if frame is None:
+                    self.fetch_outcomes(connection)
 
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
         """Send fetched outcomes, and have the connection fetch the next."""

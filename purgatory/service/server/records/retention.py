@@ -149,7 +149,7 @@ class OutcomeRetention:
         self._blocked = False
 
     def next_deletion_ms(self) -> int | None:
-        """Return when `select_deletable` has some, perhaps in the past; None: once journaled."""
+        """Return when outcomes are to be deleted, perhaps in the past; None: none is yet."""
         if not self.acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
