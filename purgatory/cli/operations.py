@@ -16,7 +16,7 @@ from purgatory.cli.options import (
     SubParsers,
     add_command,
     add_json_option,
-    add_wide_option,
+    add_list_options,
     import_extra,
 )
 from purgatory.cli.output import (
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
 _ORDERS: Final = ("oldest", "newest")
-_LIMIT: Final = 100
 _HEAD: Final = (
     "operation",
     "state",
@@ -145,9 +144,7 @@ def _add_list(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--order", choices=_ORDERS, default="oldest", help="which come first (oldest)"
     )
-    parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
-    add_wide_option(parser)
-    add_json_option(parser)
+    add_list_options(parser)
     add_connection_options(parser)
 
 

@@ -44,12 +44,6 @@ def add_group(
     return parser.add_subparsers(metavar="COMMAND", required=True)
 
 
-def add_wide_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--wide`."""
-    text = "whole ids, times and texts, on several lines where need be"
-    parser.add_argument("--wide", action="store_true", help=text)
-
-
 def add_json_option(*parsers: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     for parser in parsers:
@@ -84,6 +78,16 @@ def port(text: str) -> int:
 
 DURATION: Final[dict[str, Any]] = {"type": seconds, "metavar": "DURATION"}
 COUNT: Final[dict[str, Any]] = {"type": at_least_one, "metavar": "N"}
+_LISTED: Final = 100
+
+
+def add_list_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--limit`, `--wide` and `--json`."""
+    text = f"at most so many ({_LISTED})"
+    parser.add_argument("--limit", default=_LISTED, help=text, **COUNT)
+    text = "whole ids, times and texts, on several lines where need be"
+    parser.add_argument("--wide", action="store_true", help=text)
+    add_json_option(parser)
 
 
 def optional_path(text: str | None) -> Path | None:

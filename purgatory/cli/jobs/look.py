@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.jobs.selection import add_filters, filters
-from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option, add_wide_option
+from purgatory.cli.options import SubParsers, add_command, add_json_option, add_list_options
 from purgatory.cli.output import (
     age,
     moment,
@@ -26,7 +26,6 @@ from purgatory.printable import counted
 if TYPE_CHECKING:
     from purgatory.service.job_messages import JobAttempt, JobStatus
 
-_LIMIT: Final = 100
 _ORDERS: Final = ("due", "newest")
 _HEAD: Final = ("job", "state", "kind", "due, or ended", "tries", "error, or why")
 _LIST_EXAMPLES: Final = """\
@@ -46,9 +45,7 @@ def add_list(commands: SubParsers) -> None:
     parser = add_command(commands, "list", _list, "list jobs", text, _LIST_EXAMPLES)
     add_filters(parser)
     parser.add_argument("--order", choices=_ORDERS, default="due", help="which come first (due)")
-    parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
-    add_wide_option(parser)
-    add_json_option(parser)
+    add_list_options(parser)
     add_connection_options(parser)
 
 
