@@ -95,10 +95,10 @@ def _mode(source: Path) -> str:
 
 
 def _copy_journal(source: Path, target: Path, database: Path) -> int:
-    """Copy the files of a journal whose rows the copied database has, or had; returns how many.
+    """Copy the files of a journal whose rows the copied database has, or had; return how many.
 
-    Other files have rows that were not confirmed: the database still has their earlier rows, and a
-    server writes these to the journal once more.
+    A file with later rows is left out: the database has the earlier rows, which were unconfirmed,
+    and a server writes these again.
     """
     store = SqliteStore(database)  # which checks the copy
     try:

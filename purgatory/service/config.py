@@ -30,7 +30,7 @@ _FALSE: Final = ("0", "false", "no", "off", "")
 
 
 def _setting(default: Any, text: str, metavar: str = "") -> Any:
-    """Make a setting: default, help text, and name of its value there."""
+    """Make a setting; `metavar` names the value in the help."""
     return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
@@ -39,9 +39,9 @@ class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
     Durations are seconds. `purgatory serve --help` shows the metadata of each field. Browsers may
-    ask for the page by the names in `http_hosts`, localhost, the host of `http_bind`, and addresses
-    in digits. `max_memory` is by default half of the machine's or the cgroup's: the other half
-    caches the database and serves other programs.
+    ask for the page by `http_hosts`, localhost, the host of `http_bind`, and addresses in digits.
+    `max_memory` is by default half of the machine's or the cgroup's: the rest is for the system's
+    cache and for programs.
     """
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009

@@ -100,7 +100,7 @@ class RequestAbandoned(ServiceError):
 
 
 class TimeLimit(ServiceError):
-    """An attempt at a job has failed: it took longer than the `timeout` of its handler."""
+    """An attempt at a job took longer than the `timeout` of its handler, and has failed."""
 
 
 class WorkerStuck(ServiceError):

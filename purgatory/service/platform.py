@@ -1,7 +1,7 @@
 """Platform: clocks, chance, sockets, queues and threads of servers and clients.
 
-The service takes all of the machine from here, so tests can replace it: `purgatory.testing` runs a
-server and its clients in one thread. Any thread.
+The service takes all of the machine from here, so tests can replace it, as `purgatory.testing`
+does. Any thread.
 """
 
 import math

@@ -19,7 +19,7 @@ OLDEST_VERSION: Final = 1
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
 
-# A program's value. The server passes it on as it is; a client decodes it in place.
+# A program's value. The server passes values on undecoded; a client decodes them in place.
 if TYPE_CHECKING:
     Value: TypeAlias = Any
 else:

@@ -62,7 +62,7 @@ def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:
 
 
 def by_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
-    """Sort kinds: those in trouble, then those with the most ready jobs."""
+    """Sort kinds: first kinds in trouble, then kinds with the most ready jobs."""
 
     def rank(kind: KindOverview) -> tuple[int, int]:
         return _in_trouble(kind), kind.count("ready")

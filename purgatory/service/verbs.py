@@ -7,7 +7,7 @@ from purgatory.service import protocol
 
 
 class Verb(NamedTuple):
-    """The answer to a request, and what sending it needs.
+    """The answer to a request, and the needs of a sender.
 
     `right`: of the client's key. `version`: of the protocol, at least. `is_batch`: the items of the
     request's only list are separate calls.
