@@ -1,7 +1,4 @@
-"""`purgatory keys` and `purgatory tokens`: which programs may speak to a server or a gateway.
-
-Called from the main thread. Nothing of the extra is imported before a command runs.
-"""
+"""`purgatory keys` and `purgatory tokens`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ examples, on the gateway's machine:
   purgatory tokens list
   purgatory tokens revoke shop                    all of a client, or one by its id"""
 
-# The rights of a token made without `--rights`: all but other clients' operations.
+# Of a token made without `--rights`: all but other clients' operations.
 _TOKEN_RIGHTS: Final = "submit,complete,read,work"
 
 
@@ -110,7 +107,6 @@ def add_directory_options(*parsers: argparse.ArgumentParser) -> None:
 
 
 def _directory(arguments: argparse.Namespace) -> Path:
-    """Return the directory that the options name. Raises ConfigError."""
     flags = {"data_dir": arguments.data_dir, "keys_dir": arguments.keys_dir}
     return Config.load(flags).keys_dir
 
@@ -122,7 +118,7 @@ def _key_store(arguments: argparse.Namespace) -> KeyStore:
 
 
 def token_store(arguments: argparse.Namespace) -> TokenStore:
-    """Return the tokens of the directory that the options name."""
+    """Return the tokens in the directory of keys."""
     module = import_extra("purgatory.service.auth.token_store", "service")
     store: TokenStore = module.TokenStore(_directory(arguments))
     return store
@@ -147,7 +143,6 @@ def _allow(arguments: argparse.Namespace) -> int:
 
 
 def _access(arguments: argparse.Namespace) -> Access | None:
-    """Return the access that the options give; None without any."""
     label, names = arguments.name, arguments.names
     if names is None and arguments.rights is None:
         return None

@@ -1,7 +1,4 @@
-"""`purgatory backup` and `purgatory restore`: copy the data of a server, which may run meanwhile.
-
-Called from the main thread. Nothing of the extra is imported before a command runs.
-"""
+"""`purgatory backup` and `purgatory restore`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def _back_up(arguments: argparse.Namespace) -> int:
 
 
 def check_has_files(config: Config) -> None:
-    """Raise ConfigError if the operations are in a database that this command cannot copy."""
+    """Raise ConfigError if the data is in PostgreSQL."""
     if config.store:
         schema = f"purgatory_{config.partition}" if config.partition else "purgatory"
         raise ConfigError(
@@ -74,7 +71,6 @@ def _restore(arguments: argparse.Namespace) -> int:
 
 
 def _progress(target: Path, source: Config, backup: ModuleType) -> AbstractContextManager[None]:
-    """Show how much is copied, in a terminal."""
     unfinished = backup.unfinished_name(target)
     sources = [path for path in (source.database, source.journal_dir) if path is not None]
 

@@ -1,8 +1,4 @@
-"""The connection of a command to a server: options, and the client made from them.
-
-Used by the commands that talk to a server, from the main thread. Nothing of the extra is imported
-before a command runs.
-"""
+"""The connection of a command to a server. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ BAD_NEWS: Final = 1
 
 
 def add_connection_options(parser: argparse.ArgumentParser, *, named: bool = True) -> None:
-    """Add the options for the address and the keys of a server; `named`: and for the client."""
+    """Add the options for a server's address and keys; `named`: and the client's name."""
     group = parser.add_argument_group("connection (also as PURGATORY_ADDRESS and so on)")
     group.add_argument(
         "--address", help=f"of the server, or of several, with commas (default: {ADDRESS})"
@@ -48,16 +44,16 @@ def add_connection_options(parser: argparse.ArgumentParser, *, named: bool = Tru
 
 @contextlib.contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Client]:
-    """Connect a client as the options and the environment say.
+    """Connect a client by the options and the environment.
 
-    Raises ConfigError, also for a bad argument of a call in the block; and KeysError.
+    Raises KeysError, and ConfigError, also for a bad argument in the block.
     """
     client = _open(*connection(arguments))
     try:
         yield client
     except BaseException as error:
-        client.close(0)  # after an error or Ctrl-C the user does not wait again
-        if isinstance(error, ValueError):  # the text names the argument and the values expected
+        client.close(0)  # the user does not wait again
+        if isinstance(error, ValueError):  # names the argument and the values expected
             raise ConfigError(str(error)) from error
         raise
     client.close()
@@ -84,7 +80,7 @@ def connection(arguments: argparse.Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def check_connection(address: str, options: dict[str, Any]) -> None:
-    """Raise ConfigError unless a client can be made of these; no server has to be there."""
+    """Raise ConfigError unless a client can be made; needs no server."""
     _open(address, options).close(0)
 
 
@@ -98,13 +94,10 @@ def _open(address: str, options: dict[str, Any]) -> Client:
 
 
 def person() -> str:
-    """Return the client name of a person at a terminal: one for each user and host.
-
-    So each person's unread outcomes stay separate.
-    """
+    """Return a client name for each user and host: unread outcomes stay separate."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name, as in a container
+    except (OSError, KeyError):  # no name, as in a container
         user = str(os.getuid())
     return f"cli-{user}@{socket.gethostname()}"
 

@@ -1,11 +1,8 @@
-"""The command line: `purgatory`, or `python -m purgatory`.
+"""The command line: `purgatory`, or `python -m purgatory`. Called from the main thread.
 
-`COMMANDS` lists the functions that add the commands. A command has a default `run`: a function from
-the parsed arguments to the exit code. A command raises its errors; only here are they printed.
-Called from the main thread.
-
-Exit codes: 0 done; 1 done, with a negative answer (the command's help says which); 2 an error,
-printed as one line on stderr; 130 interrupted by Ctrl-C; 141 the output pipe was closed.
+Each of `COMMANDS` adds commands, whose default `run` maps the parsed arguments to the exit code. A
+command raises its errors; only this module prints them, each as one line on stderr. Exit code 1 is
+a negative answer, see the command's help.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ COMMANDS: Final[tuple[Callable[[SubParsers], None], ...]] = (
 )
 #: The settings of a connection, see `purgatory.cli.connection`.
 CONNECTION: Final = ("address", "name", "key", "server_key", "patience")
-# How alike two names of variables have to be; 1 is the same.
+# The least likeness of two names of variables; 1 is the same.
 _LIKENESS: Final = 0.75
 
 FAILED: Final = 2
@@ -93,12 +90,12 @@ class UsageError(Exception):
     """Raised for a wrong command line."""
 
 
-# Errors whose message is complete; `_error_message` completes other errors.
+# Errors with complete messages; `_error_message` completes others.
 EXPECTED: Final = (PurgatoryError, UsageError)
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UsageError where argparse would print several lines of usage and exit."""
+    """Raises UsageError where argparse prints several lines and exits."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError, naming the command."""
@@ -107,7 +104,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; errors are printed, not raised.
+    """Run a command and return its exit code; errors are printed.
 
     With PURGATORY_TRACEBACK=1 in the environment they are raised.
     """
@@ -117,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.reconfigure(errors="backslashreplace")
         code = _run(argv)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a failure can still be reported
+            sys.stdout.flush()  # while a failure can still be reported
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -132,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog="purgatory",
         description="Delayed operations: each completes when a watch key is completed, or expires.",
@@ -153,7 +150,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _complete(arguments: argparse.Namespace) -> int:
-    """Print a shell's completion script; `arguments.whole` is the parser of the command line."""
     shtab = import_extra("shtab", "completion")
     print(shtab.complete(arguments.whole, shell=arguments.shell))
     return 0
@@ -170,10 +166,9 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def misspelt(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return names close to those of known variables -> the closest known name.
+    """Return variables close to a known name -> that name.
 
-    Programs of others may use the prefix, too (Kubernetes sets PURGATORY_PORT for a service of that
-    name), so only a name that is nearly one of ours is worth a word.
+    Only close ones: Kubernetes sets PURGATORY_PORT for a service of that name.
     """
     settings = [field.name for field in fields(Config)] + [*CONNECTION, "traceback"]
     known = {name.upper() for name in settings} | {CONFIG_FILE.removeprefix(PREFIX)}
@@ -194,7 +189,7 @@ def _fail(message: str, code: int = FAILED) -> int:
 
 
 def _print_error(message: str) -> None:
-    # Messages may have several lines, and names of files and clients any characters.
+    # Messages may have several lines, and any characters.
     line = printable(" ".join(f"purgatory: {message}".split()))
     try:
         if sys.stderr is not None:
@@ -215,7 +210,7 @@ def _error_message(error: Exception) -> str:
 
 
 def _drop_output() -> None:
-    """Discard buffered output: Python flushes output at exit, and would fail again."""
+    """Discard buffered output: Python would fail again as it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         for stream in (sys.stdout, sys.stderr):

@@ -1,7 +1,4 @@
-"""`purgatory gateway`: HTTP and JSON for programs in other languages.
-
-Called from the main thread. Nothing of the extra is imported before the command runs.
-"""
+"""`purgatory gateway`: HTTP and JSON for other languages. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
     module = import_extra("purgatory.service.gateway.server", "gateway")
     configure_logging("text", verbose=False)
     address, options = connection(arguments)
-    check_connection(address, options)  # or each request would tell it
+    check_connection(address, options)  # else each request would report it
     gateway = module.Gateway(
         arguments.bind,
         tokens=token_store(arguments),

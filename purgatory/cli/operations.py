@@ -1,7 +1,4 @@
-"""The commands for operations at a server: submit, complete, extend, cancel and look.
-
-Called from the main thread.
-"""
+"""Commands for operations at a server. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from purgatory.cli.options import (
     SubParsers,
     add_command,
     add_json_option,
-    add_wide_option,
+    add_list_options,
     import_extra,
 )
 from purgatory.cli.output import (
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
 
 _STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
 _ORDERS: Final = ("oldest", "newest")
-_LIMIT: Final = 100
 _HEAD: Final = (
     "operation",
     "state",
@@ -110,7 +106,6 @@ def _add(
     summary: str,
     of: str,
 ) -> argparse.ArgumentParser:
-    """Add a command for one KEY or more, or one ID or more."""
     parser = add_command(subparsers, name, run, summary, f"{summary.capitalize()}.")
     add_connection_options(parser)
     text = {"KEY": "watch key", "ID": "of an operation"}[of]
@@ -149,9 +144,7 @@ def _add_list(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--order", choices=_ORDERS, default="oldest", help="which come first (oldest)"
     )
-    parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
-    add_wide_option(parser)
-    add_json_option(parser)
+    add_list_options(parser)
     add_connection_options(parser)
 
 
@@ -178,8 +171,8 @@ def _defer(arguments: argparse.Namespace) -> int:
 
 
 def _print_id(future: ServiceFuture, client: str) -> None:
-    """Print the id; a person, but no program reading stderr, is told where the outcome is."""
-    if future.done():  # it was refused, or has ended already
+    """Print the id; on a terminal, also where the outcome is."""
+    if future.done():  # refused, or ended already
         future.result()
     say(future.op_id)
     if sys.stderr is not None and sys.stderr.isatty():
@@ -190,9 +183,9 @@ def _print_id(future: ServiceFuture, client: str) -> None:
 
 
 def parsed_value(flag: str, text: str | None) -> Any:
-    """Parse a value given on the command line: JSON if it is, else the text; None if none.
+    """Parse a value of the command line, if any: JSON, or else a text.
 
-    Raises ConfigError for what MessagePack cannot hold, as a whole number beyond 64 bits.
+    Raises ConfigError if MessagePack cannot hold the value.
     """
     if text is None:
         return None
@@ -210,7 +203,7 @@ def parsed_value(flag: str, text: str | None) -> Any:
 
 
 def _number(text: str) -> float:
-    """Return a number. Raises ValueError for NaN and infinity, which JSON does not have."""
+    """Parse a number. Raises ValueError for NaN and infinity, which JSON does not have."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)
@@ -249,7 +242,6 @@ def _cancel(arguments: argparse.Namespace) -> int:
 
 
 def _answers(client: Client, verb: str, names: Sequence[str], *more: Any, **options: Any) -> Any:
-    """Send a call for each key or id at once; returns their answers."""
     call = getattr(client, f"{verb}_later")
     answers = [call(name, *more, **options) for name in names]
     client.flush()
@@ -267,7 +259,6 @@ def _query(arguments: argparse.Namespace) -> int:
 
 
 def _facts(status: OperationStatus) -> dict[str, str]:
-    """Return names and texts of what is known of an operation."""
     done = set(status.keys_done)
     facts = {
         "operation": status.op_id,
@@ -310,27 +301,24 @@ def _list(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _time_and_value(status: OperationStatus) -> tuple[int, str]:
+    """Return end and result of an operation or, before its end, deadline and payload."""
+    if status.at_ms is None:
+        return status.deadline_ms, optional_text(status.payload)
+    return status.at_ms, result_text(status.state, status.result)
+
+
 def _short_row(status: OperationStatus) -> tuple[str, ...]:
-    """Return what 80 columns have room for."""
-    has_ended = status.at_ms is not None
-    value = result_text(status.state, status.result) if has_ended else optional_text(status.payload)
+    time_ms, value = _time_and_value(status)
     return (
         *(short(status.op_id), status.state, short(status.kind, 10)),
-        short(", ".join(status.keys), 14),
-        age(status.deadline_ms if status.at_ms is None else status.at_ms),
-        value,
+        *(short(", ".join(status.keys), 14), age(time_ms), value),
     )
 
 
 def _row(status: OperationStatus) -> tuple[str, ...]:
-    has_ended = status.at_ms is not None
-    value = result_text(status.state, status.result) if has_ended else optional_text(status.payload)
+    time_ms, value = _time_and_value(status)
     return (
-        status.op_id,
-        status.state,
-        status.kind,
-        status.client,
-        ", ".join(status.keys),
-        moment(status.deadline_ms if status.at_ms is None else status.at_ms),
-        value,
+        *(status.op_id, status.state, status.kind, status.client),
+        *(", ".join(status.keys), moment(time_ms), value),
     )

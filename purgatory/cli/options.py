@@ -1,4 +1,4 @@
-"""How commands say their options, and import what extras bring. Called from the main thread."""
+"""Options of commands, and imports of extras. For the main thread."""
 
 from __future__ import annotations
 
@@ -39,25 +39,19 @@ def add_command(
 def add_group(
     subparsers: SubParsers, name: str, summary: str, description: str, examples: str | None = None
 ) -> SubParsers:
-    """Add a command with subcommands; return the group to add them to."""
+    """Add a command with subcommands; return the group for them."""
     parser = add_command(subparsers, name, None, summary, description, examples)
     return parser.add_subparsers(metavar="COMMAND", required=True)
 
 
-def add_wide_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--wide`."""
-    text = "whole ids, times and texts, on several lines where need be"
-    parser.add_argument("--wide", action="store_true", help=text)
-
-
 def add_json_option(*parsers: argparse.ArgumentParser) -> None:
-    """Add the option to print JSON instead of a table."""
+    """Add `--json`."""
     for parser in parsers:
         parser.add_argument("--json", action="store_true", help="a line of JSON for each")
 
 
 def seconds(text: str) -> float:
-    """Return a duration in seconds, as a type for argparse. Raises ArgumentTypeError."""
+    """Parse a duration for argparse. Raises ArgumentTypeError."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -65,7 +59,7 @@ def seconds(text: str) -> float:
 
 
 def at_least_one(text: str) -> int:
-    """Return a whole number of 1 or more, as a type for argparse. Raises ArgumentTypeError."""
+    """Parse a whole number above 0 for argparse. Raises ArgumentTypeError."""
     try:
         number = int(text)
     except ValueError:
@@ -76,33 +70,40 @@ def at_least_one(text: str) -> int:
 
 
 def port(text: str) -> int:
-    """Return a TCP port, as a type for argparse. Raises ArgumentTypeError."""
+    """Parse a TCP port for argparse. Raises ArgumentTypeError."""
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text[:50]!r}; expected a port, 0 to 65535")
 
 
-#: Of an option that is a duration, in seconds.
 DURATION: Final[dict[str, Any]] = {"type": seconds, "metavar": "DURATION"}
-#: Of an option that is a number of at least 1.
 COUNT: Final[dict[str, Any]] = {"type": at_least_one, "metavar": "N"}
+_LISTED: Final = 100
+
+
+def add_list_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--limit`, `--wide` and `--json`."""
+    text = f"at most so many ({_LISTED})"
+    parser.add_argument("--limit", default=_LISTED, help=text, **COUNT)
+    text = "whole ids, times and texts, on several lines where need be"
+    parser.add_argument("--wide", action="store_true", help=text)
+    add_json_option(parser)
 
 
 def optional_path(text: str | None) -> Path | None:
-    """Return the path that an option gives; None without one."""
+    """Return the path of an option, if given."""
     return None if text is None else Path(text)
 
 
 class ExtraMissing(PurgatoryError):
-    """Raised when a package of an extra is not installed; the message says how to install it."""
+    """Raised if a package of an extra is missing."""
 
 
 def import_extra(module: str, extra: str) -> ModuleType:
-    """Import a module that needs the packages of an extra, when a command runs and not before.
+    """Import a module with the packages of an extra, when a command runs.
 
-    So the command line works, and starts quickly, without the extras. Raises `ExtraMissing` when a
-    package is not installed. A module of the project that is missing is a defect, and raises
-    ModuleNotFoundError.
+    So the command line starts quickly, and without the extras. Raises ExtraMissing, or
+    ModuleNotFoundError for a missing module of this project.
     """
     try:
         return importlib.import_module(module)

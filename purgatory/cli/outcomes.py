@@ -1,16 +1,12 @@
-"""`purgatory outcomes`: what a server keeps for a client until a client acknowledges it.
-
-An outcome stays at the server, for the client that its operation belongs to, until a client of that
-name acknowledges it or the retention of the server is over. Called from the main thread.
-"""
+"""`purgatory outcomes`: unread outcomes at a server. Called from the main thread."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.options import SubParsers, add_command, add_group, add_json_option
 from purgatory.cli.output import (
     moment,
@@ -18,13 +14,14 @@ from purgatory.cli.output import (
     print_facts,
     print_json,
     print_records,
+    report_missing,
     result_text,
-    say,
 )
 from purgatory.printable import counted
 from purgatory.service.errors import ConfigError
 
 if TYPE_CHECKING:
+    from purgatory.service.client.client import Client
     from purgatory.service.protocol import OutcomeMessage
 
 _OUTCOMES: Final = """\
@@ -52,28 +49,17 @@ def add_outcomes(subparsers: SubParsers) -> None:
     for parser in (listed, shown):
         add_connection_options(parser)
     summary = "acknowledge them: they are kept no longer"
-    _add_end(commands, "ack", _acknowledge, summary, "of the operation")
-
-
-def _add_end(
-    commands: SubParsers,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    summary: str,
-    of: str,
-) -> argparse.ArgumentParser:
-    parser = add_command(commands, name, run, summary)
-    parser.add_argument("ids", metavar="ID", nargs="*", help=of)
-    parser.add_argument("--all", action="store_true", help="all present ones")
-    add_connection_options(parser)
-    return parser
+    ended = add_command(commands, "ack", _acknowledge, summary)
+    ended.add_argument("ids", metavar="ID", nargs="*", help="of the operation")
+    ended.add_argument("--all", action="store_true", help="all present ones")
+    add_connection_options(ended)
 
 
 def _list_outcomes(arguments: argparse.Namespace) -> int:
     head = ("operation", "outcome", "ended", "result")
     with connected(arguments) as client:
         print_records(
-            _pages(client.unread),
+            _unread(client),
             head,
             lambda one: (
                 *(one.op_id, one.outcome, moment(one.at_ms)),
@@ -87,48 +73,39 @@ def _list_outcomes(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     with connected(arguments) as client:
-        found = {one.op_id: one for one in _pages(client.unread) if one.op_id in arguments.ids}
+        found = {one.op_id: one for one in _unread(client) if one.op_id in arguments.ids}
     outcomes = [found[op_id] for op_id in arguments.ids if op_id in found]
     if arguments.json:
         print_json(outcomes)
     else:
         print_facts(_facts(outcome) for outcome in outcomes)
-    return _tell_missing(arguments.ids, found, f"client {client.name!r} has no unread outcome")
+    return _report_missing(arguments.ids, found, client.name)
 
 
 def _acknowledge(arguments: argparse.Namespace) -> int:
     if bool(arguments.ids) == arguments.all:
         raise ConfigError("outcomes ack: expected one ID or more, or else --all")
     with connected(arguments) as client:
-        found = _numbers(arguments, client.unread)
+        wanted = (one for one in _unread(client) if arguments.all or one.op_id in arguments.ids)
+        found = {outcome.op_id: outcome.number for outcome in wanted}
         count = client.acknowledge(found.values())
     print(f"{counted(count, 'outcome')} acknowledged")
-    return _tell_missing(arguments.ids, found, f"client {client.name!r} has no unread outcome")
+    return _report_missing(arguments.ids, found, client.name)
 
 
-def _numbers(arguments: argparse.Namespace, read: Callable[[int], Sequence[Any]]) -> dict[str, int]:
-    """Return the numbers of the named outcomes, by id."""
-    wanted = arguments.ids
-    return {one.op_id: one.number for one in _pages(read) if arguments.all or one.op_id in wanted}
-
-
-def _pages(read: Callable[[int], Sequence[Any]]) -> Iterator[Any]:
-    """Yield what is kept for the client, oldest first, a page at a time."""
+def _unread(client: Client) -> Iterator[OutcomeMessage]:
     after = 0
-    while page := read(after):
+    while page := client.unread(after):
         yield from page
         after = page[-1].number
 
 
-def _tell_missing(ids: Sequence[str], found: dict[str, Any], nothing: str) -> int:
+def _report_missing(ids: Sequence[str], found: Mapping[str, object], client: str) -> int:
     missing = [op_id for op_id in ids if op_id not in found]
-    for op_id in missing:
-        say(f"{op_id}: {nothing} of it")
-    return BAD_NEWS if missing else 0
+    return report_missing(missing, f"client {client!r} has no unread outcome of it")
 
 
 def _facts(outcome: OutcomeMessage) -> dict[str, str]:
-    """Return names and texts of an outcome."""
     return {
         "operation": outcome.op_id,
         "outcome": outcome.outcome,

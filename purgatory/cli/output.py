@@ -1,7 +1,4 @@
-"""What commands print: values, moments and outcomes as texts, tables and lines of JSON.
-
-Called from the main thread.
-"""
+"""Output of commands: texts, tables and lines of JSON. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -12,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
+from purgatory.cli.connection import BAD_NEWS
 from purgatory.cli.options import import_extra
 from purgatory.printable import printable
 
-#: Characters of an id in a table that is to fit 80 columns.
+#: Characters of an id in a table of 80 columns.
 SHORT_ID: Final = 16
-_SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"))
+SPANS: Final = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
 def say(text: str, *, file: TextIO | None = None) -> None:
@@ -26,31 +24,31 @@ def say(text: str, *, file: TextIO | None = None) -> None:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as the terminal shows it: a text as it is, anything else as JSON."""
+    """Return a text as it is, any other value as JSON."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def json_text(value: Any) -> str:
-    """Return a value as one line of JSON; other values as their `repr`."""
+    """Return a value as one line of JSON, or JSON of its `repr`."""
     try:
         try:
             return json.dumps(value, default=_fields, allow_nan=False)
         except ValueError:
             return json.dumps(_finite(value), default=_fields)
-    except TypeError:  # a map with keys that are no texts
+    except TypeError:  # keys that are no texts
         return json.dumps(repr(value))
     except RecursionError:
         return json.dumps("(nested too deeply to be shown)")
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a message; values without a form in JSON as `repr`."""
+    """Return the fields of a message, or the `repr` of another value."""
     names = getattr(value, "__struct_fields__", None)
     return repr(value) if names is None else {name: getattr(value, name) for name in names}
 
 
 def _finite(value: Any) -> Any:
-    """Return a value in which null stands for NaN and infinity, which JSON does not have."""
+    """Return a value with null for NaN and infinity, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -59,12 +57,12 @@ def _finite(value: Any) -> Any:
 
 
 def optional_text(value: Any) -> str:
-    """Return a value as the terminal shows it; empty for None."""
+    """Return the text of a value; empty for None."""
     return "" if value is None else value_text(value)
 
 
 def result_text(outcome: str, value: Any) -> str:
-    """Return the result of an operation: its value or, after a failure, the error."""
+    """Return the value of an operation or, after a failure, the error."""
     if outcome == "failed" and isinstance(value, list) and len(value) >= 2:
         return ": ".join(str(text) for text in value[:2] if text)
     return optional_text(value)
@@ -74,13 +72,13 @@ def moment(unix_ms: int) -> str:
     """Return Unix milliseconds as a local time."""
     try:
         local = datetime.fromtimestamp(unix_ms / 1000, UTC).astimezone()
-    except (OverflowError, ValueError, OSError):  # beyond what a calendar can hold
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
         return f"{unix_ms} ms"
     return local.isoformat(" ", "milliseconds")
 
 
 def age(unix_ms: int, now_ms: float | None = None) -> str:
-    """Return how long ago Unix milliseconds were, or in how long they are: "in 2 h"."""
+    """Return how far Unix milliseconds are from now: "2 h ago", "in 2 h"."""
     seconds = (time.time() * 1000 if now_ms is None else now_ms) / 1000 - unix_ms / 1000
     shown = _span(abs(seconds))
     if shown == "0 s":
@@ -89,25 +87,24 @@ def age(unix_ms: int, now_ms: float | None = None) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Return a duration in its largest unit, without fractions."""
-    for length, unit in _SPANS:
+    for length, unit in SPANS:
         if seconds >= length:
             return f"{int(seconds / length)} {unit}"
     return f"{int(seconds)} s"
 
 
 def took(seconds: float) -> str:
-    """Return how long something took: "0.0312 s", "5 min"."""
+    """Return a duration: "0.0312 s", "5 min"."""
     return f"{seconds:.3g} s" if seconds < 60 else _span(seconds)
 
 
 def short(name: str, most: int = SHORT_ID) -> str:
-    """Return a name, or the beginning of a long one."""
+    """Return a name, cut if long."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def print_json(records: Iterable[Any]) -> None:
-    """Print messages of the protocol, each as it comes, as a line of JSON."""
+    """Print messages of the protocol, each as it comes."""
     for record in records:
         print(json_text(_fields(record)))
 
@@ -121,9 +118,9 @@ def print_records(
     as_json: bool,
     is_wide: bool = True,
 ) -> None:
-    """Print messages of the protocol, as JSON or as a table; `tail` says how many they are.
+    """Print messages of the protocol as JSON or as a table; `tail` makes the last line.
 
-    A table that is not wide has a line for each message, and leaves out what has no room.
+    A table that is not wide has a line for each message, and cuts texts.
     """
     if as_json:
         print_json(records)
@@ -136,15 +133,22 @@ def print_records(
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, is_wide: bool = True
 ) -> None:
-    """Print rows of texts below a head; nothing if none exist. See `print_records`."""
+    """Print rows of texts below a head, if any. See `print_records`."""
     if rows:
         shown = [list(map(printable, row)) for row in rows]
         screen = import_extra("purgatory.cli.screen", "service")
         screen.print_table(head, shown, folds=is_wide)
 
 
+def report_missing(names: Sequence[str], why: str) -> int:
+    """Print a line for each name; return the exit code."""
+    for name in names:
+        say(f"{name}: {why}")
+    return BAD_NEWS if names else 0
+
+
 def print_facts(groups: Iterable[Mapping[str, str]], *, right: bool = False) -> None:
-    """Print names and texts, group after group; empty texts are left out."""
+    """Print names and texts in groups; empty texts are left out."""
     shown = [[(name, printable(text)) for name, text in group.items() if text] for group in groups]
     if shown:
         import_extra("purgatory.cli.screen", "service").print_facts(shown, right=right)

@@ -1,7 +1,4 @@
-"""How a command sets up its process: the log, signals, the limit of open files, systemd.
-
-The main thread calls all of it.
-"""
+"""The process of a command: log, signals, limit of open files, systemd. For the main thread."""
 
 from __future__ import annotations
 
@@ -21,15 +18,15 @@ from purgatory.cli.progress import erase_progress
 from purgatory.printable import printable, printable_json
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-# The attributes of every record; `extra` adds others.
+# The attributes of every record; others are of `extra`.
 _COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line: time, level, logger, thread, message.
+    """Formats a record as a line: time, level, logger, thread, message.
 
-    `time` is ISO 8601, UTC. `fields` has what was given as `extra`, `exception` the traceback; both
-    are left out if none exists. Values that JSON does not know are shown as text.
+    `time` is ISO 8601, UTC. `fields`, if any, are of `extra`; `exception`, if any, is the
+    traceback. Values unknown to JSON become text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -51,9 +48,9 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as one line, and its traceback as indented lines.
+    """Formats a record as a line, and its traceback as indented lines.
 
-    So no text of a client, a file or an error can pass for a line of the log.
+    So no foreign text can pass for a line of the log.
     """
 
     def __init__(self) -> None:
@@ -73,7 +70,7 @@ class TextFormatter(logging.Formatter):
 
 
 class TerminalHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr; on a terminal each record begins a line of its own, after progress too."""
+    """Writes records to stderr; on a terminal each erases a line of progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler`."""
@@ -82,7 +79,7 @@ class TerminalHandler(logging.StreamHandler[TextIO]):
 
 
 def configure_logging(log_format: str, *, verbose: bool) -> None:
-    """Log to stderr, as "text" or as "json"; warnings and worse, or what is done, too."""
+    """Log to stderr as "text" or "json": warnings; `verbose`: what is done, too."""
     handler = TerminalHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
@@ -92,9 +89,9 @@ def configure_logging(log_format: str, *, verbose: bool) -> None:
 def signals_handled(
     numbers: Iterable[signal.Signals], act: Callable[[int], None], *, once: bool
 ) -> Iterator[None]:
-    """Call `act` for signals that come in the block; does nothing outside of the main thread.
+    """Call `act` for signals in the block; without effect outside of the main thread.
 
-    `once`: for the first one only; then, as after the block, the former handlers are back.
+    `once`: restore the former handlers after the first signal, not only after the block.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # without signals
@@ -119,32 +116,32 @@ def signals_handled(
 
 
 def heed_sigterm() -> None:
-    """Have SIGTERM end the process, also as the first of a container, until a command handles it.
+    """Have SIGTERM end the process, before a command handles it.
 
-    The kernel drops a signal that has no handler if the process's id is 1; to load a command takes
-    seconds on a slow machine.
+    For id 1, as in a container, the kernel drops a signal without a handler; loading a command
+    takes seconds on a slow machine.
     """
     if os.getpid() == 1 and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
 
 
 def _end(number: int, _: object) -> None:
-    os._exit(128 + number)  # as a shell tells that a signal ended a process
+    os._exit(128 + number)  # as a shell reports a signal
 
 
-# Enough for any number of clients that a server has; some systems allow a billion.
+# Enough for any number of clients; some systems allow a billion.
 _ENOUGH: Final = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Let the process open as many files as the system allows it, within reason.
+    """Raise the limit of open files, within reason.
 
     Many systems allow 1024 unless a process asks for more; each connection uses a descriptor.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(ValueError, OSError):  # it goes on with fewer
+        with contextlib.suppress(ValueError, OSError):  # fewer will do
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

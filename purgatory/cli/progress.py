@@ -1,6 +1,6 @@
-"""Shows on a terminal how far a long command is: one line, rewritten. Quiet anywhere else.
+"""Shows the progress of a long command on a terminal, from a thread of its own.
 
-Called from the main thread; a separate thread asks for the text and writes it.
+Called from the main thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, TextIO
 from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.printable import printable
 
-# Seconds until the line is shown, and between two lines: short commands show none.
+# Seconds until the first line, and between two: short commands show none.
 _EVERY_S: Final = 0.5
 _ERASE: Final = "\r\x1b[K"
 
@@ -25,10 +25,9 @@ _ERASE: Final = "\r\x1b[K"
 def progress_shown(
     text: Callable[[], str], stream: TextIO | None = None, every_s: float = _EVERY_S
 ) -> Iterator[None]:
-    """Show what `text` returns while the block runs, if `stream` (stderr) is a terminal.
+    """Show `text()` every `every_s` seconds in the block, if `stream` (stderr) is a terminal.
 
-    Another thread calls `text` every `every_s` seconds; an empty text is no line. The line is
-    erased at the end.
+    Another thread calls `text`; an empty text shows no line.
     """
     terminal = _terminal(stream)
     if terminal is None:
@@ -58,14 +57,13 @@ def _show(text: Callable[[], str], stream: TextIO, ended: threading.Event, every
 
 
 def erase_progress(stream: TextIO | None = None) -> None:
-    """Erase a line of progress, before other output; nothing if `stream` is no terminal."""
+    """Erase a line of progress before other output, on a terminal."""
     terminal = _terminal(stream)
     if terminal is not None:
         _erase(terminal)
 
 
 def _terminal(stream: TextIO | None) -> TextIO | None:
-    """Return the stream (stderr) if it is a terminal, else None."""
     stream = sys.stderr if stream is None else stream
     return stream if stream is not None and stream.isatty() else None
 
@@ -76,7 +74,7 @@ def _erase(terminal: TextIO) -> None:
 
 
 def bytes_below(*paths: Path) -> int:
-    """Return the bytes of some files, and of all files in some directories; 0 if one is gone."""
+    """Return the size of files and directories; missing ones count 0."""
     return sum(map(_size, paths))
 
 

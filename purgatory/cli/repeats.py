@@ -203,7 +203,6 @@ def _preview(cron: str, tz: str, count: int) -> list[datetime]:
 
 
 def _at_intervals(repeat: RepeatHandle, count: int) -> list[datetime]:
-    """Return the next times of an interval; none if paused."""
     first = repeat.next
     if first is None:
         return []
@@ -218,7 +217,6 @@ def _print_times(times: Iterable[datetime], arguments: argparse.Namespace) -> No
 
 
 def _repeats(client: Client, owner: str | None, name: str | None = None) -> list[RepeatHandle]:
-    """Return the repeats of a client, or of all; with a name, only repeats of the name."""
     make = import_extra("purgatory.service.client.repeats.repeat_handle", "service").RepeatHandle
     found: list[RepeatHandle] = []
     cursor = None
@@ -231,9 +229,9 @@ def _repeats(client: Client, owner: str | None, name: str | None = None) -> list
 
 
 def _find(client: Client, name: str, owner: str | None) -> RepeatHandle | None:
-    """Return the repeat of a name; says so if none exists. Raises ConfigError for several.
+    """Return the repeat of a name, or report that none exists.
 
-    If several clients have such a repeat, return the one of the client --name.
+    Of several clients' repeats, that of --name. Raises ConfigError if --name has none of them.
     """
     found = _repeats(client, owner, name)
     own = [repeat for repeat in found if repeat.client == client.name]
@@ -260,7 +258,6 @@ def _row(repeat: RepeatHandle) -> tuple[str, ...]:
 
 
 def _moment(moment: datetime | None) -> str:
-    """Return a moment as the time of the repeat's zone."""
     return "" if moment is None else moment.isoformat(" ", "seconds")
 
 

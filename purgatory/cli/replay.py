@@ -1,7 +1,7 @@
 """`purgatory replay`: send a trace through a purgatory and print a table of the outcomes.
 
-Called from the main thread. Ctrl-C stops the replay: the command prints what was done so far,
-closes its files and exits with 130. A second Ctrl-C raises KeyboardInterrupt, as usual.
+Called from the main thread. Ctrl-C stops the replay: the command prints the table so far, and exits
+with 130. A second Ctrl-C raises KeyboardInterrupt.
 """
 
 import argparse
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 INTERRUPTED = 130
-# Rows between two updates of the progress bar.
 ROWS_PER_UPDATE = 2000
 
 _DESCRIPTION = """\
@@ -87,7 +86,7 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Replay; the exit code is 0, or 130 after Ctrl-C. Raises TraceError and MetricsError."""
+    """Replay; return 0, or 130 after Ctrl-C. Raises TraceError and MetricsError."""
     console = _console()
     if arguments.speed is not None and not 0 < arguments.speed < float("inf"):
         raise TraceError(f"--speed {arguments.speed}: expected a finite number above 0")
@@ -96,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = (arguments.operations, arguments.events, arguments.extensions)
     check_outputs({"--outcomes": arguments.outcomes}, inputs)
     registry = CollectorRegistry()
-    # Registered first, so that it sees a scrape before the purgatory's counters are read.
+    # First, to see a scrape before the purgatory's counters are read.
     scraped = _Scraped()
     registry.register(scraped)
     with contextlib.ExitStack() as stack:
@@ -111,8 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
             stack.enter_context(metrics.serve(arguments.metrics_port, registry=registry))
         stop = signals_handled([signal.SIGINT], lambda _: replay.stop(), once=True)
         stack.enter_context(stop)
-        # What is loaded by now lives as long as the command: the cycle collector, which would go
-        # through it again and again, takes an eighth of the time otherwise.
+        # What is loaded by now stays: the cycle collector would spend an eighth of the time on it.
         gc.freeze()
         stack.callback(gc.unfreeze)
         skipped = _replay(replay, arguments, console)
@@ -125,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _replay(
     replay: Replay, arguments: argparse.Namespace, console: "Console"
 ) -> list[tuple[str, int]]:
-    """Run the replay; returns each file that has skipped rows with their number."""
+    """Run the replay; return the numbers of skipped rows, by file."""
     skipped: dict[str, SkippedRows] = {}
 
     def on_bad(path: str) -> SkippedRows | None:
@@ -155,7 +153,7 @@ def _ordered(readers: "list[Reader[Any]]", *, sort: bool) -> Iterator[Columns]:
 
 
 class _Scraped(Collector):
-    """A collector without metrics that notes when the registry is scraped."""
+    """Notes scrapes of a registry."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -165,10 +163,10 @@ class _Scraped(Collector):
         return []
 
     def wait(self, seconds: float, stopped: Callable[[], bool]) -> None:
-        """Wait for a scrape that begins from now on, for `seconds` at most, or until stopped."""
+        """Wait for the next scrape, for `seconds` at most, or until stopped."""
         self._event.clear()
         deadline = time.monotonic() + seconds
-        # The signal handler that stops the replay must not take the lock of an event.
+        # In turns: the signal handler that stops the replay must not take the lock of an event.
         while not stopped() and time.monotonic() < deadline and not self._event.wait(STOP_POLL_S):
             pass
 
@@ -183,7 +181,6 @@ def _console() -> "Console":
 
 @contextlib.contextmanager
 def _progress(replay: Replay, console: "Console") -> Iterator[Callable[[int], None]]:
-    """Show a line of progress if there is a terminal; yields an update function."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -253,7 +250,6 @@ def _cells(kind: ReplaySummary, *, waiting: bool, failed: bool) -> list[str]:
 
 
 def _duration(wait_ms: int | None) -> str:
-    """Return a wait in a readable unit: 350 ms, 12.5 s, 2:31:00 (hours, minutes, seconds)."""
     if wait_ms is None:
         return "-"
     if wait_ms < 1000:

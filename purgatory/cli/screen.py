@@ -1,4 +1,4 @@
-"""The terminal output of the service's commands, made with `rich`. Called from the main thread."""
+"""The terminal output of commands, with `rich`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from purgatory.cli.output import SPANS
 from purgatory.cli.top_tables import HEAD as JOB_HEAD
 from purgatory.cli.top_tables import HELP, KINDS, SORT, SORTS, STATES, TABLES, sorted_kinds
 from purgatory.printable import counted, printable
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 # Samples in a row of blocks.
 WIDTH: Final = 60
-# Characters of a cell of a table, and of a line of facts, at least.
+# Least characters of a table's cell, and of a line of facts.
 _CELL_WIDTH: Final = 10
 _FACT_WIDTH: Final = 50
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_DURATIONS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 # name of the figure, its title, style
 _RATES: Final = (
     ("submitted", "submitted/s", "cyan"),
@@ -40,9 +40,9 @@ _RATES: Final = (
     ("cancelled", "cancelled/s", "magenta"),
     ("commits", "commits/s", "green"),
 )
-# Columns of a terminal that figures take, at most: a name and its figures stay side by side.
+# Columns that figures take at most: a name and its figures stay side by side.
 _MOST_WIDTH: Final = 100
-# Kinds of jobs on the screen, at most.
+# Kinds on the screen, at most.
 _KINDS: Final = 8
 # name of the figure, its title for one, and for several
 _WRONG: Final = (
@@ -53,7 +53,7 @@ _WRONG: Final = (
 
 
 def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = False) -> None:
-    """Print names and values, group after group; texts are not read as markup."""
+    """Print groups of names and values, as plain texts."""
     table = Table(box=SIMPLE, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(justify="right" if right else "left", overflow="fold")
@@ -65,9 +65,9 @@ def print_facts(things: Sequence[Sequence[tuple[str, str]]], *, right: bool = Fa
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, folds: bool = True) -> None:
-    """Print rows of texts below a head; texts are not read as markup.
+    """Print rows of plain texts below a head.
 
-    Without `folds` each row is one line, and the last column has what room is left.
+    Without `folds` each row is one line, and the last column has the room left.
     """
     table = Table(box=SIMPLE, expand=not folds, padding=(0, 1 if folds else 0, 0, 1))
     for title in head:
@@ -81,22 +81,19 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, folds: bo
 
 
 def _console(least: int) -> Console:
-    """Return a console of a width in which nothing is left out; a narrower terminal wraps lines."""
+    """Return a console at least as wide; a narrower terminal wraps lines."""
     console = Console()
     return console if console.width >= least else Console(width=least)
 
 
 def live(screen: RenderableType) -> Live:
-    """Return a context that shows a screen on the whole terminal; `refresh` redraws it."""
+    """Return a context that shows a screen; `refresh` redraws it."""
     console = Console()
     return Live(screen, console=console, screen=console.is_terminal, auto_refresh=False)
 
 
 class Top:
-    """A screen of a server's figures, and of how they changed lately.
-
-    It can be rendered after the first `add`.
-    """
+    """A screen of a server's figures and their changes; rendered after the first `add`."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -104,12 +101,11 @@ class Top:
         self._kinds: Sequence[KindOverview] = ()
         self._commit_error = ""
         self._sort = SORTS[0]
-        #: The key of the table below the answers: of TABLES, or that of the kinds.
+        #: The key of the chosen table: of TABLES, or KINDS.
         self.table: str = KINDS
         self._rows: Sequence[Sequence[str]] = ()
-        #: Whether keys change the tables.
         self.has_keys: bool = False
-        self._grown: set[str] = set()  # figures of `_WRONG` that the last sample raised
+        self._grown: set[str] = set()  # figures of `_WRONG` that grew in the last sample
         self._rates: dict[str, deque[float]] = {
             name: deque([0.0] * WIDTH, maxlen=WIDTH) for name, _, _ in _RATES
         }
@@ -120,7 +116,7 @@ class Top:
         overview: Overview | None = None,
         rows: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Add a sample: figures, see `ServerStats`; kinds; the rows of a table of jobs."""
+        """Add a sample: figures, see `ServerStats`; kinds; rows of the table."""
         before, self._figures = self._figures, figures
         self._kinds = overview.kinds if overview else ()
         self._commit_error = overview.commit_error if overview else ""
@@ -130,12 +126,11 @@ class Top:
         }
         passed = figures["uptime_seconds"] - before.get("uptime_seconds", 0.0)
         for name, rates in self._rates.items():
-            if before and passed > 0:  # negative after a restart of the server
+            if before and passed > 0:  # negative after a restart
                 grown = figures.get(name, 0.0) - before.get(name, 0.0)
                 rates.append(max(0.0, grown) / passed)
 
     def __rich__(self) -> RenderableType:
-        """Render the screen."""
         answers = [*self._head(), *self._troubles(), self._due(), self._wrong()]
         tiles = Columns(self._tiles(), equal=True, expand=True)
         figures = [Constrain(each, _MOST_WIDTH) for each in (tiles, self._chart())]
@@ -143,7 +138,7 @@ class Top:
         return Group(*answers, *self._jobs(), *figures, *keys)
 
     def press(self, key: str) -> bool:
-        """Show another table, or kinds in another order; False: the key has no meaning."""
+        """Show another table, or kinds in another order; False: an unknown key."""
         if key == SORT:
             self._sort = SORTS[(SORTS.index(self._sort) + 1) % len(SORTS)]
             self.table = KINDS
@@ -154,7 +149,6 @@ class Top:
         return True
 
     def _head(self) -> list[Text]:
-        """Return the address and the health; a server that is not ready says so first."""
         uptime = int(self._figures["uptime_seconds"])
         line = Text.assemble(("purgatory", "bold"), f" at {self._address}, up ")
         line.append(f"{uptime // 3600}:{uptime // 60 % 60:02}:{uptime % 60:02}, ")
@@ -164,7 +158,6 @@ class Top:
         return [line.append("ready", "yellow" if self._troubles() else "green")]
 
     def _troubles(self) -> list[Text]:
-        """Return a line for each trouble besides the server's own readiness."""
         found = [*job_troubles(self._kinds), *cluster_troubles(self._figures)]
         return [Text(f"! {printable(text)}", style="bold red") for text in found]
 
@@ -179,7 +172,7 @@ class Top:
         return line.append(f", the next in {duration_shown(wait)}") if wait >= 0 else line
 
     def _wrong(self) -> Text:
-        """Return what failed; in colour if it is new since the last sample."""
+        """Return what failed; in colour if new since the last sample."""
         figures = self._figures
         line = Text("wrong: ")
         if self._kinds:
@@ -191,7 +184,6 @@ class Top:
         return line.append(counted(figures["unacknowledged"], "unread outcome"))
 
     def _jobs(self) -> list[RenderableType]:
-        """Return the table that a key has chosen; none while there are no jobs."""
         if self.table in TABLES:
             return [self._chosen(TABLES[self.table].title)]
         return [Constrain(self._all_kinds(), _MOST_WIDTH)] if self._kinds else []
@@ -206,7 +198,6 @@ class Top:
         return Panel(table if self._rows else Text("none"), title=title, title_align="left")
 
     def _all_kinds(self) -> RenderableType:
-        """Return jobs by kind and state, in the chosen order."""
         table = Table(box=None, padding=(0, 1), expand=True)
         table.add_column("jobs", ratio=1, no_wrap=True, overflow="ellipsis")
         for state in STATES:
@@ -253,7 +244,7 @@ def _job_cell(state: str, kind: KindOverview) -> Text:
 
 
 def blocks(values: Sequence[float] | deque[float]) -> str:
-    """Return values as block characters of their height; the highest value is a full block."""
+    """Return block characters as high as the values; the highest is a full block."""
     most = max(values, default=0.0)
     if not most:
         return _BLOCKS[1] * len(values)
@@ -262,7 +253,7 @@ def blocks(values: Sequence[float] | deque[float]) -> str:
 
 
 def figure_shown(name: str, figure: float) -> str:
-    """Return a figure of `ServerStats` for people, by the unit in its name."""
+    """Return a figure of `ServerStats` in the unit of its name."""
     if name.endswith("_bytes"):
         return bytes_shown(figure) if figure or name != "max_memory_bytes" else "any"
     if name.endswith("_seconds"):
@@ -272,14 +263,14 @@ def figure_shown(name: str, figure: float) -> str:
 
 def duration_shown(seconds: float) -> str:
     """Return a duration in its largest unit: 0.4 s, 2.5 min, 3 h, 12 d."""
-    for length, unit in _DURATIONS:
+    for length, unit in SPANS:
         if seconds >= length:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def bytes_shown(count: float) -> str:
-    """Return a number of bytes in a readable unit: 812 B, 4.3 MiB."""
+    """Return a number of bytes with a unit: 812 B, 4.3 MiB."""
     for unit in _UNITS:
         if count < 1024 or unit == _UNITS[-1]:
             break

@@ -1,8 +1,7 @@
-"""`purgatory serve`: run a server until SIGTERM or SIGINT.
+"""`purgatory serve`: run a server until SIGTERM or SIGINT. Called from the main thread.
 
-Called from the main thread. The first signal ends the server in order: it accepts nothing new,
-answers what is in flight, and the command exits with 0. A second signal acts as if without a
-handler. SIGHUP reloads the allow-list.
+The first signal ends the server in order: it accepts nothing new, answers what is in flight, and
+the command exits with 0. The second acts as without a handler. SIGHUP reloads the allow-list.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger(__name__)
 
 # The interpreter's switch interval. The store thread waits for the interpreter after a statement;
-# the default of 5 ms would be longer than most commits take.
+# the default of 5 ms is longer than most commits.
 SWITCH_SECONDS: Final = 0.0005
 # When the cycle collector runs. A look at a hundred thousand objects stops all threads for 20 ms,
-# so it looks at few at a time; operations live long and form no cycles, so at old ones seldom.
+# so it looks at few at a time, and seldom at old ones: operations live long and form no cycles.
 GC_THRESHOLD: Final = (2_000, 10, 10_000)
-# In the place of a signal's number: the server has ended by itself.
+# In place of a signal's number: the server has ended by itself.
 _ENDED: Final = 0
 
 _DESCRIPTION: Final = """\
@@ -59,7 +58,7 @@ examples:
 
 exit codes: 0 ended by a signal, 2 it could not start, or its disk failed"""
 
-# Settings whose default is in their help, or nothing.
+# Settings without a default, or with one in their help.
 _NO_DEFAULT: Final = ("keys_dir", "http_hosts", "max_memory", "store", "partition", "advertise")
 
 
@@ -102,7 +101,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
-    """Make the daemon: of a server alone, or of one among several over one database."""
     if config.store:
         module = import_extra("purgatory.service.cluster.cluster_daemon", "service")
         cluster: ClusterDaemon = module.ClusterDaemon(config, _announce)
@@ -113,10 +111,10 @@ def _daemon(config: Config) -> ServiceDaemon | ClusterDaemon:
 
 
 def _announce(text: str, facts: Mapping[str, object]) -> None:
-    """Print what the server does now; what it has loaded is left to the cycle collector no more.
+    """Print the server's state; the cycle collector spares loaded data from now on.
 
-    A look at all that was loaded would stop the threads while clients wait for the first answers: a
-    second for a million operations. So the collector looks before, while the server stands by.
+    A look would stop the threads, for a second with a million operations, while clients wait. So
+    the collector looks before, while the server stands by.
     """
     if "pending" in facts:
         gc.freeze()
@@ -129,7 +127,7 @@ def _announce(text: str, facts: Mapping[str, object]) -> None:
 
 
 def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
-    # A standby loads the database later, when it becomes active.
+    # A standby loads the database when it becomes active.
     with _SignalPipe() as signals, progress_shown(service.start_progress):
         service.on_end(signals.post_end)
         try:
@@ -151,12 +149,11 @@ def _serve(service: ServiceDaemon | ClusterDaemon) -> int:
 
 
 class _SignalPipe:
-    """The signals that the process gets; the first that ends the server restores the handlers.
+    """The signals of the process; the first that ends the server restores the handlers.
 
-    A handler written in Python runs only once the main thread is back from its system call, which
-    a signal does not end if it came a moment before it, or if the kernel gave it to another
-    thread. So the main thread reads the numbers from a pipe, which the interpreter itself writes
-    from within the signal (`signal.set_wakeup_fd`).
+    A Python handler runs only once the main thread is back from its system call, which a signal
+    does not end if it came just before, or went to another thread. So the main thread reads the
+    numbers from a pipe, which the interpreter writes within the signal (`signal.set_wakeup_fd`).
     """
 
     def __init__(self) -> None:

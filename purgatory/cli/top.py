@@ -1,4 +1,4 @@
-"""`purgatory stats` and `purgatory top`: a server's figures, once or live in the terminal.
+"""`purgatory stats` and `purgatory top`: a server's figures, once or live.
 
 Called from the main thread. Ctrl-C and q leave `top` with exit code 0.
 """
@@ -32,14 +32,13 @@ if TYPE_CHECKING or os.name == "posix":
 
 
 class Keyboard:
-    """The keys of `stream` (stdin), while the block lasts; there are none without a terminal."""
+    """The keys of a terminal `stream` (stdin) during the block; without one, no key comes."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stdin if stream is None else stream
-        #: Whether there are keys.
         self.is_there: bool = os.name == "posix" and bool(self._stream and self._stream.isatty())
         self._before: list[Any] = []
-        self._never = threading.Event()  # KeyboardInterrupt ends a wait for it
+        self._never = threading.Event()  # an interruptible sleep
 
     def __enter__(self) -> Self:
         if self.is_there:
@@ -48,7 +47,7 @@ class Keyboard:
         return self
 
     def wait(self, seconds: float) -> str:
-        """Return the next key; empty after so many seconds."""
+        """Return the next key; empty after `seconds`."""
         if not self.is_there:
             self._never.wait(seconds)
             return ""
@@ -98,7 +97,6 @@ def _stats(arguments: argparse.Namespace) -> int:
 
 
 def _top(arguments: argparse.Namespace) -> int:
-    """Show the screen until interrupted. Raises the errors of the client."""
     interval = arguments.interval
     if not 0 < interval < math.inf:
         raise ConfigError(f"--interval {interval}: expected a duration above 0")
@@ -122,7 +120,6 @@ def _top(arguments: argparse.Namespace) -> int:
 
 
 def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:
-    """Wait for so long, or for a key that changes the screen; False: the key leaves it."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         key = keyboard.wait(left)
@@ -134,7 +131,7 @@ def _pause(top: Top, keyboard: Keyboard, seconds: float) -> bool:
 
 
 def _look(top: Top, client: Client) -> None:
-    """Add a sample. A server of protocol 2 says nothing of jobs."""
+    """Add a sample. A server of protocol 2 has no jobs."""
     overview, rows = None, []
     with contextlib.suppress(WrongVersion):
         overview = client.overview()

@@ -1,7 +1,4 @@
-"""The tables of `purgatory top`, each with its key: kinds, and jobs in some states.
-
-Called from the main thread.
-"""
+"""The tables of `purgatory top`, by key: kinds, and jobs in a state. For the main thread."""
 
 from __future__ import annotations
 
@@ -15,17 +12,15 @@ if TYPE_CHECKING:
     from purgatory.service.client.client import Client
     from purgatory.service.job_messages import JobStatus, KindOverview
 
-#: Rows of a table, at most.
 ROWS: Final = 12
-#: The states of a kind's row, in the order of its columns.
+#: The columns of a kind's row.
 STATES: Final = ("ready", "running", "retrying", "dead", "scheduled", "done", "cancelled")
-#: What kinds are sorted by, in turn: trouble, then states.
 SORTS: Final = ("trouble", *STATES[:5], "kind")
 HEAD: Final = ("job", "kind", "due, or ended", "tries", "error, or why")
 
 
 class JobTable(NamedTuple):
-    """A table of jobs in a `state`, in an `order`; `title` says which."""
+    """A table of jobs in a `state`, in an `order`."""
 
     title: str
     state: str
@@ -37,7 +32,7 @@ class JobTable(NamedTuple):
         return [_row(job) for job in found]
 
 
-#: By key: what is shown instead of the kinds.
+#: Tables in place of the kinds, by key.
 TABLES: Final[dict[str, JobTable]] = {
     "d": JobTable("dead jobs, the newest first", "dead", "newest"),
     "r": JobTable("ready jobs, the longest waiting first", "ready", "due"),
@@ -45,7 +40,7 @@ TABLES: Final[dict[str, JobTable]] = {
     "w": JobTable("running jobs", "running", "due"),
     "n": JobTable("jobs due next", "scheduled", "due"),
 }
-#: The key of the kinds, and that of their order.
+#: The keys of the kinds, and of their order.
 KINDS: Final = "k"
 SORT: Final = "s"
 QUIT: Final = "q"
@@ -58,7 +53,7 @@ def _row(job: JobStatus) -> tuple[str, ...]:
 
 
 def sorted_kinds(kinds: Sequence[KindOverview], by: str) -> list[KindOverview]:
-    """Return kinds in an order of SORTS, the most first; kinds in trouble by default."""
+    """Return kinds in an order of SORTS, the most first."""
     if by == "kind":
         return sorted(kinds, key=lambda each: each.kind)
     if by == "trouble":

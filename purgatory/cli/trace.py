@@ -1,7 +1,4 @@
-"""`purgatory trace`: make, check and convert traces from the command line.
-
-Prints to stdout and raises its errors. Called from the main thread.
-"""
+"""`purgatory trace`: make, check and convert traces. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -58,7 +55,6 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def _flights(arguments: argparse.Namespace) -> int:
-    """Write the flights and print one line of counts."""
     with _status("reading a year of flights"):
         written = write_flights(arguments.directory)
     print(
@@ -69,7 +65,7 @@ def _flights(arguments: argparse.Namespace) -> int:
 
 
 def _status(text: str) -> AbstractContextManager[object]:
-    """Show on a terminal what takes some seconds, if rich is installed."""
+    """Show on a terminal a task of some seconds, if rich is installed."""
     try:
         from rich.console import Console  # noqa: PLC0415  # an extra, and slow to import
     except ImportError:
@@ -78,13 +74,11 @@ def _status(text: str) -> AbstractContextManager[object]:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Print a line for each file, and below it the first bad rows."""
     bad = sum(_check_file(file) for file in arguments.files)
     return _BAD_ROWS if bad else 0
 
 
 def _convert(arguments: argparse.Namespace) -> int:
-    """Copy the rows and print how many."""
     check_outputs({"OUT": arguments.target}, [arguments.source])
     table = table_of(arguments.source)
     skipped = SkippedRows()
@@ -100,7 +94,7 @@ def _convert(arguments: argparse.Namespace) -> int:
 
 
 def _check_file(file: str) -> int:
-    """Print what a file holds; returns the number of its bad rows."""
+    """Describe a file; return the number of bad rows."""
     table = table_of(file)
     time_of = table.time_of
     bad = SkippedRows()

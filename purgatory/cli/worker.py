@@ -1,6 +1,6 @@
 """`purgatory worker`: runs the jobs of a program's `Worker`.
 
-Called from the main thread; the worker runs in another, so that a signal finds no lock taken.
+Called from the main thread; the worker runs in another, so a signal finds no lock taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from purgatory.service.errors import ConfigError, WorkerStuck
 if TYPE_CHECKING:
     from purgatory.service.worker.worker import Worker
 
-# Seconds between two looks for a signal, and between two lines where there is no terminal.
+# Seconds between two looks for a signal, and between two lines without a terminal.
 _LOOK_S: Final = 0.2
 _LINE_S: Final = 60.0
 
@@ -49,7 +49,6 @@ def add_parser(subparsers: SubParsers) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Run the worker until a signal; raises the worker's error."""
     configure_logging("text", verbose=False)
     worker = _load(arguments.worker)
     if arguments.metrics_port is not None:
@@ -58,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
     with signals_handled((signal.SIGTERM, signal.SIGINT), received.append, once=True):
         try:
             _run_until(received, worker, arguments.drain)
-        except (TypeError, ValueError) as error:  # an address, an option: of the program
+        except (TypeError, ValueError) as error:  # a bad address or option in the program
             raise ConfigError(f"worker {arguments.worker}: {error}") from error
         except WorkerStuck as error:
             print(f"purgatory: {error}", file=sys.stderr, flush=True)
@@ -67,7 +66,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _set_metrics(worker: Worker, where: str) -> None:
-    """Have a worker serve metrics at a port, or at host:port. Raises ConfigError."""
     host, _, port = where.rpartition(":")
     if not port.isdecimal():
         raise ConfigError(f"--metrics-port is {where!r}; expected PORT or HOST:PORT")
@@ -78,7 +76,7 @@ def _set_metrics(worker: Worker, where: str) -> None:
 
 
 def _run_until(received: list[int], worker: Worker, drain: float) -> None:
-    """Run a worker until a signal is received; raises the worker's error."""
+    """Run a worker until a signal. Raises the worker's error."""
     worker.start()
     progress = _Progress(worker)
     while not received and not worker.wait(_LOOK_S):
@@ -89,7 +87,6 @@ def _run_until(received: list[int], worker: Worker, drain: float) -> None:
 
 
 def _load(name: str) -> Worker:
-    """Import a worker. Raises ConfigError."""
     module, _, attribute = name.partition(":")
     if not module or not attribute:
         raise ConfigError(f"worker {name}: expected MODULE:NAME")
@@ -111,7 +108,7 @@ def _load(name: str) -> Worker:
 
 
 class _Progress:
-    """A line about a worker: rewritten in a terminal, else one a minute."""
+    """A line about a worker: rewritten on a terminal, else each minute."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -120,7 +117,6 @@ class _Progress:
         self._next_line = time.monotonic() + _LINE_S
 
     def show(self) -> None:
-        """Show the line, if it is time."""
         now = time.monotonic()
         if self._is_terminal and now - self._seen[0] >= 1.0:
             print(f"\r{self._text()}\x1b[K", end="", file=sys.stderr, flush=True)
@@ -138,5 +134,4 @@ class _Progress:
         )
 
     def end(self) -> None:
-        """Show the last line."""
         print(f"\r{self._text()}" if self._is_terminal else self._text(), file=sys.stderr)

@@ -1,14 +1,13 @@
 """CronExpression: the instants at which a cron expression runs in a time zone.
 
-cronsim reads the expression and finds the times on a clock that never changes its offset. The rule
-for zones that do is here:
+cronsim reads the expression, and finds the times on a clock with a constant offset. In zones:
 
-- A pattern that runs at certain hours follows the zone's clock. A time that the clock skips runs
-  once, at the first instant after the gap. A time that comes twice runs at the first.
-- A pattern that runs in each hour goes by real time: whenever the clock shows a matching time.
+- A pattern for certain hours follows the zone's clock. A skipped time runs once, at the first
+  instant after the gap. A repeated time runs at the first.
+- A pattern for each hour goes by real time: whenever the clock shows a matching time.
 
-Debian's cron, which cronsim follows, draws the line otherwise: there `0 */2 * * *` goes by real
-time, and may be skipped. Pure; any thread.
+Debian's cron, which cronsim follows, differs: there `0 */2 * * *` goes by real time, and may be
+skipped. Pure; any thread.
 """
 
 from datetime import UTC, datetime
@@ -34,15 +33,14 @@ _SHORT: Final = {
 _FIELDS: Final = 5
 _MOST_CHARACTERS: Final = 1000
 _HOURS: Final = 24
-# Any time will do to find a pattern that has none: a year of each kind follows within fifty years.
+# Start of the search for any time of a pattern: each kind of year follows within fifty years.
 _SOME_TIME: Final = datetime(2000, 1, 1)  # noqa: DTZ001  # on a clock without a zone
 
 
 class CronExpression:
     """A cron expression of five fields in the zone named `tz`.
 
-    Raises ValueError for a malformed expression, for an expression that never runs, and for an
-    unknown zone.
+    Raises ValueError for a malformed expression, for one that never runs, and for an unknown zone.
     """
 
     def __init__(self, text: str, tz: str = "UTC") -> None:
@@ -57,7 +55,7 @@ class CronExpression:
             hours = CronSim(self._fields, _SOME_TIME).hours
         except CronSimError as error:
             raise ValueError(f"cron is {text!r}: {str(error).lower()}; {EXPECTED}") from error
-        #: Whether it runs in each hour, and so by real time.
+        #: Whether it runs in each hour, by real time.
         self.is_hourly: bool = len(hours) == _HOURS
         if self._next_wall_time(_SOME_TIME) is None:
             raise ValueError(f"cron is {text!r}: there is no such day; {EXPECTED}")
@@ -66,9 +64,9 @@ class CronExpression:
         return f"CronExpression({self.text!r}, {self.tz.key!r})"
 
     def next_after(self, after: datetime) -> datetime | None:
-        """Return the first instant after an aware datetime at which it runs, in UTC.
+        """Return the first run after an aware datetime, in UTC.
 
-        None if none exists in the next fifty years, or before the year 10000.
+        None if there is none within fifty years, or before the year 10000.
         """
         after = after.astimezone(UTC)
         try:
@@ -82,7 +80,7 @@ class CronExpression:
             instant = first_instant(wall, self.tz)
             if instant > after:
                 return instant
-            wall = self._next_wall_time(wall)  # was shown before, or is in a gap that is over
+            wall = self._next_wall_time(wall)  # an earlier showing, or a gap that is over
         return None
 
     def _by_real_time(self, after: datetime) -> datetime | None:

@@ -10,10 +10,10 @@ def next_times(
 ) -> list[datetime]:
     """Return the next times of a cron expression, aware datetimes of its zone.
 
-    `cron` has minute, hour, day, month and weekday, as in `30 2 * * MON-FRI`, or is `@hourly`,
-    `@daily`, `@weekly`, `@monthly` or `@yearly`; `tz` is the name of a time zone, as
-    `Europe/Berlin`. There are `count` times, fewer if the calendar ends before. The times are later
-    than `after`, an aware datetime, by default now.
+    `cron`: minute, hour, day, month and weekday, as in `30 2 * * MON-FRI`, or `@hourly`, `@daily`,
+    `@weekly`, `@monthly`, `@yearly`. `tz`: a time zone, as `Europe/Berlin`. `count`: how many
+    times; fewer if the calendar ends before. `after`: an aware datetime before them, by default
+    now.
 
     Raises ValueError for a bad expression, one that never runs, an unknown zone, a negative count,
     or an `after` that is not aware, and TypeError for a value of another type.

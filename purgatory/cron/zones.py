@@ -1,7 +1,4 @@
-"""Time zones: when a zone's clock shows a time, and when the zone changes its offset from UTC.
-
-Zones are of the system or of the package `tzdata`. Pure; any thread.
-"""
+"""Time zones of the system or of the package `tzdata`. Pure; any thread."""
 
 import zoneinfo
 from datetime import UTC, datetime, timedelta
@@ -9,12 +6,12 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 SECOND: Final = timedelta(seconds=1)
-# No zone has changed its offset twice in so short a time; the shortest was a week.
+# No zone has changed its offset twice in so short a time: the shortest was a week.
 _STEP: Final = timedelta(days=3)
 
 
 def zone(name: str) -> ZoneInfo:
-    """Return a zone by name; raises ValueError if none exists."""
+    """Return a zone by name. Raises ValueError for an unknown one, TypeError."""
     if not isinstance(name, str):
         raise TypeError(f"tz is {name!r}; expected the name of a time zone, as Europe/Berlin")
     try:
@@ -26,12 +23,12 @@ def zone(name: str) -> ZoneInfo:
 
 
 def wall_time(instant: datetime, tz: ZoneInfo) -> datetime:
-    """Return what a zone's clock shows at an instant, without a zone."""
+    """Return the time on a zone's clock at an instant."""
     return instant.astimezone(tz).replace(tzinfo=None)
 
 
 def offset_at(instant: datetime, tz: ZoneInfo) -> timedelta:
-    """Return how far a zone's clock is ahead of UTC at an instant."""
+    """Return a zone's offset from UTC at an instant."""
     offset = instant.astimezone(tz).utcoffset()
     assert offset is not None
     return offset
@@ -40,20 +37,20 @@ def offset_at(instant: datetime, tz: ZoneInfo) -> timedelta:
 def first_instant(wall: datetime, tz: ZoneInfo) -> datetime:
     """Return the instant, in UTC, when a zone's clock first shows a time.
 
-    If the clock skips the time, return the first instant after the gap.
+    For a skipped time, the first instant after the gap.
     """
     earlier = wall.replace(tzinfo=tz, fold=0).astimezone(UTC)
     if wall_time(earlier, tz) == wall:
         return earlier
-    # In a gap, fold 1 has the offset that begins at its end, so the instant is before that.
+    # In a gap, fold 1 has the offset of its end, so that instant is earlier.
     before = wall.replace(tzinfo=tz, fold=1).astimezone(UTC)
     return _first_change(before, earlier, tz)
 
 
 def next_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime | None:
-    """Return the first instant above `start` and up to `end` with another offset than `start`.
+    """Return the first instant above `start`, up to `end`, with another offset than at `start`.
 
-    None if none exists. To the second.
+    To the second; None if the offset stays.
     """
     before = offset_at(start, tz)
     while start < end:
@@ -65,7 +62,7 @@ def next_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime | None
 
 
 def _first_change(start: datetime, end: datetime, tz: ZoneInfo) -> datetime:
-    """Return the only instant above `start`, up to `end`, at which the offset changes."""
+    """Return the only change of offset above `start`, up to `end`."""
     before = offset_at(start, tz)
     low, high = 0, -((start - end) // SECOND)
     while high - low > 1:

@@ -1,8 +1,4 @@
-"""The journal: how operations ended, written down.
-
-`mailbox`: as commands for another thread. `parquet`: as Parquet files; `writer` has its thread,
-`files` its files.
-"""
+"""The journal of a purgatory: to a mailbox, or as Parquet files."""
 
 from purgatory.core.outcome_recorder import Journal
 from purgatory.journal.journals import Ended, MailboxJournal

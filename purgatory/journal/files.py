@@ -4,13 +4,12 @@ One table is a directory with a directory for each date (UTC), as Hive, Spark an
 
     outcomes/date=2026-11-21/3f9c01d2-00000000000000000001-00000000000000000812.parquet
 
-A file is written under a hidden name, forced to disk with fsync, and then renamed. Its name says
-which rows it holds: the *source*, the first and the last sequence number. So the writer learns the
-state of the disk by listing names, and continues after the last row following a crash: rows of an
-unfinished file are written again, rows of a finished one are not. Rows of one source come in order
-of their numbers; when the date changes, a new file begins.
+A file is written under a hidden name, forced to disk with fsync, and then renamed. Its name has the
+*source* of its rows, and their first and last sequence number. So after a crash the writer lists
+the names and continues after the last row: only rows of unfinished files are written again. Rows of
+a source come in order of their numbers; a new date begins a new file.
 
-`JournalLock` keeps a second process out. One thread at a time may use the objects of this module.
+`JournalLock` keeps other processes out. One thread at a time may use the objects of this module.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ if TYPE_CHECKING:
     from purgatory.trace.tables import Table
 
 
-#: Rows between two pauses, a millisecond's work.
+#: Rows between two pauses: a millisecond's work.
 PORTION: Final = 512
-# A pause is so many times as long as the work before it, and all of one write so many seconds: a
-# journal that has much to write should not fall behind.
+# A pause is so many times as long as the work before it; all pauses of a write take so many
+# seconds, lest the journal falls behind.
 _PAUSE_SHARE: Final = 3
 _ALL_PAUSES_S: Final = 1.0
-#: A pause is no shorter: without any, a thread that commits waits for the interpreter after each of
-#: its statements, up to a switch interval (`sys.setswitchinterval`).
+#: The least pause: without any, a thread that commits waits for the interpreter after each
+#: statement, up to a switch interval (`sys.setswitchinterval`).
 LEAST_PAUSE_S: Final = 0.0001
 
 
 class WritePace:
-    """Used by the journal's thread. `is_urgent` tells to make the shortest pauses."""
+    """Pauses of the journal's thread; if `is_urgent`, the shortest."""
 
     def __init__(
         self,
@@ -55,17 +54,17 @@ class WritePace:
     ) -> None:
         self._now = now
         self._sleep = sleep
-        self._left_s = 0.0  # of the pauses of this write
+        self._left_s = 0.0  # for pauses of this write
         self._resumed_at = 0.0
         self.is_urgent: Callable[[], bool] = _never
 
     def begin(self) -> None:
-        """Note that a write begins."""
+        """Begin a write."""
         self._left_s = _ALL_PAUSES_S
         self._resumed_at = self._now()
 
     def pause(self) -> None:
-        """Sleep for a while; shortly if the write is urgent or has slept enough."""
+        """Sleep; shortly if the write is urgent or has slept enough."""
         seconds = min(_PAUSE_SHARE * (self._now() - self._resumed_at), self._left_s)
         if self.is_urgent():
             seconds = 0.0
@@ -80,9 +79,9 @@ def _never() -> bool:
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
-# At most so many rows in a file: a reader can share a long day among several tasks.
+# Most rows of a file: tasks of a reader can share a long day.
 FILE_ROWS: Final = 1_000_000
-#: To write a group takes a processor from others, two milliseconds for each thousand rows.
+#: Rows of a group: to write a thousand takes a processor from others for two milliseconds.
 GROUP_ROWS: Final = 16 * PORTION
 _UNFINISHED: Final = ".unfinished-"
 _SOURCE: Final = re.compile(r"[0-9a-z]+")
@@ -97,7 +96,7 @@ _day: Final = attrgetter("day")
 
 
 class JournalError(PurgatoryError):
-    """A journal cannot be written; the message names the file or directory and says why."""
+    """A journal cannot be written; names the file or directory, and the reason."""
 
 
 class Numbered(NamedTuple, Generic[RowT]):
@@ -108,7 +107,7 @@ class Numbered(NamedTuple, Generic[RowT]):
 
 
 class _Portion(NamedTuple, Generic[RowT]):
-    """Rows of one day since 1970 (UTC), with their numbers."""
+    """Rows of one day since 1970 (UTC)."""
 
     day: int
     numbers: list[int]
@@ -116,11 +115,12 @@ class _Portion(NamedTuple, Generic[RowT]):
 
 
 class JournalFiles(Generic[RowT]):
-    """The files of one table in `directory`. `source`: what numbers the rows, [0-9a-z]+.
+    """The files of one table in `directory`.
 
-    `last`: the number of the last row on disk; 0 before the first. `private`: only the owner may
-    read the files, whatever the umask. `pace`: the pace of the appending thread. Raises
-    JournalError if the directory cannot be made or read, TraceError without pyarrow.
+    `source`: names the origin of the numbers, [0-9a-z]+. `private`: only the owner may read the
+    files, under any umask. `pace`: of the appending thread. `last`: the number of the last row on
+    disk, or 0. Raises JournalError if the directory cannot be made or read, TraceError without
+    pyarrow.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class JournalFiles(Generic[RowT]):
     ) -> None:
         if not _SOURCE.fullmatch(source):
             raise ValueError(f"source is {source!r}; expected lower-case letters and digits")
-        # Now, because the first array imports pandas if it is installed, and a journal's last rows
-        # may come at the end of the process, when nothing can be imported any more.
+        # Now: the first array imports pandas if installed, and the last rows may come at the end of
+        # the process, when nothing can be imported.
         load_pyarrow(directory).array(())
         self._directory = directory
         self._table = table
         self._source = source
         self._time_at: Callable[[RowT], int] = itemgetter(table.names.index(table.time_column))
-        self._pause = (pace or WritePace()).pause  # made at the first append
+        self._pause = (pace or WritePace()).pause
         self._file_mode, self._directory_mode = (0o600, 0o700) if private else (0o666, 0o777)
         self._new_names = itertools.count()
         try:
@@ -154,11 +154,10 @@ class JournalFiles(Generic[RowT]):
             raise _journal_error(error, directory) from error
 
     def append(self, rows: Iterable[tuple[int, RowT]]) -> None:
-        """Write rows; when this returns, they are on disk. Their numbers ascend from `last`.
+        """Write rows to disk, each a `Numbered` or such a tuple; numbers ascend from `last`.
 
-        Each is a `Numbered`, or a tuple of the same. `last` advances file by file. Raises
-        JournalError if a file cannot be written; rows behind `last` may then be given again.
-        ValueError for numbers that do not grow.
+        `last` advances file by file. Raises JournalError if a file cannot be written; rows behind
+        `last` may then be given again. Raises ValueError for numbers that do not grow.
         """
         iterator = iter(rows)
         while portions := self._take(iterator):
@@ -166,11 +165,11 @@ class JournalFiles(Generic[RowT]):
                 self._write(_date(day), list(found))
 
     def _take(self, rows: Iterator[tuple[int, RowT]]) -> list[_Portion[RowT]]:
-        """Return the rows of the next file, or of one for each day, and pause between portions."""
+        """Return the rows of the next file, or of one for each day; pauses between portions."""
         portions: list[_Portion[RowT]] = []
         last, left = self.last, FILE_ROWS
         while part := list(itertools.islice(rows, min(PORTION, left))):
-            # For each row, here and below, only loops in C.
+            # Here and below, only loops in C visit each row.
             numbers, values = list(map(_first, part)), list(map(_second, part))
             _check_ascending([last, *numbers])
             portions += self._by_day(numbers, values)
@@ -219,9 +218,9 @@ class JournalFiles(Generic[RowT]):
             os.fsync(file.fileno())
 
     def _find_last(self) -> int:
-        """Return the last number on disk, after making sure that the file will stay.
+        """Return the last number on disk, and make sure that its file stays.
 
-        A killed writer may not have called fsync on the directory of its last file.
+        A killed writer may not have synced the directory of its last file.
         """
         last, newest = 0, None
         for directory in self._dates():
@@ -237,7 +236,6 @@ class JournalFiles(Generic[RowT]):
         return last
 
     def _remove_unfinished(self) -> None:
-        """Delete files that a former writer left unfinished."""
         for directory in self._dates():
             for path in directory.glob(f"{_UNFINISHED}*"):
                 path.unlink()
@@ -247,7 +245,7 @@ class JournalFiles(Generic[RowT]):
 
 
 def _check_ascending(numbers: list[int]) -> None:
-    """Raise ValueError unless the numbers ascend; the first is of the row before."""
+    """Raise ValueError unless the numbers ascend; the first is the row before."""
     following = numbers[1:]
     if not all(map(lt, numbers, following)):
         last, number = next(pair for pair in itertools.pairwise(numbers) if not lt(*pair))
@@ -255,14 +253,14 @@ def _check_ascending(numbers: list[int]) -> None:
 
 
 def _drained(portions: list[_Portion[RowT]]) -> Iterator[_Portion[RowT]]:
-    """Yield and remove all portions: to free them all at once would keep the interpreter long."""
+    """Yield and remove all portions: to free all at once would keep the interpreter long."""
     portions.reverse()
     while portions:
         yield portions.pop()
 
 
 def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Path]:
-    """Yield the files of a table, but for those of `source` with rows beyond number `last`."""
+    """Yield the files of a table, except files of `source` with rows beyond `last`."""
     for path in sorted(directory.glob(f"{_DATE}*/*.parquet")):
         match = _NAME.fullmatch(path.name)
         if match and (match[1] != source or int(match[3]) <= last):
@@ -270,7 +268,7 @@ def journal_files_up_to(directory: Path, source: str, last: int) -> Iterator[Pat
 
 
 class JournalLock:
-    """Keeps a journal's directory for the process until closed; also a context manager.
+    """Reserves a journal's directory for the process; also a context manager.
 
     Raises JournalError if another process has it, or if it cannot be made.
     """
@@ -296,7 +294,7 @@ class JournalLock:
 
 
 def _date(day: int) -> str:
-    """Return a day's date in UTC; for a day outside the calendar, the name Hive gives to nulls."""
+    """Return a day's date in UTC, or Hive's name for nulls outside the calendar."""
     try:
         return (_FIRST_DAY + dt.timedelta(days=day)).isoformat()
     except OverflowError:

@@ -1,8 +1,4 @@
-"""The journals for `Purgatory(journal=...)`: to a mailbox, or as Parquet files.
-
-Any thread calls `ended`. A `ParquetJournal` makes a row and posts it to the journal's thread; that
-writes it. See `writer` for the thread and `files` for the files.
-"""
+"""The journals for `Purgatory(journal=...)`. Any thread calls `ended`."""
 
 from __future__ import annotations
 
@@ -37,7 +33,7 @@ class Ended:
 
 
 class MailboxJournal:
-    """Posts each outcome, as an `Ended` command, to a mailbox. Any thread."""
+    """Posts each outcome, as `Ended`, to a mailbox. Any thread."""
 
     def __init__(self, mailbox: Mailbox[Any]) -> None:
         self._mailbox = mailbox
@@ -48,13 +44,13 @@ class MailboxJournal:
 
 
 class ParquetJournal:
-    """Writes outcomes to `directory`/outcomes, a directory for each date; also a context manager.
+    """Writes outcomes to `directory`/outcomes; also a context manager. Any thread.
 
-    `seconds`: how often the journal writes; if the process is killed, outcomes since the last write
-    are lost. `clock`: the clock of the purgatory's timer, if not the default.
+    `seconds`: how often the journal writes; a killed process loses the outcomes since. `clock`: of
+    the purgatory's timer, if not the default.
 
     Columns are those of the table *outcomes* of a trace. `op_id` and `kind` are the operation's
-    attributes, if present; else a name that the journal makes, and the class.
+    attributes, if any; else a name from the journal, and the class.
 
     Raises JournalError if the directory cannot be written or another journal has it, TraceError
     without pyarrow.
@@ -75,18 +71,18 @@ class ParquetJournal:
         except BaseException:
             rows.close()
             raise
-        # Closes it at the end of the process, too, if the program did not.
+        # Closes the journal at the end of the process, if the program did not.
         self._finalizer = weakref.finalize(self, self._writer.close)
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Post one outcome; see `purgatory.Journal`.
 
-        Raises JournalError after `close`, and when the disk has taken none for too long.
+        Raises JournalError after `close`, and after too long a failure of the disk.
         """
         self._writer.post(_outcome_row(operation, outcome, self._clock()))
 
     def flush(self) -> None:
-        """Return when all outcomes so far are on disk. Raises JournalError if they cannot be."""
+        """Return when all outcomes so far are on disk. Raises JournalError."""
         self._writer.flush()
 
     def close(self) -> None:
@@ -102,7 +98,7 @@ class ParquetJournal:
 
 
 class _OutcomeBuffer:
-    """See `RowBuffer`. Numbers the rows as it writes them, from 1 for each journal object."""
+    """See `RowBuffer`. Numbers rows as it writes them, from 1 for each journal object."""
 
     def __init__(self, directory: Path, pace: WritePace) -> None:
         self._lock = JournalLock(directory)
@@ -129,7 +125,7 @@ class _OutcomeBuffer:
             self._drop(self._files.last - before)
 
     def _drop(self, count: int) -> None:
-        """Drop the first rows, which are written; a pause after each portion."""
+        """Drop the first rows, which are written; pauses after each portion."""
         for left in range(count, 0, -PORTION):
             del self._rows[: min(left, PORTION)]
             self._pace.pause()
@@ -144,7 +140,7 @@ class _OutcomeBuffer:
 
 def _outcome_row(operation: DelayedOperation, outcome: Outcome, now_ms: int) -> OutcomeRow:
     at_ms = time.time_ns() // 1_000_000
-    # An operation that ended before it was added to the timer has no deadline yet.
+    # An operation that ended before it got to the timer has no deadline.
     deadline_ms = operation.deadline_ms or now_ms + operation.delay_ms
     submitted_ms = min(at_ms, at_ms + deadline_ms - operation.delay_ms - now_ms)
     key = operation.by_key if isinstance(operation, KeyedOperation) else None
@@ -169,5 +165,5 @@ def _kind(operation: DelayedOperation) -> str:
 
 
 def _text(value: object) -> str:
-    # Half of a surrogate pair cannot be encoded, and a whole file could not be written.
+    # A lone surrogate cannot be encoded, and would spoil the whole file.
     return str(value).encode("utf-8", "backslashreplace").decode()

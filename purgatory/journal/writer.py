@@ -1,9 +1,8 @@
-"""JournalWriter: the thread of a journal, `purgatory-journal`, and the queue that feeds it.
+"""JournalWriter: the thread of a journal, `purgatory-journal`, and its queue.
 
-Any thread posts. The journal's thread collects posted rows and writes them when due, when there are
-many, at a flush and at the end. Nothing is urgent, so a post wakes the thread only when much was
-posted since the last wake-up. Rows that the disk refuses stay in memory, up to a bound, and are
-written again in the next round.
+Any thread posts. The journal's thread writes rows when due, when many, at a flush and at the end; a
+post wakes it only after many rows. Rows that the disk refuses stay in memory, up to a bound, until
+the next write.
 """
 
 from __future__ import annotations
@@ -28,33 +27,33 @@ log: logging.Logger = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-#: So many rows in memory are written before their time.
+#: So many rows are written before they are due.
 BATCH: Final = 65_536
-# After so many posted rows the thread is woken, to see whether they reach BATCH.
+# After so many posted rows the thread looks whether they reach BATCH.
 _WAKE_THRESHOLD: Final = 8_192
-#: While the disk takes none, and so many rows are in memory, further ones are refused.
+#: While the disk fails, so many rows are kept; further ones are refused.
 MAX_WAITING: Final = 1_000_000
 
 
 class RowBuffer(Protocol[T_contra]):
-    """The rows that wait to be written, and where to. Only the journal's thread uses it."""
+    """The rows to write, and their files; for the journal's thread alone."""
 
     def add(self, item: T_contra) -> None:
-        """Keep what was posted until the next write."""
+        """Keep a posted item until the next write."""
 
     def __len__(self) -> int:
         """Return how many rows are kept."""
 
     def write(self) -> None:
-        """Write all and keep none. Raises JournalError, and then keeps what was not written."""
+        """Write all rows. Raises JournalError, and then keeps unwritten rows."""
 
     def close(self) -> None:
-        """Release the files: nothing more will be written."""
+        """Close the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckQueue:
-    """Look at the queue: much was posted."""
+    """Look at the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class _StopWriter:
 class JournalWriter(Generic[T]):
     """Writes `rows` every `seconds`, in a thread that its constructor starts and `close` ends.
 
-    `pace`: the pace of the target of `rows`.
+    `pace`: of the target of `rows`.
     """
 
     def __init__(self, rows: RowBuffer[T], seconds: float, pace: WritePace) -> None:
@@ -82,26 +81,25 @@ class JournalWriter(Generic[T]):
         self._seconds = seconds
         self._pace = pace
         pace.is_urgent = self._is_urgent
-        self._closing = False  # set by the thread that closes, read by the journal's
+        self._closing = False  # set by the closing thread
         self._posted: deque[T] = deque()  # appended by any thread, emptied by the journal's
-        # Both are approximate: threads that post at the same time may lose some, which delays a
-        # wake-up, or ends pauses sooner or later. The time to write comes anyway.
+        # Approximate: threads that post at the same time may lose some, which delays a wake-up or
+        # changes pauses; the due time comes anyway.
         self._rows_since_wake = 0
         self._rows_since_write = 0
         self._mailbox: Mailbox[_CheckQueue | _Flush | _StopWriter] = Mailbox()
-        # Written by the journal's thread, read by others: the last failure, until a write succeeds.
+        # The last failure, until a write succeeds. Written by the journal's thread, read by others.
         self._error: JournalError | None = None
-        #: Attempts to write that failed.
         self.failures: int = 0
-        self._flushes: set[threading.Event] = set()  # threads wait on this
+        self._flushes: set[threading.Event] = set()  # unfinished
         self._ended = False  # written by the journal's thread
         self._thread = InterruptibleThread(target=self._run, name="purgatory-journal", daemon=True)
         self._thread.start()
 
     def post(self, item: T, rows: int = 1) -> None:
-        """Queue an item of so many rows, to be written; returns at once.
+        """Queue an item of so many rows; returns at once.
 
-        Raises JournalError after `close`, and while too much waits for a disk that takes nothing.
+        Raises JournalError after `close`, and while too much waits for a failing disk.
         """
         if self._error is not None and len(self._posted) + len(self._rows) >= MAX_WAITING:
             raise self._error
@@ -115,16 +113,16 @@ class JournalWriter(Generic[T]):
             self._send(_CheckQueue())
 
     def flush(self) -> None:
-        """Return when all that was posted before is on disk; JournalError if it cannot be."""
+        """Return when all earlier posts are on disk. Raises JournalError."""
         done = InterruptibleEvent()
         self._flushes.add(done)
         try:
             self._send(_Flush(done))
-            # Added before the look: a thread that ends now is seen here, or sets the event.
+            # After adding: a thread that ends now is seen here, or sets the event.
             if not self._ended:
                 done.wait()
         finally:
-            # Removed by the journal's thread if it has written: else it has ended without.
+            # The journal's thread removes it if it has written, not at its end.
             written = done not in self._flushes
             self._flushes.discard(done)
         if not written:
@@ -137,7 +135,7 @@ class JournalWriter(Generic[T]):
         self._closing = True
         with contextlib.suppress(MailboxClosed):
             self._mailbox.send(_StopWriter())
-        if threading.current_thread() is self._thread:  # a finalizer that the collector ran here
+        if threading.current_thread() is self._thread:  # in a finalizer
             return
         self._thread.join()
         if self._error is not None:
@@ -162,11 +160,10 @@ class JournalWriter(Generic[T]):
             self._rows.close()
 
     def _gather(self) -> bool:
-        """Collect posted rows until it is time to write; False: end."""
         write_at = time.monotonic() + self._seconds
         while True:
             command = self._mailbox.recv(max(0.0, write_at - time.monotonic()))
-            # After receiving the command, so that all rows posted earlier are found.
+            # After receiving the command, to find all earlier posts.
             while self._posted:
                 self._rows.add(self._posted.popleft())
             match command:
@@ -182,7 +179,7 @@ class JournalWriter(Generic[T]):
                 return True
 
     def _is_urgent(self) -> bool:
-        """Tell whether to write without pauses: a thread waits for it, or much more was posted."""
+        """Tell whether to write without pauses: a thread waits, or a further batch was posted."""
         return self._closing or bool(self._flushes) or self._rows_since_write >= BATCH
 
     def _write(self) -> None:

@@ -1,7 +1,6 @@
 """ReplayClock: the time of a replay, virtual or at a multiple of real time.
 
-Belongs to the thread running the replay, but for `stop`, which is for any thread and for signal
-handlers.
+For the thread running the replay; `stop` is for any thread and for signal handlers.
 """
 
 import time
@@ -12,16 +11,14 @@ from purgatory.trace.validation import INT64_MAX, INT64_MIN
 from timingwheel import InlineExecutor, Timer
 from timingwheel.lowlevel import NS_PER_MS
 
-#: Seconds after which a sleep looks at `stopped`. A poll, no condition: a signal handler must not
-#: take a lock that the interrupted thread may hold.
+#: Seconds between two looks at `stopped` in a sleep. No condition: a signal handler must not take a
+#: lock that the interrupted thread may hold.
 STOP_POLL_S: Final = 0.05
-# The reading of the clock before any trace begins.
+# The clock's reading before any trace.
 BEFORE_ANY_TRACE_MS: Final = INT64_MIN
 
 
 class _TraceClock:
-    """The clock of the timer: counts milliseconds of the trace where a timer has nanoseconds."""
-
     def __init__(self) -> None:
         self.now = BEFORE_ANY_TRACE_MS
 
@@ -29,7 +26,6 @@ class _TraceClock:
         return self.now
 
     def now_ns(self) -> int:
-        """Return the last instant that is over."""
         return self.now
 
 
@@ -37,24 +33,23 @@ class _TraceTimer(Timer):
     LEAST_TICK_NS = 1
 
     def has_due(self) -> bool:
-        """Tell whether `advance_clock` has anything to do."""
         first = self._wheels.next_occupied()
         return first is not None and first.expiration_ns <= self._clock_reader.now_ns()
 
 
 class ReplayClock:
-    """Moves the time of a trace, and with it the timer.
+    """Moves the time of a trace, and the timer.
 
-    With `speed` None time is virtual: it jumps from instant to instant, and nothing expires before
-    `drain`: that takes a tenth of the time if it is for many instants at once. Else time passes no
-    faster than `speed` seconds of the trace in a second of real time, and what is due expires on
-    the way. `before_sleep` is called before each sleep.
+    `speed` None: time is virtual. It jumps from instant to instant, and nothing expires before
+    `drain`, which takes a tenth of the time for many instants at once. Otherwise time passes no
+    faster than `speed` seconds of the trace in a second, and due operations expire on the way.
+    `before_sleep` is called before each sleep.
 
-    A timer counts nanoseconds, of which 64 bits hold 292 years; a trace may be longer. So here the
-    timer's clock counts a millisecond of the trace as a nanosecond.
+    64 bits of nanoseconds hold 292 years, and a trace may be longer. So the timer counts a
+    millisecond of the trace as a nanosecond.
 
     The clock reads the last instant that is *over*. While instant t is processed it reads t - 1, so
-    that nothing due at t has expired yet; moving on to t expires it.
+    nothing due at t has expired; moving on to t expires it.
     """
 
     def __init__(
@@ -69,7 +64,7 @@ class ReplayClock:
         self.timer: _TraceTimer = _TraceTimer(
             "replay", tick_ms=1 / NS_PER_MS, clock=self._clock, executor=InlineExecutor()
         )
-        # The first instant of the trace, and the real time at which it was reached.
+        # The first instant of the trace, and its real time.
         self._origin: tuple[int, float] | None = None
 
     def now_ms(self) -> int:
@@ -82,11 +77,11 @@ class ReplayClock:
         return self._speed is not None
 
     def advance_to(self, instant_ms: int) -> None:
-        """Move on to an instant, not back. Returns early when stopped."""
+        """Move on to an instant, not back. Returns early if stopped."""
         if self._origin is None:
             self._origin = instant_ms, time.monotonic()
             self._clock.now = instant_ms
-            self.drain()  # nothing is due: brings the wheel to the time of the trace
+            self.drain()  # expires nothing: brings the wheel to the time of the trace
         while not self.stopped:
             now_ms = instant_ms if self._speed is None else min(instant_ms, self._real_time_ms())
             if now_ms > self._clock.now:
@@ -98,28 +93,28 @@ class ReplayClock:
             self._sleep_towards(instant_ms)
 
     def drain(self) -> None:
-        """Let what is due expire."""
+        """Expire what is due."""
         self.timer.advance_clock()
 
     def lateness_ms(self, due_ms: int) -> int:
-        """Return by how much real time is behind an instant; 0 in virtual time."""
+        """Return how far real time is behind an instant; 0 in virtual time."""
         if self._speed is None:
             return 0
         return min(max(0, self._real_time_ms() - due_ms), INT64_MAX)
 
     def stop(self) -> None:
-        """Make `advance_to` return soon, now and from now on."""
+        """Make `advance_to` return soon, from now on."""
         self.stopped = True
 
     def _real_time_ms(self) -> int:
-        """Return the time of the trace at which a replay without delays would be."""
+        """Return the trace's time of a replay without delays."""
         assert self._origin is not None
         assert self._speed is not None
         first_ms, began = self._origin
         return first_ms + int((time.monotonic() - began) * 1000 * self._speed)
 
     def _sleep_towards(self, instant_ms: int) -> None:
-        """Sleep until the instant or the next deadline, but not beyond STOP_POLL_S."""
+        """Sleep until the instant or the next deadline, for STOP_POLL_S at most."""
         assert self._speed is not None
         self._before_sleep()
         seconds = (instant_ms - self._real_time_ms()) / 1000

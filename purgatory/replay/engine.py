@@ -1,11 +1,10 @@
 """Replay: sends a recorded trace through a real Purgatory.
 
-The purgatory runs on a `ReplayClock`, in virtual time or in real time. Both give the same outcomes,
-to the millisecond. The order within one instant is submissions, extensions, key events,
-expirations: the clock moves past the instant when the first three are done.
+The purgatory runs on a `ReplayClock`, in virtual time or in real time, with the same outcomes to
+the millisecond. The order within an instant is submissions, extensions, key events, expirations.
 
-The rows come by column and in windows of a few thousand. In virtual time the wheel is drained once
-a window; then the ended operations are sorted by time and passed on. An operation that ends in the
+Rows come in windows of a few thousand. In virtual time the wheel is drained once a
+window; then the ended operations are sorted by time and passed on. An operation that ends in the
 window of its submission is never on the wheel.
 
 For the thread that calls `Replay.run`; `Replay.stop` is for any thread and for signal handlers.
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 
 # More events than fit into memory.
 _MAX_HELD: Final = 2**60
-#: The last time of a row, and the first before 1970; 36 million years. Deadlines may be later.
+#: The farthest time of a row from 1970, 36 million years: a timer counts it with any timeout.
 FARTHEST_MS: Final = 2**60
-# Different ends counted before they are put into the summaries.
+# Different ends counted until they go to the summaries.
 _MAX_COUNTED: Final = 16_384
-# The places of columns in a table of operations or outcomes.
+# Columns of a table of operations or outcomes.
 _KIND: Final = 1
 _OUTCOME: Final = 2
 _WAITED: Final = 7
@@ -46,11 +45,11 @@ _WAITED: Final = 7
 class Replay:
     """A purgatory for one run of a trace. Use it in a `with` block.
 
-    `speed` is how many seconds of the trace pass in a second of real time; None is virtual time.
-    `on_outcome` is called with each outcome, in order of time, `on_outcomes` with the columns of
-    many: in real time as they occur. In virtual time, and while real time is behind, they come some
-    thousand rows later. `registry` is a Prometheus registry that shows the purgatory's metrics
-    until the replay is closed. Raises ValueError for a bad speed.
+    `speed`: seconds of the trace in a second of real time; None: virtual time. `on_outcome` is
+    called with each outcome, in order of time, `on_outcomes` with the columns of many: in real time
+    as they occur; in virtual time, or while real time is behind, some thousand rows later.
+    `registry`: a Prometheus registry for the purgatory's metrics until `close`. Raises ValueError
+    for a bad speed.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Replay:
         registry: "CollectorRegistry | None" = None,
     ) -> None:
         self._kinds: dict[str, ReplaySummary] = {}
-        # Kind, outcome and wait of operations that ended, and are in no summary yet.
+        # Kind, outcome and wait of ended operations that are in no summary yet.
         self._ended: Counter[tuple[str, str, int]] = Counter()
         self.seconds: float = 0.0  # of real time, for the whole run
         self._on_outcome = on_outcome
@@ -84,13 +83,13 @@ class Replay:
 
     @property
     def kinds(self) -> dict[str, ReplaySummary]:
-        """The summary of each kind."""
+        """The summaries, by kind."""
         self._summarize()
         return self._kinds
 
     @property
     def pending(self) -> int:
-        """The number of operations that wait now."""
+        """The number of waiting operations."""
         return self._purgatory.delayed
 
     @property
@@ -99,7 +98,7 @@ class Replay:
         return self._clock.stopped
 
     def stop(self) -> None:
-        """Make `run` return soon; operations that wait are left without an outcome."""
+        """Make `run` return soon; waiting operations get no outcome."""
         self._clock.stop()
 
     def run(
@@ -110,11 +109,11 @@ class Replay:
         *,
         extensions: Iterable[Extension] | None = None,
     ) -> ReplaySummary:
-        """Replay a trace, all tables in time order; returns the summary over all kinds.
+        """Replay a trace, all tables in time order; return the summary over all kinds.
 
-        `progress(done)` is called with the number of finished rows: in real time after each
-        instant, in virtual time every few thousand rows. An exception of an iterator or of
-        `on_outcome` ends the run and is raised. The rows are not checked; readers do so.
+        `progress` gets the number of finished rows: in real time after each instant, in virtual
+        time every few thousand rows. An exception of an iterator or of `on_outcome` ends the run
+        and is raised. The rows are not checked; readers do so.
         """
         return self.run_columns(
             batched(operations),
@@ -131,7 +130,7 @@ class Replay:
         *,
         extensions: Iterable[Columns] | None = None,
     ) -> ReplaySummary:
-        """Do as `run`, with the rows by column, in batches: see `batches_in_order`."""
+        """Do as `run`, with the rows by column in batches; see `batches_in_order`."""
         start = time.perf_counter()
         self._progress = progress
         self._feeder.may_extend = extensions is not None
@@ -172,7 +171,6 @@ class Replay:
         return total
 
     def _count(self, operations: Part, end: int) -> None:
-        """Count the operations before a place by their kinds."""
         for kind, number in Counter(operations.columns[_KIND][operations.start : end]).items():
             self._kind(kind).operations += number
 
@@ -222,7 +220,6 @@ class Replay:
 
 
 def _check_times(*times_ms: int) -> None:
-    """Raise TraceError for a time of a row beyond those that a timer counts with any timeout."""
     for time_ms in times_ms:
         if abs(time_ms) > FARTHEST_MS:
             raise TraceError(
@@ -231,7 +228,7 @@ def _check_times(*times_ms: int) -> None:
 
 
 def _check_waits(columns: Columns) -> None:
-    """Raise TraceError for a wait beyond its column's range: extensions can add up to one."""
+    """Raise TraceError for a wait beyond its column's range, as extensions can add up to."""
     longest_ms = max(columns[_WAITED])
     if longest_ms > INT64_MAX:
         op_id = columns[0][columns[_WAITED].index(longest_ms)]

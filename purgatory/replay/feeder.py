@@ -1,7 +1,6 @@
 """Feeder: submits the operations of a window to a purgatory, and completes its keys.
 
-Used by the engine alone, in its thread. Compiled, as it runs for each row. Within one instant the
-order is submissions, extensions, key events. Expirations come last, when the clock has moved on.
+For the engine, in its thread. Compiled, as it runs for each row.
 """
 
 from collections.abc import Callable
@@ -23,9 +22,9 @@ _NEVER: Final = 2**64
 
 
 class Feeder:
-    """Feeds one purgatory. `after_instant(rows)` is called after each instant in real time.
+    """Feeds a purgatory. `after_instant(rows)` is called after each instant in real time.
 
-    `last_due_ms`: the latest deadline so far. `may_extend`: whether the trace has extensions.
+    `last_due_ms`: the latest deadline. `may_extend`: the trace has extensions.
     """
 
     def __init__(
@@ -43,23 +42,19 @@ class Feeder:
         self._in_real_time: bool = clock.in_real_time
         self._outcomes = outcomes
         self._after_instant = after_instant
-        # Operations of this window that are on the watch lists, and not on the wheel yet.
+        # Operations of this window that are watched, and not on the wheel yet.
         self._off_wheel: list[TraceOperation] = []
-        # What waits, by the id of the operation; empty without extensions.
+        # Waiting operations by id; empty without extensions.
         self._waiting: dict[str, list[TraceOperation]] = {}
 
     def feed(self, window: Window) -> int:
-        """Feed a window to the purgatory; returns the place of the first operation that was not.
-
-        All are, unless the clock is stopped meanwhile.
-        """
+        """Feed a window; return the place after its last fed operation, for a stopped clock."""
         if self._in_real_time or not self._is_plain(window):
             return self._feed_instants(window)
         self._feed_plain(window.operations, window.events)
         return window.operations.end
 
     def _is_plain(self, window: Window) -> bool:
-        """Tell whether nothing is extended, held or failed."""
         events = window.events
         return not (
             self.may_extend
@@ -100,7 +95,7 @@ class Feeder:
     def settle(self) -> None:
         """Expire due operations that are not on the wheel; put the others there.
 
-        After a window most have ended: the wheel sees only operations that wait longer.
+        Most have ended, so the wheel sees only longer waits.
         """
         waiting, self._off_wheel = self._off_wheel, []
         timer = self._purgatory.timer
@@ -124,7 +119,6 @@ class Feeder:
         need: int,
         now_ms: int,
     ) -> None:
-        """Submit an operation. `now_ms`: the reading of the clock."""
         operation = self._new(op_id, kind, submitted_ms, due_ms, need)
         operation.start_delay(now_ms)
         if self.may_extend:
@@ -162,8 +156,8 @@ class Feeder:
 
     def _submit_and_extend(self, operations: Part, extensions: Part, at_ms: int) -> None:
         now_ms = self._clock.now_ms()
-        # Of several extensions for a single operation the last wins. Held events count at the
-        # submission, but after the extensions of its instant.
+        # The last of an operation's extensions wins. Held events count at the submission, but after
+        # the extensions of its instant.
         extended: dict[str, int] = {}
         op_ids, _, timeouts = extensions.columns
         for place in range(extensions.start, extensions.end):
@@ -183,7 +177,7 @@ class Feeder:
             self._purgatory.extend(operation, _timer_seconds(due_ms - now_ms))
 
     def _process_events(self, columns: Columns, start: int, end: int, at_ms: int) -> None:
-        """Complete or fail the keys of an instant, and hold the longest held event of each."""
+        """Complete or fail the keys of an instant; of each key's holds only the longest counts."""
         keys, _, holds, failed = columns
         purgatory = self._purgatory
         longest = _longest_holds(columns, start, end)
@@ -196,7 +190,7 @@ class Feeder:
                 purgatory.complete(key, at_ms)
             elif place == held:
                 purgatory.complete(key, at_ms, hold=_timer_seconds(holds[place]))
-            # Else nothing waits for the key any more, and the longest hold stays.
+            # Else nothing waits for the key, and the longest hold stays.
 
     def forget(self, ended: list[TraceOperation]) -> None:
         """Drop ended operations."""
@@ -212,12 +206,11 @@ class Feeder:
 
 
 def _rows_of(part: Part) -> tuple[list[Any], ...]:
-    """Return the columns of a part alone."""
     return tuple([column[part.start : part.end] for column in part.columns])
 
 
 def _time_of(part: Part, time_place: int, place: int) -> int:
-    """Return the time of a row; at the end, a time that never comes."""
+    """Return the time of a row; at the end, _NEVER."""
     if place >= part.end:
         return _NEVER
     time_ms: int = part.columns[time_place][place]
@@ -225,14 +218,13 @@ def _time_of(part: Part, time_place: int, place: int) -> int:
 
 
 def _end_of_instant(part: Part, time_place: int, place: int, at_ms: int) -> int:
-    """Return the place behind the rows of an instant."""
     while place < part.end and part.columns[time_place][place] == at_ms:
         place += 1
     return place
 
 
 def _longest_holds(columns: Columns, start: int, end: int) -> dict[str, int]:
-    """Return the place of the longest hold, of equal ones the first, by key."""
+    """Return the place of the longest hold by key, of equal ones the first."""
     keys, _, holds, failed = columns
     places: dict[str, int] = {}
     for place in range(start, end):
@@ -244,5 +236,5 @@ def _longest_holds(columns: Columns, start: int, end: int) -> dict[str, int]:
 
 
 def _timer_seconds(ms: int) -> float:
-    """Return what the replay's timer takes for so many milliseconds; exact below 2**52."""
+    """Return the seconds of the replay's timer for milliseconds; exact below 2**52."""
     return min(ms, LONGEST_DELAY_MS) / _NS_PER_S

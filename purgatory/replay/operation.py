@@ -1,9 +1,8 @@
-"""TraceOperation: an operation of a trace; OutcomeCollector: records their outcomes.
+"""TraceOperation: an operation of a trace; OutcomeCollector: its purgatory's journal.
 
-The replay's thread makes, submits and ends the operation, which has no callbacks. So costly
-protection against other threads, and the running of actions, is left out. Each end is told to the
-purgatory's journal, the `OutcomeCollector`. The collector records an outcome in a fraction of a
-microsecond; later it sorts many at once and makes columns.
+Only the replay's thread makes and ends operations, which have no callbacks. So protection against
+other threads is left out. The collector records an outcome in a fraction of a microsecond; later it
+sorts many at once and makes columns.
 """
 
 from collections.abc import Hashable
@@ -27,15 +26,15 @@ from purgatory.trace import validation
 from purgatory.trace.tables import Columns, OutcomeRow
 from timingwheel.lowlevel import new_lock
 
-# Of all operations, which only the replay's thread ends.
+# Of all operations, as only the replay's thread ends them.
 _LOCK: Final[Any] = new_lock()
 
-# The longest delay that a timer takes.
+# The longest delay of a timer.
 LONGEST_DELAY_MS: Final = 2**62
 
 
 class KeyFailed(Exception):
-    """The error with which a failed event of a trace fails its key."""
+    """The error of a failed event of a trace."""
 
     def __init__(self, at_ms: int) -> None:
         super().__init__(at_ms)
@@ -43,10 +42,10 @@ class KeyFailed(Exception):
 
 
 class TraceOperation(KeyedOperation):
-    """One operation of a trace, with the deadline in force.
+    """An operation of a trace, with the deadline in force.
 
-    The value of an event is its instant. The wheel is drained rarely, so an event may find an
-    overdue operation: the operation expires then, unaffected by the event.
+    An event's value is its instant. An event may find an overdue operation, as the wheel is drained
+    rarely: then the operation expires.
     """
 
     __slots__ = ("due_ms", "ended_ms", "kind", "lateness_ms", "op_id", "submitted_ms")
@@ -69,7 +68,7 @@ class TraceOperation(KeyedOperation):
         self.lateness_ms: int = 0
 
     def start_delay(self, now_ms: int) -> None:
-        """Let the delay be that from a reading of the replay's clock to the deadline."""
+        """Set the delay from a reading of the replay's clock to the deadline."""
         # The unit of the replay's clock; see `ReplayClock`.
         self.delay_ns = min(self.due_ms - now_ms, LONGEST_DELAY_MS)
 
@@ -79,7 +78,7 @@ class TraceOperation(KeyedOperation):
         return None
 
     def expire_before(self, at_ms: int) -> bool:
-        """Expire if the deadline is before an instant. True if so."""
+        """Expire if the deadline is before an instant; True if so."""
         if at_ms <= self.due_ms:
             return False
         self.run()
@@ -110,7 +109,7 @@ _ended_ms: Final = attrgetter("ended_ms")
 
 
 class OutcomeCollector:
-    """Outcomes since `take` was called last. `instant_ms`: the time of the events that come now."""
+    """Outcomes since the last `take`. `instant_ms`: of the present events."""
 
     def __init__(self, clock: ReplayClock) -> None:
         self.instant_ms: int = 0
@@ -119,9 +118,9 @@ class OutcomeCollector:
         self._ended: list[TraceOperation] = []
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Note an outcome. Called by the purgatory."""
+        """Note an outcome; called by the purgatory."""
         assert isinstance(operation, TraceOperation)
-        if outcome is CANCELLED:  # by `close`, after a stop: in the trace it still waits
+        if outcome is CANCELLED:  # by `close` after a stop: it still waits in the trace
             return
         ended_ms = operation.due_ms if outcome is EXPIRED else self.instant_ms
         operation.ended_ms = ended_ms
@@ -130,14 +129,14 @@ class OutcomeCollector:
         self._ended.append(operation)
 
     def take(self) -> list[TraceOperation]:
-        """Return what ended since the last call, in order of time."""
+        """Return the operations ended since the last call, in order of time."""
         ended, self._ended = self._ended, []
         ended.sort(key=_ended_ms)
         return ended
 
 
 def outcome_columns(ended: list[TraceOperation]) -> Columns:
-    """Return operations that ended as the columns of a table of outcomes."""
+    """Return ended operations as columns of a table of outcomes."""
     submitted_ms = [operation.submitted_ms for operation in ended]
     ended_ms = [operation.ended_ms for operation in ended]
     columns: dict[str, list[Any]] = {

@@ -1,4 +1,4 @@
-"""ReplaySummary: how many operations of a kind ended how, and how long they waited."""
+"""ReplaySummary: the outcomes of a kind, and how long operations waited."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,14 +10,14 @@ SIGNIFICANT_DIGITS: Final = 4
 
 
 class WaitQuantiles:
-    """Counts durations in milliseconds and returns their quantiles. One thread at a time."""
+    """Counts durations in milliseconds, for quantiles. One thread at a time."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
         self._total = 0
 
     def count(self, waited_ms: int, number: int = 1) -> None:
-        """Count equal waits of 0 ms or more, rounded down to four digits."""
+        """Count equal waits, of 0 ms or more, rounded down to four digits."""
         unit = 10 ** max(0, len(str(waited_ms)) - SIGNIFICANT_DIGITS)
         rounded = waited_ms - waited_ms % unit
         self._counts[rounded] = self._counts.get(rounded, 0) + number
@@ -30,9 +30,9 @@ class WaitQuantiles:
         self._total += other._total
 
     def quantile(self, share: float) -> int | None:
-        """Return the wait that a share of all waits (0 to 1) does not exceed; None if empty.
+        """Return the least counted wait that a share of all (0 to 1) does not exceed; None: empty.
 
-        By the nearest-rank method: the result is always a counted wait.
+        By the nearest-rank method.
         """
         passed = 0
         for waited_ms in sorted(self._counts):
@@ -54,7 +54,7 @@ class ReplaySummary:
 
     @property
     def pending(self) -> int:
-        """The operations that were still waiting when the replay stopped."""
+        """The operations that waited when the replay stopped."""
         return self.operations - self.ended
 
     @property
@@ -63,7 +63,7 @@ class ReplaySummary:
         return self.completed + self.failed + self.expired
 
     def count(self, outcome: str, waited_ms: int, number: int) -> None:
-        """Count operations that ended the same way after the same time."""
+        """Count operations with the same outcome and wait."""
         if outcome == COMPLETED:
             self.completed += number
         elif outcome == EXPIRED:

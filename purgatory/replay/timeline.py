@@ -1,7 +1,6 @@
 """Timeline: the tables of a trace, merged by time into windows.
 
-Used by the engine alone, in its thread. Holds a batch of each table, and the rows of the instant at
-which a batch ends.
+For the engine, in its thread. Holds a batch of each table, and the rows of the instant at its end.
 """
 
 from bisect import bisect_left
@@ -10,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from purgatory.trace.tables import EVENTS, EXTENSIONS, OPERATIONS, Columns, Table
 
-# In the tables of operations, extensions and events.
+# Of operations, extensions and events.
 _TIME_PLACES: Final = (OPERATIONS.time_place, EXTENSIONS.time_place, EVENTS.time_place)
 
 
 class Part(NamedTuple):
-    """The rows of one table within a window: from `start` on, before `end`."""
+    """The rows of a table within a window: from `start` on, before `end`."""
 
     columns: Columns
     start: int
@@ -23,7 +22,7 @@ class Part(NamedTuple):
 
 
 class Window(NamedTuple):
-    """All rows of a stretch of time, which ends before `until_ms`; None: the last rows."""
+    """All rows of a stretch of time before `until_ms`; None: the last rows."""
 
     operations: Part
     extensions: Part
@@ -36,7 +35,7 @@ class Window(NamedTuple):
         return sum(part.end - part.start for part in self._parts())
 
     def span_ms(self) -> tuple[int, int]:
-        """Return the first and the last time; there must be a row."""
+        """Return the first and the last time, if there is a row."""
         timed = zip(self._parts(), _TIME_PLACES, strict=True)
         there = [(part, part.columns[time]) for part, time in timed if part.start < part.end]
         firsts = min(times[part.start] for part, times in there)
@@ -47,7 +46,7 @@ class Window(NamedTuple):
 
 
 class _Rows:
-    """The rows of one table, as far as they are read and in no window yet."""
+    """The rows of a table that are read and in no window yet."""
 
     def __init__(self, table: Table[Any], batches: Iterable[Columns]) -> None:
         self.finished = False
@@ -57,7 +56,6 @@ class _Rows:
         self._start = 0
 
     def read(self) -> None:
-        """Read another batch behind what is here."""
         more = next(self._batches, None)
         if more is None:
             self.finished = True
@@ -67,16 +65,13 @@ class _Rows:
         self._start = 0
 
     def is_empty(self) -> bool:
-        """Tell whether no row is here."""
         return self._start == len(self._columns[0])
 
     def span_ms(self) -> tuple[int, int]:
-        """Return the times of the first and the last row that is here."""
         times = self._columns[self._time_place]
         return times[self._start], times[-1]
 
     def take(self, until_ms: int | None) -> Part:
-        """Take the rows before a time; None: all."""
         times = self._columns[self._time_place]
         start = self._start
         end = len(times) if until_ms is None else bisect_left(times, until_ms, start)
@@ -85,7 +80,7 @@ class _Rows:
 
 
 class Timeline:
-    """Merges tables that are in order of time, and come in batches."""
+    """Merges tables in order of time, which come in batches."""
 
     def __init__(
         self,
@@ -100,7 +95,7 @@ class Timeline:
         )
 
     def windows(self) -> Iterator[Window]:
-        """Yield all rows, window by window; the last one may be empty."""
+        """Yield all rows, window by window; the last may be empty."""
         until_ms: int | None = 0
         while until_ms is not None:
             until_ms = self._read_on()
@@ -108,7 +103,7 @@ class Timeline:
             yield Window(operations, extensions, events, until_ms)
 
     def _read_on(self) -> int | None:
-        """Read until the rows before some time are all here, and some are; return that time.
+        """Read on until all rows before some time are here, at least one; return that time.
 
         None if all rows are here.
         """
@@ -123,7 +118,7 @@ class Timeline:
             here = [table for table in self._tables if not table.is_empty()]
             if min(table.span_ms()[0] for table in here) < until_ms:
                 return until_ms
-            # Rows of the same instant may follow, and an instant's rows belong in one window.
+            # An instant's rows belong in one window: more may follow.
             for table in unfinished:
                 if table.span_ms()[1] == until_ms:
                     table.read()

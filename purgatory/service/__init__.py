@@ -1,11 +1,4 @@
-"""The service: delayed operations over ZeroMQ, kept on disk.
-
-The front door of the package; needs the extra `service` (pyzmq, msgspec).
-
-Inside: `protocol` (the messages, docs/protocol.md), `config` and `errors`; `store` (the database),
-`auth` (keys and allow list), `server` (network thread and store thread), `client`, `http` (live
-page, metrics, health), `worker` (runs jobs); `daemon` runs a server with all of these.
-"""
+"""The service: delayed operations over ZeroMQ, kept on disk; needs the extra `service`."""
 
 import importlib
 from typing import TYPE_CHECKING, Final
@@ -153,8 +146,7 @@ _MODULE_OF: Final = {name: module for module, names in _LAZY_EXPORTS.items() for
 
 
 def __getattr__(name: str) -> object:
-    # Imported at first use: settings and errors need no extra, and neither the client nor the
-    # server needs the other's modules.
+    # At first use: settings and errors need no extra, clients no server, and servers no client.
     if name in __all__:
         module = importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, 'errors')}")
         return getattr(module, name)

@@ -1,8 +1,7 @@
-"""Backups: the database and the journal of a data directory, in a directory of their own.
+"""Backups: the database and the journal of a data directory, in a new directory.
 
-Another process than the server's makes a backup while the server runs: SQLite copies the database
-as of one moment, with all that was written before. Keys are secrets, and are not copied. Any
-thread.
+A server may run meanwhile in another process: SQLite copies the database as of one moment. Keys are
+secrets, and are not copied. Any thread.
 """
 
 from __future__ import annotations
@@ -25,31 +24,31 @@ from purgatory.service.store.sqlite.database_files import copy_database
 from purgatory.service.store.sqlite.schema import SCHEMA_VERSION, schema_version
 from purgatory.service.store.sqlite.sqlite_store import SqliteStore
 
-# Seconds to wait for a lock; a server holds none that a reader needs for longer than a moment.
+# Seconds to wait for a lock; a server's locks keep a reader for a moment.
 _BUSY_S = 10.0
 
 
 class Backup(NamedTuple):
-    """What a backup has: bytes of the database, files of the journal."""
+    """The size of a backup: bytes of the database, files of the journal."""
 
     database_bytes: int
     journal_files: int
 
 
 def back_up(config: Config, target: Path) -> Backup:
-    """Copy the data that `config` names to the new directory `target`; it is on disk then.
+    """Copy the data of `config` to the new directory `target`, on disk.
 
-    Raises StoreError if there is no database, one of another version, or a target with files.
+    Raises StoreError for a missing database, for one of another version, and for a target with
+    files.
     """
     with new_directory(target) as directory:
         return _copy_data(config, Config(data_dir=directory))
 
 
 def restore(backup: Path, target: Path) -> Backup:
-    """Make the new data directory `target` of a backup. Raises StoreError likewise.
+    """Make the new data directory `target` from a backup. Raises StoreError likewise.
 
-    A server may then be started there, in place of the original: the two must not
-    both go on, for they would give the same numbers to different operations.
+    A server there replaces the original: both would give the same numbers to different operations.
     """
     with new_directory(target) as directory:
         return _copy_data(Config(data_dir=backup), Config(data_dir=directory))
@@ -87,21 +86,21 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def _mode(source: Path) -> str:
-    """Return how SQLite is to open a database: a server has a log beside it, a backup has none.
+    """Return how SQLite opens a database: without locks if no log of a server is beside it.
 
-    So a backup can be restored from where nothing can be written; SQLite locks nothing there.
+    So a backup can be restored from where nothing can be written.
     """
     log = source.with_name(f"{source.name}-wal")
     return "mode=rw" if log.exists() else "mode=ro&immutable=1"
 
 
 def _copy_journal(source: Path, target: Path, database: Path) -> int:
-    """Copy the files of a journal whose rows the copied database has, or had; returns how many.
+    """Copy the files of a journal whose rows the copied database has, or had; return how many.
 
-    A file with later rows is left out: the database still has the others of its rows, for they were
-    not confirmed when it was copied, and a server writes them to the journal once more.
+    A file with later rows is left out: the database has the earlier rows, which were unconfirmed,
+    and a server writes these again.
     """
-    store = SqliteStore(database)  # checks it, too
+    store = SqliteStore(database)  # which checks the copy
     try:
         database_id, last = str(store.metadata()[DATABASE_ID]), store.last_numbers()
     finally:
@@ -116,10 +115,10 @@ def _copy_journal(source: Path, target: Path, database: Path) -> int:
 
 @contextmanager
 def new_directory(target: Path) -> Iterator[Path]:
-    """Yield a directory to be filled; it gets the name `target` if the block raises nothing.
+    """Yield a directory to fill; it gets the name `target` if the block raises nothing.
 
-    Only its owner may read it. Raises StoreError if `target` exists and is not an empty directory,
-    or if it cannot be written.
+    Only its owner may read it. Raises StoreError unless `target` is new or an empty directory, or
+    if it cannot be written.
     """
     unfinished = unfinished_name(target)
     try:
@@ -127,7 +126,8 @@ def new_directory(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         unfinished.mkdir(mode=PRIVATE_DIRECTORY)
         yield unfinished
-        _fsync_directories(unfinished)
+        for name, _, _ in os.walk(unfinished):
+            fsync(Path(name))
         unfinished.rename(target)  # fails if it has been filled meanwhile
         fsync(target.parent)
     except OSError as error:
@@ -138,7 +138,7 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 
 def unfinished_name(target: Path) -> Path:
-    """Return where `target` is while it is being filled by the process."""
+    """Return where this process fills `target`."""
     return target.with_name(f".{target.name}.unfinished-{os.getpid()}")
 
 
@@ -152,7 +152,7 @@ def _check_free(target: Path) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file, with its directories, to disk. Raises OSError."""
+    """Copy a file to disk, and make its directories. Raises OSError."""
     make_directory(target.parent, PRIVATE_DIRECTORY)
     with (
         source.open("rb") as reader,
@@ -161,8 +161,3 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(reader, writer, 1 << 20)
         writer.flush()
         os.fsync(writer.fileno())
-
-
-def _fsync_directories(top: Path) -> None:
-    for directory, _, _ in os.walk(top):
-        fsync(Path(directory))

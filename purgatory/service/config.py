@@ -22,17 +22,15 @@ PREFIX: Final = "PURGATORY_"
 CONFIG_FILE: Final = PREFIX + "CONFIG"
 _TRUE: Final = ("1", "true", "yes", "on")
 _LOG_FORMATS: Final = ("text", "json")
-#: How the URLs of databases begin.
 STORE_URLS: Final = ("postgresql://", "postgres://")
-#: What a partition may be called.
 PARTITION: Final = re.compile(r"[a-z0-9_]{1,20}")
-#: The shortest `takeover_after`: a beat has to come through within a quarter of it.
+#: The shortest `takeover_after`: a beat has to arrive within a quarter of it.
 LEAST_TAKEOVER_S: Final = 0.5
 _FALSE: Final = ("0", "false", "no", "off", "")
 
 
 def _setting(default: Any, text: str, metavar: str = "") -> Any:
-    """Make a setting: its default, and its text and value in `purgatory serve --help`."""
+    """Make a setting; `metavar` names the value in the help."""
     return field(default=default, metadata={"help": text, "metavar": metavar})
 
 
@@ -40,11 +38,10 @@ def _setting(default: Any, text: str, metavar: str = "") -> Any:
 class Config:
     """The settings of a server. Raises ConfigError for a bad value.
 
-    Durations are seconds. The metadata of each field has a text that `purgatory serve --help`
-    shows. By the names in `http_hosts`, separated by commas, browsers may ask for the page, besides
-    localhost, the host of `http_bind` and addresses in digits. `max_memory` is by default half of
-    what the machine or the cgroup has; the other half caches the database and serves other
-    programs.
+    Durations are seconds. `purgatory serve --help` shows the metadata of each field. Browsers may
+    ask for the page by `http_hosts`, localhost, the host of `http_bind`, and addresses in digits.
+    `max_memory` is by default half of the machine's or the cgroup's: the rest is for the system's
+    cache and for programs.
     """
 
     data_dir: Path = _setting(Path("purgatory-data"), "where the database and the journal are")  # noqa: RUF009
@@ -118,7 +115,6 @@ class Config:
             object.__setattr__(self, "keys_dir", self.data_dir / "keys")
 
     def _check_store(self) -> None:
-        """Check the settings of a shared database."""
         if not self.store:
             for name in ("partition", "require_replicated"):
                 if getattr(self, name):
@@ -146,12 +142,12 @@ class Config:
 
     @property
     def database(self) -> Path | None:
-        """The file of the database; None if none exists."""
+        """The file of the database; None: no file."""
         return None if self.memory or self.store else self.data_dir / "purgatory.db"
 
     @property
     def own_dir(self) -> Path:
-        """The directory that this server has alone: with a store, one for each address."""
+        """The directory of this server alone: with a store, one for each address."""
         if not self.store:
             return self.data_dir
         address = (self.advertise or self.bind).rpartition("://")[2]
@@ -170,9 +166,9 @@ class Config:
         file: Path | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Self:
-        """Merge the settings of all places; values are texts, None means not set.
+        """Merge the settings of all places; values of `flags` are texts, None means not set.
 
-        `file` is the TOML file, default `PURGATORY_CONFIG`, else none. Raises ConfigError, which
+        `file`: the TOML file, by default that of `PURGATORY_CONFIG`. Raises ConfigError, which
         names the place, the value and what is expected.
         """
         if file is None and environment.get(CONFIG_FILE):
@@ -188,13 +184,12 @@ class Config:
 
 
 def _is_wildcard(bind: str) -> bool:
-    """Tell whether an address stands for all interfaces of the machine."""
     host = bind.rpartition("://")[2].rpartition(":")[0]
     return host in ("*", "0.0.0.0", "[::]")
 
 
 def split_names(text: str) -> list[str]:
-    """Split a list of names, separated by commas."""
+    """Split names separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -222,7 +217,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
-    """Convert a text to the type of its setting; a flag may have it already."""
+    """Convert a text to the type of its setting; a flag may have the type already."""
     kind: Any = setting.type
     if not isinstance(value, str):
         return value
@@ -240,7 +235,7 @@ def _parsed(place: str, value: Any, setting: Field[Any]) -> Any:
     return parsed
 
 
-# What TOML has no type for. All settings that are a float are durations.
+# Types that TOML has not. Each float is a duration.
 _WRITTEN_AS_TEXT: Final = (Path, float)
 
 _EXPECTED: Final[dict[Any, str]] = {
@@ -253,7 +248,6 @@ _EXPECTED: Final[dict[Any, str]] = {
 
 
 def _least(setting: Field[Any]) -> int:
-    """Return the least value of a setting that is a whole number."""
     return 0 if setting.name == "max_memory" else 1
 
 

@@ -1,6 +1,6 @@
 """ServiceDaemon: a server with its journal, authentication, live page and metrics.
 
-`purgatory serve` runs one. One thread makes, starts, reloads and closes the daemon.
+One thread makes, starts, reloads and closes the daemon.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class ServiceDaemon:
-    """The service that `config` describes; also a context manager. `server` is its `Server`.
+    """The service of `config`, as `purgatory serve` runs it; also a context manager.
 
-    `announce` is told, in a line and as facts, that the server serves. Raises ConfigError for a
-    bind that needs keys if none exist, KeysError for unusable keys.
+    `announce` gets a line and facts when the server serves. Raises ConfigError for a bind that
+    needs keys if none exist, KeysError for unusable keys.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class ServiceDaemon:
 
     @property
     def url(self) -> str:
-        """The URL of the live page; empty if none exists."""
+        """The URL of the live page; empty: no page."""
         return "" if self._http is None else self._http.url
 
     @property
     def failure(self) -> Exception | None:
-        """Why the server has ended by itself; None if it has not."""
+        """Why the server has ended by itself, if it has."""
         return self.server.failure
 
     def start_progress(self) -> str:
-        """Say how far a start is; empty: the server runs. Any thread."""
+        """Describe the progress of a start; empty: the server runs. Any thread."""
         return self.server.start_progress()
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class ServiceDaemon:
         )
 
     def on_end(self, call: Callable[[], None]) -> None:
-        """Call `call`, in a thread of the server, when the server ends."""
+        """Call `call` in a thread of the server when it ends."""
         self.server.on_end(call)
 
     def reload(self) -> None:
@@ -97,7 +97,7 @@ class ServiceDaemon:
         return "closing" if self._closing else self.server.health().not_ready
 
     def close(self) -> None:
-        """Close the server, then HTTP, so that closing can be watched. Idempotent."""
+        """Close the server, then HTTP, which shows the closing. Idempotent."""
         self._closing = True
         try:
             self.server.close()

@@ -1,7 +1,7 @@
-"""How messages and the values of programs become bytes, and bytes become them again.
+"""Encoding of messages and of programs' values.
 
-`type_of`, `seq_of` and `count_items` say what the beginning of a message says, without decoding the
-rest: an array of its type, in most also `seq`, and in requests a list. Any thread.
+`type_of`, `seq_of` and `count_items` read the beginning of a message alone: an array of its type,
+in most also `seq`, and in requests a list. Any thread.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.verbs import VERBS
 
-#: What a server sends without having been asked.
+#: A server's messages that answer no request.
 PUSHES: Final = (Outcomes, Ping, Jobs, JobEnds, CancelLeases, LeaseReady)
 
 encode: Final = msgspec.msgpack.Encoder().encode
@@ -49,12 +49,12 @@ _requests: "Final[msgspec.msgpack.Decoder[Request]]" = msgspec.msgpack.Decoder(
 decode_answer: "Final[Callable[[bytes], Answer | Push]]" = msgspec.msgpack.Decoder(
     Union[(Welcome, Failure, *PUSHES, *{verb.answer for verb in VERBS.values()})]
 ).decode
-#: What decoders raise: msgspec's own errors and that of invalid UTF-8 are ValueErrors, and a deeply
-#: nested array can exhaust the stack.
+#: Errors of decoders: msgspec's own and those of invalid UTF-8 are ValueErrors, and a deeply nested
+#: array can exhaust the stack.
 NOT_A_MESSAGE: Final = (ValueError, TypeError, RecursionError, OverflowError)
 
-# MessagePack, by the first byte: how long the header of an array is, and how long the array if that
-# byte says it; and how many bytes a number takes.
+# By MessagePack's first byte: the length of an array's header, and of the array if known from that
+# byte; then the bytes of a number.
 _LIST_HEADERS: Final = {0x90 + count: (1, count) for count in range(16)} | {
     0xDC: (3, 0),
     0xDD: (5, 0),
@@ -74,7 +74,7 @@ def decode_request(frame: bytes) -> Request:
 
 
 def pack(value: Any) -> bytes:
-    """Encode a user's value as MessagePack. Raises TypeError if it has no such form."""
+    """Encode a user's value as MessagePack. Raises TypeError if not possible."""
     try:
         packed = encode(value)
     except (OverflowError, RecursionError) as error:
@@ -85,7 +85,7 @@ def pack(value: Any) -> bytes:
 
 
 def pack_result(value: Any, most: int | None) -> Raw:
-    """Return a job's result packed. Raises TooLarge beyond `most` bytes, and as `pack`."""
+    """Pack a job's result. Raises TooLarge beyond `most` bytes, and as `pack`."""
     packed = pack(value)
     if most is not None and len(packed) > most:
         raise TooLarge(f"a result of {len(packed)} bytes; expected at most {most}")
@@ -101,7 +101,7 @@ def unpack(raw: Raw | bytes) -> Any:
 
 
 def unpack_or_raw(raw: Raw) -> Any:
-    """Decode a user's value. What Python cannot hold stays a `msgspec.Raw`."""
+    """Decode a user's value, or return the `msgspec.Raw` of one that Python cannot hold."""
     try:
         return unpack(raw)
     except Malformed:
@@ -116,17 +116,17 @@ def unpack_values(message: OperationStatus | OutcomeMessage | DeadJob | JobStatu
 
 
 def for_futures_only(frame: bytes) -> bytes:
-    """Return a frame of `Outcomes`, which ends with `take`, for a connection that takes none."""
+    """Turn `take`, the end of a frame of `Outcomes`, to False."""
     return frame[:-1] + b"\xc2"
 
 
 def type_of(frame: bytes) -> int | None:
-    """Return the type of a message, None if it is none; what follows may be anything."""
+    """Return the type of a message, None for no message; the rest may be anything."""
     return _number(frame, 0)
 
 
 def seq_of(frame: bytes) -> int | None:
-    """Return the `seq` of a message, None if it has none; what follows may be anything."""
+    """Return the `seq` of a message, or None; the rest may be anything."""
     return _number(frame, 1)
 
 
@@ -139,7 +139,7 @@ def _number(frame: bytes, index: int) -> int | None:
 
 
 def _place(frame: bytes, index: int) -> int:
-    """Return where an item begins that only numbers are before. Raises LookupError."""
+    """Return where an item after numbers begins. Raises LookupError."""
     at = _LIST_HEADERS[frame[0]][0]
     for _ in range(index):
         at += _NUMBER_BYTES[frame[at]]
@@ -147,7 +147,7 @@ def _place(frame: bytes, index: int) -> int:
 
 
 def count_items(frame: bytes) -> int:
-    """Return how long a request says its list is; 0 if it has none."""
+    """Return the length of a request's list, as stated; 0: no list."""
     try:
         at = _place(frame, 2)  # after type and seq
         header, count = _LIST_HEADERS[frame[at]]

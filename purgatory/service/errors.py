@@ -1,7 +1,6 @@
 """The errors of the service; `ServiceError` is the base of all. Bad arguments are ValueErrors.
 
-A server answers a refused request with a code and a message, from which `error_for` makes the
-error that the client raises. The codes are part of the protocol (docs/protocol.md).
+A refusal's code is part of the protocol (docs/protocol.md).
 """
 
 import threading
@@ -15,7 +14,7 @@ class ServiceError(PurgatoryError):
 
 
 class KeysError(ServiceError):
-    """A key is missing, exists already, or is malformed; or others may read a secret key."""
+    """A key is missing, exists already, is malformed, or can be read by others."""
 
 
 class ConfigError(ServiceError):
@@ -37,7 +36,7 @@ class Unavailable(ServiceError):
 class OperationFailed(ServiceError):
     """Raised by the future of an operation if a key that it waits for fails.
 
-    `error_type` is the name of the error's class and `message` its text, as given to `fail`.
+    `error_type` and `message`: as given to `fail`.
     """
 
     def __init__(self, error_type: str, message: str = "") -> None:
@@ -50,9 +49,9 @@ class OperationFailed(ServiceError):
 
 
 class JobFailed(ServiceError):
-    """Raised for the result of a dead job, whose last attempt failed.
+    """Raised for the result of a dead job.
 
-    `error` is the text of the last attempt's error, and `attempts` how many attempts began.
+    `error`: of the last attempt; `attempts`: how many began.
     """
 
     def __init__(self, job_id: str, error: str = "", attempts: int = 0) -> None:
@@ -66,10 +65,7 @@ class JobFailed(ServiceError):
 
 
 class JobCancelled(ServiceError):
-    """Raised for the result of a cancelled job.
-
-    `reason` says why: it names the completed key, or the reason of the server.
-    """
+    """Raised for the result of a cancelled job; `reason` names the key, or the server's reason."""
 
     def __init__(self, job_id: str, reason: str = "") -> None:
         super().__init__(job_id, reason)
@@ -82,7 +78,7 @@ class JobCancelled(ServiceError):
 
 
 class JobUnknown(ServiceError):
-    """Raised for the result of a job that the server never had, or remembers no longer."""
+    """Raised for the result of a job that the server never had, or has forgotten."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id)
@@ -97,28 +93,28 @@ class RequestTimeout(ServiceError, TimeoutError):
 
 
 class RequestAbandoned(ServiceError):
-    """The connection was lost each time that the request was sent: it is not sent again.
+    """The connection was lost each time the request was sent; the client sends it no more.
 
     The server may or may not have carried it out.
     """
 
 
 class TimeLimit(ServiceError):
-    """An attempt at a job has taken longer than the `timeout` of its handler: it has failed."""
+    """An attempt at a job took longer than the `timeout` of its handler, and has failed."""
 
 
 class WorkerStuck(ServiceError):
     """Too many handlers of a worker run beyond their time limits, and cannot be stopped.
 
-    The worker has given back its jobs. Its process is to end: a supervisor starts it again.
+    The worker has given back its jobs. A supervisor is to restart its process.
     """
 
 
 class LeaseTimeout(ServiceError, TimeoutError):
-    """A named lease was another program's for all the time that this one was to wait."""
+    """Another program held the named lease for all the time that the caller would wait."""
 
 
-#: The message of `Standby` begins so if the standby knows the address of the active server.
+#: The message of `Standby` begins so if the standby knows the active server's address.
 STANDBY_OF: Final = "standby of "
 
 
@@ -136,10 +132,7 @@ class Malformed(Refused, code="malformed"):
 
 
 class WrongVersion(Refused, code="version"):
-    """The server does not speak this version of the protocol, or what was asked for needs a later.
-
-    A server of protocol 1 knows neither `extend` and `fail` nor `limit` and `hold`.
-    """
+    """The server does not speak this version of the protocol, or the request needs a later."""
 
 
 class HelloRequired(Refused, code="hello"):
@@ -179,9 +172,9 @@ class TooManyHeld(Refused, code="too-many-held"):
 
 
 class TooManyRemembered(Refused, code="too-many-remembered"):
-    """The server remembers as many ids as it accepts: those of callers, with a period.
+    """The server remembers as many ids as it accepts. Can be temporary.
 
-    Can be temporary. Submissions without a period are accepted.
+    Submissions without a period are accepted.
     """
 
 
@@ -214,7 +207,7 @@ class StoreFailed(Refused, code="store"):
 
 
 class RequestFailed(Refused, code="internal"):
-    """The request revealed a fault of the server: nothing was done; the log has the fault."""
+    """The request revealed a fault of the server, see its log; nothing was done."""
 
 
 class ServerClosing(Refused, code="closing"):
@@ -234,7 +227,7 @@ class Standby(Refused, code="standby"):
 def described(error: BaseException) -> tuple[str, str]:
     """Return the name of an error's class and its text, as UTF-8 can hold them.
 
-    If its text cannot be made, as `__str__` raises, that is said instead.
+    If `__str__` raises, the text says so.
     """
     try:
         name, text = type(error).__name__, str(error)
@@ -260,5 +253,5 @@ def refusal_of(error: Exception) -> Refused:
 
 
 def error_for(code: str, message: str) -> Refused:
-    """Return the error of a code; a code of a later version gives a plain `Refused`."""
+    """Return the error of a code; of an unknown code, a plain `Refused`."""
     return _REFUSALS.get(code, Refused)(message)

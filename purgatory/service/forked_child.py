@@ -1,9 +1,8 @@
-"""What a forked child closes: the connections of its parent's clients.
+"""Closes the connections of a parent's clients in a forked child.
 
-A child has copies of the parent's descriptors. While it lives, a connection stays open though the
-parent was killed, so the server would wait for the leases of a worker whose handler has forked.
-ZeroMQ's sockets are of no use to the child. `OPEN` is used by the I/O threads; `close_all` by the
-child's only thread.
+A child has copies of the parent's descriptors. If the parent is killed, they keep the connection
+open, and the server would wait for the leases of that worker. `OPEN` is used by the I/O threads;
+`close_all` by the child's only thread.
 """
 
 import contextlib
@@ -19,14 +18,14 @@ class OpenConnections:
     """The connections of all clients of the process, by descriptor.
 
     ZeroMQ closes a descriptor before the client knows, and another file may get its number. So the
-    ends of a connection are kept, and the child closes what still has them.
+    child closes a descriptor only if the ends of its connection are the same.
     """
 
     def __init__(self) -> None:
         self._ends: dict[int, _Ends] = {}
 
     def add(self, descriptor: int, address: str) -> None:
-        """Note a connection to a server's address; nothing happens if it has ended by now."""
+        """Note a connection to a server's address, unless it has ended by now."""
         ends = _ends_of(descriptor)
         if ends is not None and _is_of(ends[1], address):
             self._ends[descriptor] = ends
@@ -45,14 +44,13 @@ class OpenConnections:
 
 
 def _is_of(peer: Any, address: str) -> bool:
-    """Tell whether a socket's peer is of a ZeroMQ address, by its port or its path."""
     if isinstance(peer, tuple):
         return address.startswith("tcp://") and address.endswith(f":{peer[1]}")
     return bool(peer) and address == f"ipc://{peer}"
 
 
 def _ends_of(descriptor: int) -> _Ends | None:
-    """Return the addresses of a connected socket; None if the descriptor is none."""
+    """Return both addresses of a connected socket; None: no such socket."""
     try:
         found = socket.socket(fileno=descriptor)
     except OSError:

@@ -1,7 +1,6 @@
-"""The messages of protocol 3 about jobs, limits of kinds and repeats; see `protocol`.
+"""The messages of protocol 3 about jobs, limits of kinds, repeats and named leases.
 
-A job is an operation submitted with `need` 0. Its states are those of JOB_STATES; it is in
-exactly one. Any thread may use these. Past 400 lines: the list of all messages about jobs.
+See `protocol`. Any thread may use these. Past 400 lines: the list of all messages about jobs.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -22,25 +21,23 @@ from purgatory.service.protocol import (
     Value,
 )
 
-#: What a job is: not due; due, and no handler has begun it; in a handler; waiting for its next
-#: attempt; ended.
+#: Not due; due, and no handler has begun it; in a handler; waiting for its next attempt; ended.
 JOB_STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
-#: The last three end a job.
 ENDED_STATES: Final = ("done", "dead", "cancelled")
-#: Orders of `ListJobs`: by the moment when they are due, or the latest submissions first.
+#: Orders of `ListJobs`: by due time, or the latest submission first.
 ORDERS: Final = ("due", "newest")
 PRIORITIES: Final = range(-10, 11)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-#: `JobStatus.error` of a job that a key of `unless` has cancelled: this, and the key.
+#: `JobStatus.error` of a job cancelled by a key: this, and the key.
 CANCELLED_BY_KEY: Final = "cancelled by key "
 
-# Where a page of a list ended: the value by which it is ordered, and the job's number.
+# Where a page of a list ended: the value of its order, and the job's number.
 Cursor: TypeAlias = tuple[Int64, Int64]
 # Where a page of repeats ended: client and name.
 RepeatCursor: TypeAlias = tuple[str, str]
-#: What becomes of a repeat's time while its last job is ready, running or retrying; of the times
-#: that have passed while no server ran; and what `ChangeRepeat` does.
+#: What a repeat does at a time while its last job is ready, running or retrying; how many jobs it
+#: submits for times missed while no server ran; and what `ChangeRepeat` does.
 OVERLAPS: Final = ("skip", "allow")
 MISSED: Final = ("one", "none", "all")
 CHANGES: Final = ("pause", "resume", "delete", "run")
@@ -49,8 +46,8 @@ CHANGES: Final = ("pause", "resume", "delete", "run")
 class JobAttempt(Item):
     """An attempt of a job, from `began_ms` to `ended_ms`; None: it runs.
 
-    `number` counts attempts, again from 1 after a retry of a dead job. `worker`: the connection of
-    its handler. `error`: why the attempt has failed; empty: it has not.
+    `number` counts from 1, again after a retry of a dead job. `worker`: the connection of its
+    handler. `error`: why the attempt failed, if it did.
     """
 
     number: int
@@ -79,13 +76,10 @@ class JobStatus(Item):
     """The status of a job; `state` is one of JOB_STATES, or unknown.
 
     `number` grows with each submission. Moments are Unix milliseconds: `due_ms` of the job, or of
-    its next attempt while it is retrying; `began_ms` of its latest attempt; `ended_ms` of its end.
-    `attempts` counts begun attempts. `error`: of the last failed attempt, or the reason for the
-    cancellation. `worker`: the connection that runs the job. `why`: the reason for which a ready
-    job does not run. `result`: of a done job. `left_out`: see `OperationStatus`. `history`: its
-    last attempts, up to 20; lists leave them out.
-
-    A client's program gets this, with decoded values, and the moments as aware datetimes, too.
+    its next attempt; `began_ms` of its latest attempt. `attempts` counts begun attempts. `error`:
+    of the last failed attempt, or the reason for the cancellation. `worker`: the connection that
+    runs the job. `why`: why a ready job does not run. `left_out`: see `OperationStatus`.
+    `history`: the last attempts, up to 20; lists leave them out.
     """
 
     job_id: str
@@ -122,7 +116,7 @@ class JobStatus(Item):
 
     @property
     def due(self) -> datetime:
-        """When the job is due or, while it is retrying, its next attempt."""
+        """When the job or, while it is retrying, its next attempt is due."""
         return moment_of(self.due_ms)
 
     @property
@@ -153,8 +147,8 @@ class JobFilter(Item):
 class KindOverview(Item):
     """The jobs of a kind: `counts` by state, in the order of JOB_STATES.
 
-    `oldest_ready_ms`: for how long the oldest ready job has waited; 0 if none is ready. `workers`:
-    connections that take the kind.
+    `oldest_ready_ms`: for how long the oldest ready job has waited, or 0. `workers`: connections
+    that take the kind.
     """
 
     kind: str
@@ -178,9 +172,9 @@ class KindLimit(Item):
 
 
 class Repeat(Item):
-    """A repeat: jobs by the calendar, or one each `every_ms`.
+    """A repeat: jobs by the calendar `cron`, or each `every_ms`; exactly one is given.
 
-    Exactly one of `cron` and `every_ms` is given. `overlap` is one of OVERLAPS, `missed` of MISSED.
+    `overlap` is one of OVERLAPS, `missed` of MISSED.
     """
 
     name: str
@@ -195,10 +189,10 @@ class Repeat(Item):
 
 
 class RepeatState(Item):
-    """A repeat at the server; moments are Unix milliseconds, None: there is none.
+    """A repeat at the server; moments are Unix milliseconds.
 
-    `next_ms`: when its next job is due; `last_ms`: when its last one was. `skipped`: how many times
-    had no job, because one was ready, running or retrying.
+    `next_ms`: when its next job is due; `last_ms`: when its last one was. `skipped` counts times
+    without a job, because the last job was ready, running or retrying.
     """
 
     repeat: Repeat
@@ -219,9 +213,9 @@ class ReadJobs(Request, tag=80):
 
 
 class WatchJobs(Request, tag=81):
-    """Ask for the state of jobs, and for `JobEnds` of the pending ones.
+    """Ask for the state of jobs, and for `JobEnds` of the pending ones while connected.
 
-    The connection gets `JobEnds` until it ends; with `stop` it gets none any more.
+    `stop`: for no `JobEnds` any more.
     """
 
     job_ids: list[str]
@@ -229,7 +223,7 @@ class WatchJobs(Request, tag=81):
 
 
 class ListJobs(Request, tag=82):
-    """Ask for a page of jobs, in an order; `after`: the end of the previous page."""
+    """Ask for a page of jobs; `after`: the end of the previous page."""
 
     wanted: JobFilter
     order: str = "due"
@@ -238,13 +232,13 @@ class ListJobs(Request, tag=82):
 
 
 class CountJobs(Request, tag=83):
-    """Ask how many jobs there are, by kind and state; `wanted`: only those that match."""
+    """Count jobs by kind and state; `wanted`: only those that match."""
 
     wanted: JobFilter | None = None
 
 
 class ReadOverview(Request, tag=97):
-    """Ask what the server has, by kind and state; `client`: of that client alone."""
+    """Ask for an overview by kind and state; `client`: of that client alone."""
 
     client: str | None = None
 
@@ -285,17 +279,14 @@ class RetryJobs(Request, tag=87):
 class Begin(Request, tag=88):
     """Tell the server which handlers have begun, by lease; there is no answer.
 
-    A `Finish` implies the beginning.
+    A `Finish` implies it.
     """
 
     leases: list[Lease]
 
 
 class SetLimit(Request, tag=89):
-    """Change the limits of a kind; nil fields stay unchanged.
-
-    `running` and `per_second` 0: no limit any more.
-    """
+    """Change the limits of a kind; nil: unchanged, 0: no limit any more."""
 
     kind: str
     paused: bool | None = None
@@ -314,10 +305,7 @@ class SetRepeat(Request, tag=91):
 
 
 class ChangeRepeat(Request, tag=92):
-    """Pause, resume, delete or run a repeat; `change` is one of CHANGES.
-
-    `client`: whose repeat; None: the sender's.
-    """
+    """Pause, resume, delete or run a repeat of `client`; None: of the sender."""
 
     name: str
     change: str
@@ -339,8 +327,8 @@ class ReadRepeats(Request, tag=93):
 class TakeLease(Request, tag=94):
     """Take a named lease for `keep_ms`, or wait in its queue for at most `wait_ms`.
 
-    `holder`: an id from the caller. The same request again, also on another connection, keeps the
-    place in the queue; if the caller has the lease, its time counts anew.
+    `holder`: an id from the caller. The same request again, on any connection, keeps the place in
+    the queue, or has the lease's time count anew.
     """
 
     name: str
@@ -374,7 +362,7 @@ class JobStates(Answer, tag=112):
 
 
 class JobPage(Answer, tag=113):
-    """Answer to `ListJobs`: to go on, ask beyond `after`; None: there are no more."""
+    """Answer to `ListJobs`: continue beyond `after`; None: there are no more."""
 
     jobs: list[JobStatus]
     after: Cursor | None
@@ -389,8 +377,8 @@ class CountedJobs(Answer, tag=114):
 class Overview(Answer, tag=126):
     """Answer to `ReadOverview`: the 100 busiest kinds, then "other"; operations by state.
 
-    Operations are no jobs. Ended operations count until the server forgets the row.
-    `commit_error`: why commits fail now; empty while they succeed.
+    Jobs are no operations here. Ended operations count until the server forgets the row.
+    `commit_error`: why commits fail now, or empty.
     """
 
     kinds: list[KindOverview]
@@ -433,10 +421,9 @@ class RepeatSet(Answer, tag=121):
 
 
 class RepeatChanged(Answer, tag=122):
-    """Answer to `ChangeRepeat`: whether that was done, and the repeat then.
+    """Answer to `ChangeRepeat`: whether it was done, and the repeat now, if any.
 
-    Not done: there is no repeat of that name; or it was to run, and its last job has not ended.
-    `state` None: there is none any more.
+    Not done: the repeat is unknown; or it was to run, and its last job has not ended.
     """
 
     done: bool
@@ -451,16 +438,16 @@ class Repeats(Answer, tag=123):
 
 
 class LeaseTaken(Answer, tag=124):
-    """Answer to `TakeLease`, at once; `token` None: another has it.
+    """Answer to `TakeLease`, at once; `token` None: another has the lease.
 
-    If the caller waits, `LeaseReady` tells when to ask again.
+    A waiting caller gets `LeaseReady` when it is to ask again.
     """
 
     token: int | None
 
 
 class LeaseKept(Answer, tag=125):
-    """Answer to `KeepLease` and to `EndLease`; False: the holder does not have it any more."""
+    """Answer to `KeepLease` and `EndLease`; False: the holder no longer has the lease."""
 
     done: bool
 
@@ -475,9 +462,9 @@ class JobEnds(Push, tag=67):
 
 
 class CancelLeases(Push, tag=68):
-    """Tell a worker about cancelled jobs.
+    """Tell a worker about cancelled jobs, to give back those not begun.
 
-    The worker gives back jobs without a begun handler. `recall`: handlers that have begun go on.
+    `recall`: handlers that have begun continue.
     """
 
     leases: list[Lease]
@@ -485,7 +472,7 @@ class CancelLeases(Push, tag=68):
 
 
 class LeaseReady(Push, tag=69):
-    """Tell a program that waited for a named lease to ask for it again: its turn has come."""
+    """Tell a waiting program to ask for a named lease again: its turn has come."""
 
     name: str
     holder: str

@@ -1,7 +1,4 @@
-"""How much memory this process may use, and uses: the machine's, or less by its cgroup's limit.
-
-Any thread.
-"""
+"""The memory of the machine or cgroup, and of this process. Any thread."""
 
 import os
 from collections.abc import Iterator
@@ -12,8 +9,8 @@ _OWN = Path("/proc/self/cgroup")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
-#: The default of `max_memory` is a share of the memory, within these bounds. The rest is for the
-#: system's cache of the database and for what else runs there.
+#: The default of `max_memory`: a share within bounds. The rest caches the database, and is for
+#: other programs.
 SHARE = 2
 MIN_BYTES = 384 << 20
 MAX_BYTES = 32 << 30
@@ -25,13 +22,13 @@ def default_max_memory() -> int:
 
 
 def available_bytes(own: Path = _OWN, cgroups: Path = _CGROUPS) -> int:
-    """Return the bytes that the machine has, or the least of the limits of the own cgroup."""
+    """Return the machine's memory in bytes, or the least limit of the own cgroup."""
     machine = _PAGE_BYTES * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(own, cgroups)])
 
 
 def _limits(own: Path, cgroups: Path) -> Iterator[int]:
-    """Yield the limits of the own cgroup and of those above it, of either version of cgroups."""
+    """Yield the limits of the own cgroup and its parents, of both versions of cgroups."""
     for line in _text(own).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers in ("", "memory"):
@@ -43,12 +40,12 @@ def _limits(own: Path, cgroups: Path) -> Iterator[int]:
             directory = Path(path.lstrip("/"))
             for place in (directory, *directory.parents):
                 limit = _text(top / place / name).strip()
-                if limit.isdigit():  # else there is none
+                if limit.isdigit():  # else unlimited
                     yield int(limit)
 
 
 def resident_bytes() -> int:
-    """Return this process's resident memory in bytes; 0 if the system does not tell."""
+    """Return this process's resident memory in bytes; 0: unknown."""
     pages = _text(_STATM).split()
     return int(pages[1]) * _PAGE_BYTES if pages else 0
 

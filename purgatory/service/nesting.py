@@ -1,8 +1,7 @@
-"""The depth of a value of MessagePack, without decoding. Any thread.
+"""The depth of a MessagePack value, without decoding. Any thread.
 
-Decoders recurse, and the largest depth differs between versions of Python: below 1,000 levels on
-3.11, several thousand later. An undecodable value makes the whole frame around it unreadable. So
-client and server refuse values of more than MAX_LEVELS.
+Decoders recurse: below 1,000 levels on Python 3.11, several thousand later. An undecodable value
+makes the frame around it unreadable, so client and server refuse more than MAX_LEVELS.
 
 Formats: https://github.com/msgpack/msgpack/blob/master/spec.md.
 """
@@ -15,7 +14,7 @@ from msgspec import Raw
 MAX_LEVELS: Final = 500
 
 # By the first byte of an item: bytes of the length field, a number to add to the length, and items
-# for each unit of the length: 1 in arrays, 2 in maps, 0 in texts and numbers.
+# for each unit of length: 1 in arrays, 2 in maps, else 0.
 _Format = tuple[int, int, int]
 _BYTES: Final[dict[int, _Format]] = (
     dict.fromkeys((*range(0x80), *range(0xC0, 0xC4), *range(0xE0, 0x100)), (0, 0, 0))
@@ -40,13 +39,13 @@ def is_too_deep(value: Raw | bytes) -> bool:
     if len(value) <= MAX_LEVELS:
         return False
     data = bytes(value)
-    # Few values have so many bytes with the value of a container's header.
+    # Few values have so many bytes like a container's header.
     return len(data.translate(None, _NO_HEADERS)) > MAX_LEVELS and _levels(data) > MAX_LEVELS
 
 
 def _levels(data: bytes) -> int:
     open_items: list[int] = []  # items left in each container around this place
-    numbers = list(data)  # mypyc makes calls of an index into bytes that its headers do not have
+    numbers = list(data)  # an index into bytes is a call where compiled
     deepest = at = 0
     while at < len(numbers):
         length_bytes, count, items = _FORMATS[numbers[at]]

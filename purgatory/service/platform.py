@@ -1,8 +1,7 @@
-"""Platform: clocks, chance, sockets, queues and threads, as servers and clients take them.
+"""Platform: clocks, chance, sockets, queues and threads of servers and clients.
 
-Code of the service takes all of the machine from here, so tests can replace the machine:
-`purgatory.testing` runs a server and its clients in one thread, on machines of which nothing
-is real. Any thread.
+The service takes all of the machine from here, so tests can replace it, as `purgatory.testing`
+does. Any thread.
 """
 
 import math
@@ -21,29 +20,25 @@ from _purgatory_cpython.gevent import refuse_gevent
 from _purgatory_cpython.threads import InterruptibleThread
 from mq import Mailbox
 
-#: Whether descriptors can be lent on this system.
 CAN_LEND: Final = sys.platform == "linux"
-#: A program takes a lease for shorter by this share, as the server's clock may be faster than its
-#: own: systems correct the speed of a clock by at most 500 parts in a million.
+#: A program takes a lease for shorter by this share: the server's clock may be faster, and systems
+#: correct a clock's speed by at most 500 parts in a million.
 CLOCK_ERROR: Final = 0.001
 
 
 class Doorbell:
-    """The descriptors that wake the I/O thread of a client, lent to callers now and then.
+    """The descriptors that wake a client's I/O thread, lent to callers now and then.
 
-    A caller that receives its answer itself waits for the descriptors instead of the I/O thread.
-    That thread sleeps on meanwhile: the descriptors are lent and returned without waking it. This
-    needs epoll; where there is none, nothing is lent. `sleep` is for the I/O thread, `ready` for
-    one thread at a time.
+    A caller that receives its answer itself waits for the descriptors; the I/O thread sleeps on.
+    Without epoll nothing is lent. `sleep` is for the I/O thread, `ready` for one thread at a time.
     """
 
-    #: Whether callers may be lent the descriptors.
     can_lend: bool = CAN_LEND
 
     def __init__(self) -> None:
         refuse_gevent(RuntimeError)  # which removes epoll
         self._descriptors = select.epoll() if sys.platform == "linux" else _Poll()
-        self._bell = self._descriptors  # has the others, unless they are lent
+        self._bell = self._descriptors  # with epoll: contains the others, unless they are lent
         if sys.platform == "linux":
             self._bell = select.epoll()
             self._bell.register(self._descriptors.fileno(), select.EPOLLIN)
@@ -57,11 +52,11 @@ class Doorbell:
         self._descriptors.unregister(descriptor)
 
     def sleep(self, seconds: float | None) -> None:
-        """Wait until a descriptor is readable and not lent, `seconds` at most (None: for ever)."""
+        """Wait until an unlent descriptor is readable, `seconds` at most (None: for ever)."""
         self._bell.poll(seconds)
 
     def ready(self, seconds: float = 0.0) -> list[int]:
-        """Return the readable descriptors, after at most `seconds` if none exist yet."""
+        """Return the readable descriptors, after at most `seconds`."""
         return [descriptor for descriptor, _ in self._descriptors.poll(seconds)]
 
     def lend(self) -> None:
@@ -69,17 +64,17 @@ class Doorbell:
         self._bell.modify(self._descriptors.fileno(), 0)
 
     def take_back(self) -> None:
-        """End `lend`: a descriptor that is readable by now ends the sleep. Idempotent."""
+        """End `lend`: a readable descriptor now ends the sleep. Idempotent."""
         self._bell.modify(self._descriptors.fileno(), select.POLLIN)
 
     def close(self) -> None:
-        """Close what it has opened itself."""
+        """Close what the doorbell has opened."""
         self._bell.close()
         self._descriptors.close()
 
 
 class _Poll:
-    """What `Doorbell` needs of an epoll, by poll(2)."""
+    """The part of an epoll that `Doorbell` needs, by poll(2)."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -87,11 +82,9 @@ class _Poll:
         self.unregister = self._poll.unregister
 
     def poll(self, seconds: float | None) -> list[tuple[int, int]]:
-        """Wait for at most so many seconds."""
         return self._poll.poll(None if seconds is None else math.ceil(1000 * seconds))
 
     def fileno(self) -> int:
-        """Return no descriptor."""
         return -1
 
     def modify(self, descriptor: int, events: int) -> None:
@@ -102,30 +95,30 @@ class _Poll:
 
 
 class Loop(Protocol):
-    """What a thread of the service does: `step` again and again, after it has slept."""
+    """The work of a thread of the service: sleep, `step`, again and again."""
 
     def sleep_seconds(self) -> float | None:
-        """Return for how long to sleep, if nothing comes; None: until something comes."""
+        """Return for how long to sleep if nothing comes; None: without end."""
 
     def step(self) -> None:
-        """Do what there is to do; does not sleep."""
+        """Do all present work, without sleeping."""
 
     def finished(self) -> bool:
         """Tell whether no step is left to do."""
 
     def shut_down(self) -> None:
-        """Release what is left; called once, last."""
+        """Release what is left; called last, once."""
 
 
 class RunnableLoop(Loop, Protocol):
     """A loop that sleeps by itself."""
 
     def run(self) -> None:
-        """Sleep and step until it is finished; the target of a real thread."""
+        """Sleep and step until finished; the target of a thread."""
 
 
 class LoopThread(Protocol):
-    """A thread running a `Loop`: what `threading.Thread` has of it."""
+    """A thread running a `Loop`, as `threading.Thread`."""
 
     def start(self) -> None:
         """Begin to run."""
@@ -137,7 +130,7 @@ class LoopThread(Protocol):
         """Tell whether it runs."""
 
 
-#: Returns nanoseconds since boot; time asleep counts where the system has such a clock.
+#: Returns nanoseconds since boot, with time asleep where the system has such a clock.
 boot_ns: Final[Callable[[], int]] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
     if sys.platform == "linux"
@@ -146,19 +139,18 @@ boot_ns: Final[Callable[[], int]] = (
 
 
 class Platform:
-    """The machine that the program runs on, as the service sees it."""
+    """The real machine."""
 
     #: Returns seconds of a clock that never goes back.
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
     #: Returns nanoseconds of that clock.
     monotonic_ns: Callable[[], int] = staticmethod(time.monotonic_ns)
-    #: Returns nanoseconds since boot; that the machine was suspended counts, too.
+    #: Returns nanoseconds since boot, with time asleep.
     boot_ns: Callable[[], int] = staticmethod(boot_ns)
-    #: Returns a random number between two others.
     uniform: Callable[[float, float], float] = staticmethod(random.uniform)
 
     def new_id(self) -> str:
-        """Return 32 hexadecimal digits that were never returned before."""
+        """Return 32 hexadecimal digits, new each time."""
         return uuid.uuid4().hex
 
     def mailbox(self) -> Mailbox[Any]:
@@ -174,18 +166,17 @@ class Platform:
         return zmq.Context()
 
     def thread(self, loop: RunnableLoop, name: str) -> LoopThread:
-        """Make a daemon thread running a loop, not started."""
+        """Make a daemon thread for a loop, not started."""
         refuse_gevent(RuntimeError)
         return InterruptibleThread(target=loop.run, name=name, daemon=True)
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
-        """Let time pass until `done`, for so many seconds at most, where no thread would.
+        """Let time pass until `done`, for at most `seconds`, where no real thread runs.
 
-        Returns for how long is still to be waited: all of it, for threads run by themselves.
+        Returns how many seconds are left to wait: here all.
         """
         del done
         return seconds
 
 
-#: The platform of all that is not told otherwise.
 REAL_PLATFORM: Final = Platform()

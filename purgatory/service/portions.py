@@ -1,4 +1,4 @@
-"""Portions of what is too much for a single step. Any thread."""
+"""Portions of rows. Any thread."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -8,7 +8,7 @@ _T = TypeVar("_T")
 
 
 def in_portions(rows: Iterable[_T], size: int) -> Iterator[list[_T]]:
-    """Yield the rows in lists of `size`; the last may have fewer. No list is empty."""
+    """Yield the rows in lists of `size`, the last shorter, none empty."""
     iterator = iter(rows)
     while portion := list(islice(iterator, size)):
         yield portion

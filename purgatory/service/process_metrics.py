@@ -1,4 +1,4 @@
-"""The figures of the process of a server, gateway or worker, for Prometheus. Any thread."""
+"""Prometheus metrics of the process of a server, gateway or worker. Any thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from purgatory.version import package_version
 
 
 def register_process_metrics(registry: CollectorRegistry) -> None:
-    """Have a registry show `purgatory_build_info`, `process_...` and `python_info`."""
+    """Register `purgatory_build_info`, `process_...` and `python_info`."""
     build = {
         "version": package_version(),
         "protocol": str(VERSION),

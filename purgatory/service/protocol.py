@@ -1,13 +1,11 @@
 """The protocol: the messages between clients and servers; docs/protocol.md specifies it.
 
-A message is one ZeroMQ frame of MessagePack: an array that begins with the message's type, then the
-request's `seq` (the client's count, echoed by the answer), then the rest. Later versions may add to
-the end of an array; readers ignore unknown elements. All times are whole milliseconds, moments in
-Unix time. Values and payloads are MessagePack that the server stores and passes on without looking
-inside.
+A message is one ZeroMQ frame of MessagePack: an array of the message's type, the request's `seq`
+(the client's count, echoed by the answer), and the fields. Later versions may add to the end of an
+array; readers ignore unknown elements. Times are whole milliseconds, moments in Unix time. Values
+and payloads are MessagePack that the server stores and passes on without looking inside.
 
-Names of classes and fields are not sent. Any thread may use these. More than 400 lines: the list of
-all messages, which nothing is gained by dividing.
+Any thread may use these. More than 400 lines: the list of all messages.
 """
 
 from enum import IntEnum
@@ -16,32 +14,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from msgspec import Meta, Raw, Struct
 
 VERSION: Final = 3
-#: The oldest version that this version understands.
 OLDEST_VERSION: Final = 1
 
 #: MessagePack's nil: no value, no payload.
 NOTHING: Final = b"\xc0"
 
-# A program's value: the server does not look inside, and a client decodes it in its place before it
-# hands the message on.
+# A program's value. The server passes values on undecoded; a client decodes them in place.
 if TYPE_CHECKING:
     Value: TypeAlias = Any
 else:
     Value = Raw
 
-#: The largest number of a request: databases and machine integers have no larger one.
+#: The largest number of a request, as of databases and machine integers.
 MAX_INT: Final = (1 << 63) - 1
-# The range of numbers in requests: larger numbers are refused at once. The server's limits may be
-# lower.
+# Larger numbers are refused while decoding. The server's limits may be lower.
 Int64: TypeAlias = Annotated[int, Meta(le=MAX_INT)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_INT)]
-#: `SubmissionOptions.unique_ms`: the period that the server's configuration says.
+#: `SubmissionOptions.unique_ms`: the period of the server's configuration.
 DEFAULT: Final = -1
 #: `SubmissionOptions.unique_ms`: a client made the id; it is remembered as without options.
 MADE_UP: Final = -2
 
 
-#: What becomes of an operation.
 OPERATION_STATES: Final = ("pending", "completed", "failed", "expired", "cancelled")
 #: Orders of `ReadOperations`, by submission.
 OPERATION_ORDERS: Final = ("oldest", "newest")
@@ -54,7 +48,7 @@ class Request(Struct, array_like=True):
 
 
 class Answer(Struct, array_like=True):
-    """What the server answers to a request; `seq` is that of the request."""
+    """The server's answer to a request, with its `seq`."""
 
     seq: int
 
@@ -66,7 +60,7 @@ class CountsAnswer(Answer):
 
 
 class DoneAnswer(Answer):
-    """For each item of the request, in order, whether that was done; False: there was none."""
+    """For each item of the request, in order, whether it was done."""
 
     done: list[bool]
 
@@ -80,21 +74,18 @@ class Item(Struct, array_like=True, gc=False):
 
 
 def own_key(job_id: str) -> str:
-    """Return the only key of a job that no key is to cancel: events are for other keys.
+    """Return the only key of a job without `unless`: hardly ever the key of an event.
 
-    Programs name keys after the same things as jobs, so the id itself is no such key. As long as
-    the id, which may be as long as a text may be.
+    Programs may use an id as a key, so the id itself will not do. As long as the id.
     """
     return "\0" + job_id[1:]
 
 
 class SubmissionOptions(Item):
-    """What a submission may say besides.
+    """Further settings of a submission.
 
-    `unique_ms`: for how long the id is remembered after the end; DEFAULT: for as long as the
-    server's configuration says; MADE_UP: the id is not the caller's. Of jobs: `tags`; `priority`,
-    from -10 to 10; `start_within_ms`; and `due_ms`, the moment when it is due, instead of
-    `timeout_ms`.
+    `unique_ms`: for how long the id is remembered after the end, DEFAULT, or MADE_UP. Of jobs:
+    `tags`; `priority`, from -10 to 10; `start_within_ms`; `due_ms`, instead of `timeout_ms`.
     """
 
     unique_ms: Int64 = DEFAULT
@@ -108,9 +99,8 @@ class Submission(Item):
     """An operation to submit: waits for `need` of its keys, or expires.
 
     `need` 0: a job, which is leased to a worker when it is due; any of its keys cancels it.
-
-    `options`, of version 3, are those of a job, or of an id that the caller has given; None: a
-    client made the id for its own retries, and the server does not look among remembered ids.
+    `options`, of version 3; None: a client made the id for its own retries, and the server does
+    not look among remembered ids.
     """
 
     op_id: str
@@ -125,8 +115,8 @@ class Submission(Item):
 class Completion(Item):
     """A key to complete, with a value.
 
-    `limit`: for at most so many operations. `hold_ms`: for how long it also counts for operations
-    that are submitted later. Both are of version 2.
+    `limit`: for at most so many operations. `hold_ms`: for how long the key also counts for later
+    submissions. Both are of version 2.
     """
 
     key: str
@@ -170,8 +160,8 @@ class Limits(Struct, array_like=True, frozen=True):
 class Hello(Request, tag=1):
     """Name the client; the first message of each connection.
 
-    `session`, of version 2: a name for the requests with the same count `seq`. `takes`:
-    whether the client handles outcomes that no future awaits.
+    `session`, of version 2: a name for the requests with the same count `seq`. `takes`: whether
+    the client handles outcomes that no future awaits.
     """
 
     version: Int64
@@ -205,10 +195,7 @@ class Query(Request, tag=5):
 
 
 class Acknowledge(Request, tag=6):
-    """Acknowledge outcomes, by number: they are not sent again.
-
-    There is no answer unless `answer`, of version 2, asks for one.
-    """
+    """Acknowledge outcomes, by number; `answer`, of version 2: ask for an answer."""
 
     outcomes: list[Int64]
     answer: bool = False
@@ -235,16 +222,16 @@ class Fail(Request, tag=10):
 
 
 class Unread(Request, tag=11):
-    """Ask for the client's outcomes beyond number `after`; takes none away."""
+    """Ask for the client's outcomes beyond number `after`."""
 
     after: Int64 = 0
 
 
 class ReadOperations(Request, tag=17):
-    """Ask for operations in order of submission, beyond number `after`: those that match.
+    """Ask for matching operations in order of submission, beyond number `after`.
 
-    `key`: only those that wait for it. A None matches any. `order`: "oldest", or "newest": then
-    those below `after`, and 0 is the end. `with_jobs`: jobs, too.
+    `key`: only those that wait for it. None matches any. `order` "newest": those below `after`,
+    and 0 is the end. `with_jobs`: jobs, too.
     """
 
     after: Int64 = 0
@@ -257,8 +244,8 @@ class ReadOperations(Request, tag=17):
     with_jobs: bool = True
 
 
-# Jobs: operations submitted with `need` 0. An expired job's outcome is not sent to its client but
-# leased to a worker of the name.
+# Jobs: operations submitted with `need` 0. When due, a job is leased to a worker of its client
+# name, and not sent as an outcome.
 
 
 class How(IntEnum):
@@ -270,7 +257,7 @@ class How(IntEnum):
 
 
 class Lease(Item):
-    """A lease: the number of a job, and the token with which it was given."""
+    """A lease: the number of a job, and the lease's token."""
 
     number: Int64
     token: Int64
@@ -291,11 +278,11 @@ class LeaseEnd(Lease):
 class Work(Request, tag=12):
     """Have jobs of some kinds leased to this connection, at most `room` at a time.
 
-    `kinds`: kind -> how many attempts a job has. Each `Work` replaces the one before. `detached`:
-    leases last for their time, also when this connection has ended; any connection of the client
-    keeps and ends them; and `room` is how many more jobs are leased, whatever became of others.
-    `kind_rooms`, of version 3: kind -> how many jobs at a time, for limited kinds. `begins`, of
-    version 3: whether it sends `Begin`; else an attempt begins with its lease.
+    Each `Work` replaces the one before. `kinds`: kind -> how many attempts a job has. `detached`:
+    leases outlast the connection, and any connection of the client keeps and ends them; `room` is
+    how many more jobs are leased. Of version 3: `kind_rooms`, kind -> how many jobs at a time, for
+    limited kinds; `begins`, whether the worker sends `Begin`, else an attempt begins with its
+    lease.
     """
 
     kinds: dict[str, Int64]
@@ -358,7 +345,7 @@ class Known(Item):
 
 
 class Submitted(Answer, tag=33):
-    """Answer to `Submit`: all operations that are not listed are new, and on disk."""
+    """Answer to `Submit`: operations that are not listed are new, and on disk."""
 
     refused: list[Refusal] = []
     known: list[Known] = []
@@ -373,10 +360,10 @@ class Cancelled(DoneAnswer, tag=35):
 
 
 class OperationStatus(Item):
-    """The state of an operation: pending, completed, failed, expired, cancelled or unknown.
+    """The state of an operation: one of OPERATION_STATES, or unknown.
 
-    `result` and `payload`: see `OutcomeMessage`. `left_out`: so many bytes of them would have made
-    the answer too large, and are not in it. These three are of version 2.
+    Of version 2: `result` and `payload`, see `OutcomeMessage`; `left_out`: how many bytes of them
+    were too many for the answer, and are not in it.
     """
 
     op_id: str
@@ -408,7 +395,7 @@ class StatsReply(Answer, tag=37):
 
 
 class Failure(Answer, tag=38):
-    """Answer to any request: it was not done. `seq` is nil if it could not be decoded."""
+    """Answer to a request that was not done. `seq` is nil if it could not be decoded."""
 
     seq: int | None  # type: ignore[assignment]
     code: str
@@ -424,7 +411,7 @@ class Failed(CountsAnswer, tag=40):
 
 
 class Operations(Answer, tag=48):
-    """Answer to `ReadOperations`: to go on, ask beyond `after`; None: there are no more."""
+    """Answer to `ReadOperations`: continue beyond `after`; None: there are no more."""
 
     states: list[OperationStatus]
     after: int | None
@@ -436,8 +423,8 @@ class Operations(Answer, tag=48):
 class OutcomeMessage(Item):
     """How an operation ended. `number`: its sequence number, for `Acknowledge`.
 
-    `result` is the value of `by_key` or, with `need` above 1, a map of key -> value; if it failed,
-    the error's type and message. A client's program gets it and `payload` decoded.
+    `result`: the value of `by_key`; with `need` above 1 a map of key -> value; of a failed
+    operation the error's type and message.
     """
 
     number: int
@@ -463,7 +450,7 @@ class Outcomes(Push, tag=64):
 
 
 class UnreadOutcomes(Answer, tag=41):
-    """Answer to `Unread`: the first ones beyond `after`, in order; none: there are no more."""
+    """Answer to `Unread`: the first outcomes beyond `after`, in order; none: no more."""
 
     outcomes: list[OutcomeMessage]
 
@@ -483,7 +470,7 @@ class Working(Answer, tag=43):
 
 
 class Kept(DoneAnswer, tag=44):
-    """Answer to `Keep`; False: the lease has ended, and the job is another's now.
+    """Answer to `Keep`; False: the lease has ended.
 
     `cancelled`, of version 3: indices of leases that last, and whose jobs were cancelled.
     """
@@ -510,7 +497,7 @@ class DeadJob(Item):
 
 
 class DeadJobs(Answer, tag=46):
-    """Answer to `ReadDead`: the first, in order of their numbers; none: there are no more."""
+    """Answer to `ReadDead`: the first dead jobs beyond `after`, by number; none: no more."""
 
     jobs: list[DeadJob]
 

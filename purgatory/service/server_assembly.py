@@ -1,7 +1,6 @@
-"""ServerAssembly: a server with its journal and figures, without HTTP.
+"""ServerAssembly: a server with its journal and figures, without HTTP, for one run.
 
-A daemon makes an assembly for each run of a server. One thread makes, starts and closes it; another
-one may call `abort` meanwhile.
+One thread makes, starts and closes it.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class ServerAssembly:
-    """The server that `config` describes, guarded by `authenticator`; `parts` are for `Server`.
+    """The server of `config`, guarded by `authenticator`; `parts` are for `Server`.
 
-    `cluster` returns what the page shows of the other servers, see `StatusReader`.
+    `cluster` returns the state of the other servers, see `StatusReader`.
     """
 
     def __init__(
@@ -54,14 +53,13 @@ class ServerAssembly:
         )
 
     def _cluster_figures(self) -> dict[str, int]:
-        """Return what clients are told of other servers over the same database."""
         if self._cluster is None:
             return {}
         status = self._cluster()
         return {"standbys": len(status["standbys"]), "replicated": int(bool(status["replicated"]))}
 
     def start(self) -> None:
-        """Start the server, with its figures. Raises what `Server.start` raises, JournalError."""
+        """Start the server and its metrics. Raises as `Server.start`, and JournalError."""
         self.server.start()
         try:
             self._register_metrics()
@@ -70,7 +68,7 @@ class ServerAssembly:
             raise
 
     def status(self) -> StatusReader:
-        """Return what reads the figures for the page. After `start`."""
+        """Return the reader of the page's figures. After `start`."""
         server = self.server
         return StatusReader(
             server.state.purgatory,
@@ -84,10 +82,10 @@ class ServerAssembly:
         )
 
     def _shown_operations(self) -> Callable[[], dict[str, Any]] | None:
-        """Return what reads operations for the page; None: it must not show any.
+        """Return the reader of the page's operations; None: the page must not show any.
 
-        The page asks for no key. So the page shows operations only where each process that can open
-        it can list them as well, and under no other name of the machine: that would be a proxy's.
+        The page asks for no key. So it shows operations only where each process that can open the
+        page can list them, and under no further host name, which would be a proxy's.
         """
         config = self._config
         if self._authenticator is not None or config.http_hosts or not is_local(config.http_bind):

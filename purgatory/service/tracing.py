@@ -1,13 +1,12 @@
 """OpenTelemetry for clients and workers: spans of operations, and of attempts at jobs.
 
-Needs the extra `otel`, and is imported by programs that ask for it alone:
+Needs the extra `otel`:
 
     client = Client(tracer=OpenTelemetryTracer())
 
-The span of an operation begins with its submission, belongs to the trace in which that was, by
-whichever process, and ends when the operation did. `on_outcome` runs within the span, so spans
-started there belong to the trace, too. A `Worker` takes a tracer as well: each attempt at a job is
-a span of the trace in which the job was scheduled, and the handler runs within it.
+An operation's span lasts from submission to end, and belongs to the trace of the submission, in
+whichever process. `on_outcome` runs within the span. A `Worker` takes a tracer, too: each attempt
+at a job is a span of the trace that scheduled the job, and the handler runs within it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class OpenTelemetryTracer:
         self._propagator = TraceContextTextMapPropagator()
 
     def traceparent(self) -> str:
-        """Return the present context as a W3C `traceparent`; empty outside of any span."""
+        """Return the present context as a W3C `traceparent`; empty outside of spans."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
         return carrier.get(_TRACEPARENT, "")
@@ -67,7 +66,7 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def attempted(self, job: LeasedJob, traceparent: str) -> Iterator[None]:
-        """Record an attempt at a job, with the error if the block, its handler, raises one."""
+        """Record an attempt at a job, with an error that the block raises."""
         with self._tracer.start_as_current_span(
             _JOB_SPAN,
             context=self._propagator.extract({_TRACEPARENT: traceparent}),

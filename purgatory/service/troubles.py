@@ -1,7 +1,4 @@
-"""What an operator has to know first, as sentences: the same on the page, in `top`, in the console.
-
-Pure; any thread.
-"""
+"""The troubles of a server as sentences, for the page, `top` and the console. Any thread."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ from purgatory.printable import counted
 if TYPE_CHECKING:
     from purgatory.service.job_messages import KindOverview, Overview
 
-#: For so long a ready job may wait for a worker that takes its kind.
+#: So many milliseconds may a ready job wait for a worker of its kind.
 LONG_MS: Final = 300_000
-# From so many of a unit on a larger one is told.
+# So many of a unit are shown in the next larger unit.
 _LONG: Final = 120
 
 
 def readiness_trouble(figures: Mapping[str, float], commit_error: str = "") -> str:
-    """Return why a server is not ready, from its `stats`; empty if it is, or does not say.
+    """Return why a server is not ready, from its `stats`; empty: it is ready, or too old to say.
 
     `commit_error`: see `Overview`.
     """
@@ -34,7 +31,7 @@ def readiness_trouble(figures: Mapping[str, float], commit_error: str = "") -> s
 
 
 def _span(seconds: float) -> str:
-    """Return a duration; a long one changes once a minute, as all consoles are told of changes."""
+    """Return a duration; long ones change once a minute, as each change goes to all consoles."""
     if seconds < _LONG:
         return f"{seconds:.0f} s"
     minutes = seconds // 60
@@ -52,20 +49,20 @@ def cluster_troubles(figures: Mapping[str, float]) -> list[str]:
 
 
 def all_troubles(figures: Mapping[str, float], overview: Overview) -> list[str]:
-    """Say all that is wrong, the worst first."""
+    """Return all troubles, the worst first."""
     trouble = readiness_trouble(figures, overview.commit_error)
     own = [f"Not ready: {trouble}"] if trouble else []
     return [*own, *job_troubles(overview.kinds), *cluster_troubles(figures)]
 
 
 def job_troubles(kinds: Iterable[KindOverview]) -> list[str]:
-    """Say which jobs are stuck or dead, the most jobs first."""
+    """Name stuck or dead jobs, the most jobs first."""
     found = [(count, text) for kind in kinds for count, text in _of_kind(kind)]
     return [text for _, text in sorted(found, key=lambda each: -each[0])]
 
 
 def by_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
-    """Return kinds: those in trouble first, then those with the most ready jobs."""
+    """Sort kinds: first kinds in trouble, then kinds with the most ready jobs."""
 
     def rank(kind: KindOverview) -> tuple[int, int]:
         return _in_trouble(kind), kind.count("ready")
@@ -79,7 +76,6 @@ def in_trouble(kinds: Iterable[KindOverview]) -> list[KindOverview]:
 
 
 def _in_trouble(kind: KindOverview) -> int:
-    """Return how many jobs the worst trouble of a kind is about."""
     return max((count for count, _ in _of_kind(kind)), default=0)
 
 
@@ -94,7 +90,7 @@ def _of_kind(kind: KindOverview) -> Sequence[tuple[int, str]]:
 
 
 def why_stuck(kind: KindOverview) -> str:
-    """Return why ready jobs wait; empty if none is ready, or workers take them soon."""
+    """Return why ready jobs wait; empty: none is ready, or workers take them soon."""
     if not kind.count("ready"):
         return ""
     if kind.paused:

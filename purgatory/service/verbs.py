@@ -1,4 +1,4 @@
-"""The verbs of the protocol: what belongs to each request, but for `Hello` and `Bye`."""
+"""The verbs of the protocol: each request but `Hello` and `Bye`."""
 
 from typing import Final, NamedTuple
 
@@ -7,10 +7,10 @@ from purgatory.service import protocol
 
 
 class Verb(NamedTuple):
-    """The answer to a request, and the keys with the right to send the request.
+    """The answer to a request, and the needs of a sender.
 
-    `right`: the right that a client's key needs. `version`: the first protocol version with the
-    request. `is_batch`: one message makes many calls, the items of its only list.
+    `right`: of the client's key. `version`: of the protocol, at least. `is_batch`: the items of the
+    request's only list are separate calls.
     """
 
     answer: type[protocol.Answer]

@@ -1,8 +1,8 @@
-"""For the tests of programs using the purgatory: time that the test moves, and faults at will.
+"""For tests of programs with a purgatory: time moved by the test, and faults at will.
 
 `ServiceWorld` has a server and its clients in a simulated world; it needs the extra `simulation`.
-`ManualPurgatory` is a purgatory without threads. pytest has both as fixtures, `service_world` and
-`manual_purgatory`, without further ado.
+`ManualPurgatory` is a purgatory without threads. pytest has both as fixtures: `service_world` and
+`manual_purgatory`.
 """
 
 import importlib
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ManualPurgatory", "ServiceWorld"]
 
-# Imported when they are asked for: pytest loads this package in all programs' tests.
+# Imported at first use: pytest loads this package in all programs' tests.
 _HOMES: Final = {"ManualPurgatory": "manual_purgatory", "ServiceWorld": "service_world"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

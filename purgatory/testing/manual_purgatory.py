@@ -1,4 +1,4 @@
-"""ManualPurgatory: a purgatory whose time is moved by a test, in the test's thread."""
+"""ManualPurgatory: a purgatory without threads, for tests."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from timingwheel.lowlevel import to_ns
 
 
 class ManualPurgatory(Purgatory):
-    """A purgatory without threads: callbacks run within `advance`, and within what completes.
+    """A purgatory without threads: callbacks run within `advance`, and within completing calls.
 
     Arguments as for `Purgatory`, without a timer. `clock` is its clock. Not thread-safe.
     """
@@ -42,6 +42,6 @@ class ManualPurgatory(Purgatory):
         self.step()
 
     def close(self, *arguments: Any, **options: Any) -> None:
-        """See `Purgatory`; the timer is closed, too."""
+        """Close the timer, too; see `Purgatory`."""
         super().close(*arguments, **options)
         self.timer.close()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def manual_purgatory() -> "Iterator[ManualPurgatory]":
     """A `ManualPurgatory`, closed after the test."""
-    from purgatory.testing.manual_purgatory import ManualPurgatory  # noqa: PLC0415  # not all use it
+    from purgatory.testing.manual_purgatory import ManualPurgatory  # noqa: PLC0415  # at first use
 
     with ManualPurgatory() as made:
         yield made

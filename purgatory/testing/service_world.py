@@ -18,7 +18,7 @@ _SERVER: Final = "server"
 
 
 class ServiceWorld:
-    """A world with a server; as a context manager, closed at the end."""
+    """A world with a server; also a context manager."""
 
     def __init__(self, seed: int = 0) -> None:
         self._world = World(seed)
@@ -33,10 +33,10 @@ class ServiceWorld:
         return self._world.now_ns / NS_PER_S
 
     def client(self, name: str, **options: Any) -> Client:
-        """Return a client of the server, in a separate process on the machine `name`.
+        """Return a client of the server, in a process of its own on the machine `name`.
 
-        `options` are those of `Client`. Calls that wait let time pass, and so do `result` and
-        `exception` of the futures of `defer`; `concurrent.futures.wait` does not.
+        `options`: as for `Client`. Time passes in waiting calls, and in `result` and `exception` of
+        the futures of `defer`, but not in `concurrent.futures.wait`.
         """
         if name == _SERVER:
             raise ValueError(f"name is {name!r}, which is the server's")
@@ -47,31 +47,31 @@ class ServiceWorld:
         return made
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let time pass."""
         self._world.run(seconds)
 
     def run_until(self, done: Callable[[], object], seconds: float = 60.0) -> bool:
-        """Let time pass until `done`, for so many seconds at most; returns `done()`."""
+        """Let time pass until `done`, for `seconds` at most; return `done()`."""
         return self._world.run_until(done, seconds)
 
     def crash(self, seconds: float = 1.0) -> None:
-        """Kill the server, as SIGKILL does; it is started again after so many seconds."""
+        """Kill the server, as SIGKILL does; it starts again after `seconds`."""
         self._server.kill()
         self._server.stay_down(round(seconds * NS_PER_S))
 
     def lose_power(self, seconds: float = 1.0) -> None:
-        """Let the server's machine lose its power: what was not synced may be lost."""
+        """Cut the power of the server's machine: unsynced data may be lost."""
         self._server.lose_power()
         self._server.stay_down(round(seconds * NS_PER_S))
 
     def kill(self, client: Client) -> None:
-        """Kill the process of a client: nothing of it happens any more."""
+        """Kill the process of a client."""
         for made, process in self._clients:
             if made is client:
                 process.kill()
 
     def partition(self, name: str = _SERVER) -> None:
-        """Let nothing get to a machine or from it: a client's, or the server's, until `heal`."""
+        """Cut a machine off the network until `heal`: a client's, or the server's."""
         self._check_name(name)
         self._network.cut_off(name)
 
@@ -86,7 +86,7 @@ class ServiceWorld:
             raise ValueError(f"name is {name!r}; expected one of {expected}")
 
     def fill_disk(self) -> None:
-        """Let all writes of the server fail, until `free_disk`."""
+        """Let all writes of the server fail until `free_disk`."""
         self._server.machine.disk.fail_steps(1.0, full=True)
 
     def free_disk(self) -> None:
@@ -94,7 +94,7 @@ class ServiceWorld:
         self._server.machine.disk.work_well()
 
     def close(self) -> None:
-        """End the world; its clients are gone. Idempotent."""
+        """End the world. Idempotent."""
         for _, process in self._clients:
             process.kill()
         self._server.kill()

@@ -1,4 +1,4 @@
-"""`purgatory jobs`: the group of its commands. Called from the main thread."""
+"""`purgatory jobs`. Called from the main thread."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.jobs.selection import (
     add_filters,
     add_time,
@@ -16,13 +16,13 @@ from purgatory.cli.jobs.selection import (
     time_of,
 )
 from purgatory.cli.options import SubParsers, add_command
-from purgatory.cli.output import say
+from purgatory.cli.output import report_missing
 from purgatory.printable import counted
 
 if TYPE_CHECKING:
     from purgatory.service.client.client import Client
 
-# Jobs asked for before their answers are read.
+# Jobs asked for at a time.
 _PORTION: Final = 500
 _NOT_ALL: Final = "exit codes: 0 done, 1 not done for one of the IDs, 2 an error"
 _CANCEL: Final = """\
@@ -98,7 +98,7 @@ def _end_dead(arguments: argparse.Namespace) -> int:
 
 
 def _dead(client: Client, arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the ids of dead jobs; a retried job keeps its place among the newest."""
+    """Yield the ids of dead jobs; among the newest, a retried job keeps its place."""
     found = client.jobs(
         state="dead",
         kind=arguments.kind,
@@ -123,7 +123,6 @@ def _reschedule(arguments: argparse.Namespace) -> int:
 
 
 def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> dict[str, bool]:
-    """Make a call for each id, many at once; return whether each was done."""
     found: dict[str, bool] = {}
     rest = iter(ids)
     while replies := {job_id: call(job_id, **options) for job_id in islice(rest, _PORTION)}:
@@ -133,7 +132,4 @@ def _answers(call: Callable[..., Any], ids: Iterable[str], **options: Any) -> di
 
 def _tell(done: dict[str, bool], words: str, nothing: str) -> int:
     print(f"{counted(sum(done.values()), 'job')} {words}")
-    missing = [job_id for job_id, is_done in done.items() if not is_done]
-    for job_id in missing:
-        say(f"{job_id}: {nothing}")
-    return BAD_NEWS if missing else 0
+    return report_missing([job_id for job_id, is_done in done.items() if not is_done], nothing)

@@ -1,7 +1,4 @@
-"""`purgatory jobs pause`, `resume` and `limit`: of a kind of jobs, for all workers of a server.
-
-Called from the main thread.
-"""
+"""`purgatory jobs pause`, `resume` and `limit`. Called from the main thread."""
 
 from __future__ import annotations
 

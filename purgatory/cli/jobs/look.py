@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from purgatory.cli.connection import BAD_NEWS, add_connection_options, connected
+from purgatory.cli.connection import add_connection_options, connected
 from purgatory.cli.jobs.selection import add_filters, filters
-from purgatory.cli.options import COUNT, SubParsers, add_command, add_json_option, add_wide_option
+from purgatory.cli.options import SubParsers, add_command, add_json_option, add_list_options
 from purgatory.cli.output import (
     age,
     moment,
@@ -15,7 +17,7 @@ from purgatory.cli.output import (
     print_facts,
     print_json,
     print_records,
-    say,
+    report_missing,
     short,
     took,
 )
@@ -24,7 +26,6 @@ from purgatory.printable import counted
 if TYPE_CHECKING:
     from purgatory.service.job_messages import JobAttempt, JobStatus
 
-_LIMIT: Final = 100
 _ORDERS: Final = ("due", "newest")
 _HEAD: Final = ("job", "state", "kind", "due, or ended", "tries", "error, or why")
 _LIST_EXAMPLES: Final = """\
@@ -44,9 +45,7 @@ def add_list(commands: SubParsers) -> None:
     parser = add_command(commands, "list", _list, "list jobs", text, _LIST_EXAMPLES)
     add_filters(parser)
     parser.add_argument("--order", choices=_ORDERS, default="due", help="which come first (due)")
-    parser.add_argument("--limit", default=_LIMIT, help=f"at most so many ({_LIMIT})", **COUNT)
-    add_wide_option(parser)
-    add_json_option(parser)
+    add_list_options(parser)
     add_connection_options(parser)
 
 
@@ -66,26 +65,17 @@ def _list(arguments: argparse.Namespace) -> int:
 
     with connected(arguments) as client:
         found = client.jobs(**filters(arguments), order=arguments.order, limit=arguments.limit)
-        wide = arguments.wide
-        row = _wide_row if wide else _row
-        print_records(found, _HEAD, row, tail, as_json=arguments.json, is_wide=wide)
+        row = partial(_row, is_wide=arguments.wide)
+        print_records(found, _HEAD, row, tail, as_json=arguments.json, is_wide=arguments.wide)
     return 0
 
 
-def _wide_row(job: JobStatus) -> tuple[str, ...]:
+def _row(job: JobStatus, *, is_wide: bool) -> tuple[str, ...]:
+    whole: Callable[[str], str] = str if is_wide else short
+    time: Callable[[int], str] = moment if is_wide else age
     return (
-        *(job.job_id, job.state, job.kind),
-        moment(job.due_ms if job.ended_ms is None else job.ended_ms),
-        str(job.attempts),
-        job.why or job.error,
-    )
-
-
-def _row(job: JobStatus) -> tuple[str, ...]:
-    """Return short texts; a job that has ended also says when."""
-    return (
-        *(short(job.job_id), job.state, short(job.kind)),
-        age(job.due_ms if job.ended_ms is None else job.ended_ms),
+        *(whole(job.job_id), job.state, whole(job.kind)),
+        time(job.due_ms if job.ended_ms is None else job.ended_ms),
         str(job.attempts),
         job.why or job.error,
     )
@@ -104,13 +94,10 @@ def _show(arguments: argparse.Namespace) -> int:
     else:
         print_facts(map(_facts, jobs))
     missing = [job_id for job_id, job in found.items() if job is None]
-    for job_id in missing:
-        say(f"{job_id}: the server does not know this job")
-    return BAD_NEWS if missing else 0
+    return report_missing(missing, "the server does not know this job")
 
 
 def _facts(job: JobStatus) -> dict[str, str]:
-    """Return names and texts of what is known of a job."""
     most = "" if job.max_attempts is None else f" of {job.max_attempts}"
     facts = {
         "job": job.job_id,
@@ -139,7 +126,6 @@ def _facts(job: JobStatus) -> dict[str, str]:
 
 
 def _attempt(attempt: JobAttempt) -> str:
-    """Return when an attempt began, how long it took, on which worker, and how it ended."""
     seconds = attempt.seconds
     duration = "runs" if seconds is None else f"took {took(seconds)}"
     worker = f" on {attempt.worker}" if attempt.worker else ""

@@ -1,7 +1,4 @@
-"""Which jobs a command is about: the options for ids, filters and moments.
-
-Called from the main thread.
-"""
+"""Options that select jobs: filters and moments. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ from typing import Any, Final
 from purgatory.cli.options import DURATION
 from purgatory.service.errors import ConfigError
 
-#: The states of a job; `purgatory.service.job_messages` needs the extra.
+#: JOB_STATES of `purgatory.service.job_messages`, which needs the extra.
 STATES: Final = ("scheduled", "ready", "running", "retrying", "done", "dead", "cancelled")
 
 
 def add_filters(parser: argparse.ArgumentParser, *, state: bool = True) -> None:
-    """Add the options that select jobs by their fields."""
+    """Add the options that select jobs by fields."""
     parser.add_argument("--kind", help="of this kind only")
     if state:
         parser.add_argument("--state", choices=STATES, help="in this state only")
@@ -33,7 +30,7 @@ def filters(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def check_selection(command: str, arguments: argparse.Namespace) -> None:
-    """Raise ConfigError unless ids are given, or else filters, or else `--all` where it is."""
+    """Raise ConfigError unless ids, filters or, where possible, `--all` are given alone."""
     ways = [bool(arguments.ids), bool(filters(arguments)), getattr(arguments, "all", False)]
     if sum(ways) != 1:
         more = ", or else --all" if hasattr(arguments, "all") else ""
@@ -41,7 +38,7 @@ def check_selection(command: str, arguments: argparse.Namespace) -> None:
 
 
 def add_time(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say when a job is due; one of the two is required."""
+    """Add the options for a job's time, of which one is required."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--in", dest="delay", help="from now on: seconds, 30m, 1h30m, PT30M, P1DT2H", **DURATION
@@ -55,14 +52,14 @@ def add_time(parser: argparse.ArgumentParser) -> None:
 
 
 def time_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return when a job is due, as arguments of a client's call."""
+    """Return a job's time as arguments of a client's call."""
     return {"delay": arguments.delay, "at": arguments.at}
 
 
 def moment_of(text: str) -> datetime:
-    """Return a moment, as a type for argparse. Raises ArgumentTypeError."""
+    """Parse a moment for argparse. Raises ArgumentTypeError."""
     try:
-        return datetime.fromisoformat(text).astimezone()  # what has no zone is local
+        return datetime.fromisoformat(text).astimezone()  # without a zone: local
     except (ValueError, OverflowError, OSError) as error:
         expected = "expected a moment such as 2027-03-01T09:00 or 2027-03-01T09:00+01:00"
         raise argparse.ArgumentTypeError(f"{text[:50]!r}; {expected}") from error

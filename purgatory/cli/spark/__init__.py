@@ -1,4 +1,4 @@
-"""`purgatory spark`: the group of its commands. Called from the main thread."""
+"""`purgatory spark`. Called from the main thread."""
 
 from __future__ import annotations
 

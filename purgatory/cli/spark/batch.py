@@ -1,4 +1,4 @@
-"""`purgatory spark resolve`, `report` and `package`: jobs that end. From the main thread."""
+"""`purgatory spark resolve`, `report` and `package`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Write a zip of this package, and a program that uses the zip, into DIR:
 
 
 def add_resolve(subparsers: SubParsers) -> None:
-    """Add the command."""
+    """Add `spark resolve`."""
     summary = "operations and events in, outcomes out"
     parser = add_command(subparsers, "resolve", _resolve, summary, _RESOLVE)
     parser.add_argument("operations", metavar="OPERATIONS", help="table of operations")
@@ -71,7 +71,7 @@ def _resolve(arguments: argparse.Namespace) -> int:
 
 
 def add_report(subparsers: SubParsers) -> None:
-    """Add the command."""
+    """Add `spark report`."""
     summary = "what the outcomes say, as tables and a page"
     parser = add_command(subparsers, "report", _report, summary, _REPORT)
     parser.add_argument("journal", metavar="JOURNAL", help="directory or table of outcomes")
@@ -137,7 +137,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _tables_of(journal: str) -> list[Path | str]:
-    """Return the tables of a journal, beside which a page may lie; itself if it is a table."""
+    """Return the tables of a journal, or the journal itself if it is a table."""
     folder = Path(journal)
     names = ("outcomes", "operations")
     beside = folder.iterdir() if folder.is_dir() else ()
@@ -145,7 +145,7 @@ def _tables_of(journal: str) -> list[Path | str]:
 
 
 def add_package(subparsers: SubParsers) -> None:
-    """Add the command."""
+    """Add `spark package`."""
     summary = "write the zip that spark-submit takes along"
     parser = add_command(subparsers, "package", _package, summary, _PACKAGE)
     parser.add_argument("directory", type=Path, metavar="DIR", help="where to write")

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 def command_session(
     arguments: argparse.Namespace, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Provide a session as the options of a command say; see `open_session`."""
-    # py4j logs each failure that it also raises, and each Ctrl-C within a call; without a handler
-    # Python would print it.
+    """Provide a session by a command's options; see `open_session`."""
+    # py4j logs each failure that it also raises; without a handler Python would print the logs.
     logging.basicConfig(handlers=[logging.NullHandler()])
     session = import_extra("purgatory.spark.session", "spark")
     given = {"cores": arguments.cores, "memory": arguments.memory, "conf": conf}

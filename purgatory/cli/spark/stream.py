@@ -1,7 +1,4 @@
-"""`purgatory spark run` and `compact`: outcomes as a stream, and its output merged.
-
-Called from the main thread.
-"""
+"""`purgatory spark run` and `compact`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -67,7 +64,7 @@ The stream is known by its checkpoint. A later run may have another archive, as 
 
 
 def add_run(subparsers: SubParsers) -> None:
-    """Add the command."""
+    """Add `spark run`."""
     summary = "operations and events as streams, outcomes exactly once"
     parser = add_command(subparsers, "run", _run, summary, _RUN, _RUN_EXAMPLES)
     for name, text in (("operations", "operations"), ("events", "key events")):
@@ -149,7 +146,6 @@ def _add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_pairs(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
-    """Add an option that may be repeated, each time with a NAME=VALUE."""
     parser.add_argument(
         flag, action="append", type=_pair, default=[], metavar="NAME=VALUE", help=text
     )
@@ -187,7 +183,7 @@ def _stream(
     stopping = threading.Event()
 
     def stop(_: int) -> None:
-        """Stop the stream; the exit code is 0. A second Ctrl-C interrupts, as elsewhere."""
+        """Stop the stream, with exit code 0; a second Ctrl-C interrupts."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         stopping.set()
 
@@ -229,7 +225,6 @@ def _source(
     options: dict[str, str],
     stopping: threading.Event,
 ) -> Source | None:
-    """Return the source of a table, None without one."""
     place = getattr(arguments, table)
     if place is None:
         return None
@@ -245,7 +240,6 @@ def _source(
 
 
 def _topic(arguments: argparse.Namespace) -> TopicOutput | None:
-    """Return the topic for outcomes, None without one."""
     if arguments.outcomes_topic is None:
         return None
     options = dict(arguments.outcomes_option)
@@ -301,7 +295,7 @@ def _print_result(done: CheckpointEntry, out: str) -> None:
 
 
 def add_compact(subparsers: SubParsers) -> None:
-    """Add the command."""
+    """Add `spark compact`."""
     summary = "merge the small files of a stream's output into an archive"
     parser = add_command(subparsers, "compact", _compact, summary, _COMPACT)
     parser.add_argument(

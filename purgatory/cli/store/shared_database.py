@@ -1,7 +1,4 @@
-"""`purgatory store status` and `handover`: of a database that several servers share.
-
-Called from the main thread.
-"""
+"""`purgatory store status` and `handover`. Called from the main thread."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatory.cli.connection import BAD_NEWS
 from purgatory.cli.options import (
     DURATION,
     SubParsers,
@@ -30,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def add_store_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the database and the partition."""
+    """Add the options for database and partition."""
     parser.add_argument("--store", metavar="URL", help="of the database (PURGATORY_STORE)")
     parser.add_argument("--partition", metavar="NAME", help="a part of it (PURGATORY_PARTITION)")
     parser.add_argument("--config", metavar="FILE", help="TOML file of settings")
 
 
 def store_config(arguments: argparse.Namespace) -> Config:
-    """Return the settings with the database. Raises ConfigError."""
+    """Return the settings of a database. Raises ConfigError."""
     names = {"store": arguments.store, "partition": arguments.partition}
     config = Config.load(names, file=optional_path(arguments.config))
     if not config.store:
@@ -47,7 +45,7 @@ def store_config(arguments: argparse.Namespace) -> Config:
 
 @contextlib.contextmanager
 def lease_row(config: Config) -> Iterator[LeaseRow]:
-    """Open the row of the lease, as a program that never becomes its holder."""
+    """Open the row of the lease, without ever taking the lease."""
     opening = import_extra("purgatory.service.store.opening", "service")
     row: LeaseRow = opening.open_lease_row(config.store, config.partition, "", "")
     try:
@@ -57,7 +55,7 @@ def lease_row(config: Config) -> Iterator[LeaseRow]:
 
 
 def without_password(url: str) -> str:
-    """Return a URL that may be shown."""
+    """Return a URL to show."""
     shown = re.sub(r"//([^:@/?]*):[^@/?]*@", r"//\1@", url)
     return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")
 
@@ -73,8 +71,6 @@ examples:
 
 exit codes: 0 a server is active, 1 none is or it gives no sign of life, 2 an error, also if no
 server has made the tables yet"""
-
-_BAD_NEWS: Final = 1
 
 
 def add_status(commands: SubParsers) -> None:
@@ -95,7 +91,7 @@ def _status(arguments: argparse.Namespace) -> int:
         print(json_text(facts))
     else:
         print_facts([_texts(facts)])
-    return 0 if report.is_alive else _BAD_NEWS
+    return 0 if report.is_alive else BAD_NEWS
 
 
 def _facts(store: str, partition: str, report: StoreReport) -> dict[str, Any]:
@@ -117,7 +113,6 @@ def _facts(store: str, partition: str, report: StoreReport) -> dict[str, Any]:
 
 
 def _texts(facts: dict[str, Any]) -> dict[str, str]:
-    """Return the facts as an operator reads them."""
     active = facts["active"] or "none"
     if facts["active"] and not facts["is_alive"]:
         active += ", which gives no sign of life"
@@ -172,7 +167,7 @@ def _hand_over(arguments: argparse.Namespace) -> int:
             seen = report.hand_over(row, arguments.timeout)
         except report.HandoverRefused as error:
             say(str(error))
-            return _BAD_NEWS
+            return BAD_NEWS
     seconds = time.monotonic() - begin
     say(f"{seen.address} is active, with epoch {seen.epoch}, after {seconds:.1f} s")
     return 0

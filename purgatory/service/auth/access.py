@@ -1,7 +1,4 @@
-"""Access: the actions allowed to a key, and under which client names.
-
-Immutable, so any thread may use it; the network thread asks for each request.
-"""
+"""Access: the rights of a key, and its client names. Immutable, so any thread may use it."""
 
 import re
 from collections.abc import Iterable
@@ -14,15 +11,15 @@ from purgatory.service.verbs import VERBS
 
 #: The rights in the documentation's order; `administer` includes all.
 RIGHTS: Final = ("submit", "complete", "read", "work", "administer")
-# Names that the allow list can hold: printable ASCII without spaces, commas and `=`.
+# As the allow list can hold: printable ASCII without spaces, commas and `=`.
 _NAME: Final = re.compile(r"[!-+\--<>-~]{1,200}")
 
 
 class Access:
     """What a key may do: `label` is its name in the allow list.
 
-    `names`: the client names it may use; none means any. `rights`: the granted `RIGHTS`. Raises
-    KeysError for a bad name or right.
+    `names`: the client names it may use; empty: any. `rights`: of `RIGHTS`. Raises KeysError for a
+    bad name or right.
     """
 
     __slots__ = (
@@ -43,19 +40,17 @@ class Access:
         given = set(rights)
         self.rights: tuple[str, ...] = tuple(right for right in RIGHTS if right in given)
         _check(self.names, given)
-        #: Whether limited to operations of its own client name.
+        #: Whether limited to its own client name's operations.
         self.own_only: bool = "administer" not in given
         self._granted: frozenset[str] = frozenset(given if self.own_only else RIGHTS)
-        #: Whether outcomes of its client name may be acknowledged.
         self.acknowledges: bool = "submit" in self._granted
-        #: Whether outcomes of its client name are delivered.
         self.gets_outcomes: bool = not self._granted.isdisjoint(("submit", "read"))
 
     @classmethod
     def parse(cls, label: str, options: Iterable[str]) -> Self:
         """Return the access of a line of the allow list: `names=a,b rights=submit,read`.
 
-        Raises KeysError for anything else.
+        Raises KeysError.
         """
         found: dict[str, list[str]] = {}
         for option in options:
@@ -66,16 +61,16 @@ class Access:
         return cls(label, **found)
 
     def options(self) -> list[str]:
-        """Return the options that `parse` reads; none for a key with all rights under any name."""
+        """Return the options for `parse`; none for all rights under any name."""
         found = [f"names={','.join(self.names)}"] if self.names else []
         return found + ([f"rights={','.join(self.rights)}"] if self.own_only else [])
 
     def allows_name(self, name: str) -> bool:
-        """Return whether the key may use this client name."""
+        """Return whether the key is for a client name."""
         return not self.names or name in self.names
 
     def check_name(self, name: str) -> None:
-        """Raise NotAllowed unless the key may say hello under this client name."""
+        """Raise NotAllowed unless the key is for a client name."""
         if not self.allows_name(name):
             expected = " or ".join(map(repr, self.names))
             raise NotAllowed(f"client name {name!r} is not for this key; expected {expected}")
@@ -85,7 +80,7 @@ class Access:
         return right in self._granted
 
     def check_request(self, request: Request) -> None:
-        """Raise NotAllowed unless the key may send this request."""
+        """Raise NotAllowed unless the key has the right for a request."""
         kind = type(request)
         right = "work" if kind is Begin else VERBS[kind].right if kind in VERBS else None
         if right is not None and right not in self._granted:
@@ -121,5 +116,5 @@ def _check(names: Iterable[str], rights: set[str]) -> None:
         )
 
 
-#: What each client may do at a server without keys.
+#: The access of each client of a server without keys.
 EVERYTHING: Final = Access("")

@@ -1,9 +1,9 @@
-"""CurveAuthenticator: which clients may connect to a server; CURVE and an allow list.
+"""CurveAuthenticator: admits clients to a server by CURVE and an allow list.
 
-A client is refused in the handshake, by ZeroMQ's authentication protocol (ZAP): without an allowed
-key not one message of it reaches the server, and without CURVE the handshake does not even begin.
-pyzmq's `ThreadAuthenticator` answers for the server in the thread `purgatory-zap`. Other threads
-make, reload and close a `CurveAuthenticator`.
+ZeroMQ's authentication protocol (ZAP) refuses a client in the handshake: without an allowed key no
+message reaches the server, without CURVE the handshake does not begin. pyzmq's
+`ThreadAuthenticator` answers for the server in the thread `purgatory-zap`. Other threads make,
+reload and close a `CurveAuthenticator`.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# With an empty domain ZeroMQ would accept every client while no authenticator answers.
+# With an empty domain ZeroMQ accepts every client while no authenticator answers.
 _DOMAIN: Final = "purgatory"
-# Refused keys in the log, each once, until the list is read again: a bound, so that refused
-# clients cannot fill the disk.
+# Refused keys in the log, each once, until the list is read again: refused clients cannot fill the
+# disk.
 _MAX_LOGGED_KEYS: Final = 100
 
 
 class SocketSecurity(Protocol):
-    """What guards a server's socket; `CurveAuthenticator` is one."""
+    """The guard of a server's socket; `CurveAuthenticator` is one."""
 
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any], /) -> None:
-        """Guard a socket before it is bound, and answer handshakes for its context."""
+        """Guard a socket before it is bound, and answer its context's handshakes."""
 
     def access_of(self, user_id: str) -> Access | None:
-        """Return what the sender of a message, by its `User-Id`, may do now; None: nothing.
+        """Return what the sender of a message may do now, by its `User-Id`; None: nothing.
 
         Called by the network thread for each message.
         """
 
     def close(self) -> None:
-        """Release what was started, before the context is terminated."""
+        """End the guard, before the context is terminated."""
 
 
 class CurveAuthenticator:
     """Accepts the clients on the allow list of `keys`; see `SocketSecurity`.
 
-    Raises KeysError if there is no server's key pair.
+    Raises KeysError if `keys` has no server's key pair.
     """
 
     def __init__(self, keys: KeyStore) -> None:
@@ -59,9 +59,9 @@ class CurveAuthenticator:
         self._pair: KeyPair = keys.pair(SERVER)
         self._allowed: Mapping[bytes, Access] = keys.allowed()  # a reload replaces the dict
         self._authenticator: ThreadAuthenticator | None = None
-        # Changed by `purgatory-zap`; a reload replaces the set.
+        # Changed by `purgatory-zap`; replaced by a reload.
         self._logged_keys: set[bytes] = set()
-        #: How many handshakes were refused; counted by `purgatory-zap`, read by any thread.
+        #: How many handshakes were refused; written by `purgatory-zap`, read by any thread.
         self.refused_handshakes: int = 0
 
     @property
@@ -71,11 +71,11 @@ class CurveAuthenticator:
 
     @property
     def allowed(self) -> Mapping[bytes, Access]:
-        """The allow list: public key -> its rights."""
+        """The allow list, by public key."""
         return self._allowed
 
     def __call__(self, context: zmq.Context[Any], socket: zmq.Socket[Any]) -> None:
-        """Guard a socket before it is bound, and answer handshakes for its context."""
+        """See `SocketSecurity`."""
         if self._authenticator is None:
             self._authenticator = ThreadAuthenticator(context, log=_AuthenticatorLog)
             self._authenticator.configure_curve_callback(_DOMAIN, self)
@@ -88,7 +88,7 @@ class CurveAuthenticator:
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def callback(self, domain: str, key: bytes) -> bool:
-        """Return whether a public key is allowed; called by `purgatory-zap` in each handshake."""
+        """Return whether a public key is allowed; called by `purgatory-zap`."""
         del domain
         if key in self._allowed:
             return True
@@ -107,7 +107,7 @@ class CurveAuthenticator:
         return self._allowed.get(user_id.encode())
 
     def reload(self) -> None:
-        """Read the allow list again; on an error, log the error and keep the old list."""
+        """Read the allow list again; after an error, log it and keep the old list."""
         self._logged_keys = set()
         try:
             self._allowed = self._keys.allowed()
@@ -117,7 +117,7 @@ class CurveAuthenticator:
             log.info("%d clients are allowed", len(self._allowed))
 
     def close(self) -> None:
-        """End the thread; to be called before the context is terminated. Idempotent."""
+        """End the thread, before the context is terminated. Idempotent."""
         authenticator, self._authenticator = self._authenticator, None
         if authenticator is not None:
             authenticator.stop()
@@ -126,11 +126,11 @@ class CurveAuthenticator:
 def authenticator_for(config: Config) -> CurveAuthenticator | None:
     """Return the authenticator for a server's settings; None on loopback without keys.
 
-    Raises ConfigError for a bind beyond loopback without keys or with an empty allow list, unless
-    the settings are `insecure`; KeysError for keys that cannot be read.
+    Raises ConfigError for a bind beyond loopback without keys or allowed clients, unless
+    `insecure`; KeysError for keys that cannot be read.
     """
     keys = KeyStore(config.keys_dir)
-    # A bind that is no address at all is left to the server, which has a more precise error.
+    # The server has a more precise error for a bind that is no address.
     binds = [config.bind] if "://" in config.bind else []
     binds += [config.http_bind] if config.http_bind else []
     open_binds = [bind for bind in binds if not is_local(bind)]
@@ -152,7 +152,7 @@ def authenticator_for(config: Config) -> CurveAuthenticator | None:
 def is_local(bind: str) -> bool:
     """Return whether only this machine can reach an address.
 
-    An address is `tcp://host:port`, `host:port`, `ipc:...` or `inproc:...`.
+    `bind`: `tcp://host:port`, `host:port`, `ipc:...` or `inproc:...`.
     """
     scheme, separator, rest = bind.rpartition("://")
     if separator and scheme != "tcp":

@@ -2,13 +2,13 @@
 
 A directory readable only by its owner:
 
-    server.key_secret   public and secret key; a client has such a file too, on its own machine
-    server.key          the public key alone, to be given to clients
-    allowed             the allow list: public key and name of a client in each line and, if they
-                        are limited, names=CLIENT,... and rights=RIGHT,... (see `Access`)
+    server.key_secret   public and secret key; a client's pair is on the client's machine
+    server.key          the public key, for clients
+    allowed             the allow list, in each line: public key, name of the client, and its limits
+                        names=CLIENT,... and rights=RIGHT,... if any (see `Access`)
 
-The key files are those of pyzmq's `zmq.auth`. Several threads and processes may use one directory:
-files are written atomically.
+Key files are those of pyzmq's `zmq.auth`. Files are written atomically: threads and processes may
+share a directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from zmq.utils import z85
 from purgatory.service.auth.access import Access
 from purgatory.service.errors import KeysError
 
-#: The name of the server's own key pair.
 SERVER: Final = "server"
 _ALLOWED: Final = "allowed"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
@@ -46,13 +45,13 @@ class KeyPair(NamedTuple):
 
 
 class KeyStore:
-    """The keys in `directory`, which is made with the first key. Methods raise KeysError."""
+    """The keys in `directory`, made with the first key. Methods raise KeysError."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def new(self, name: str) -> KeyPair:
-        """Make a key pair and write it. Raises KeysError if the name has one already."""
+        """Make and write a key pair. Raises KeysError if the name has one."""
         check_name(name)
         pair = _new_pair()
         make_directory_of_keys(self.directory)
@@ -70,14 +69,14 @@ class KeyStore:
         return read_pair(self.directory / f"{name}.key_secret")
 
     def names(self) -> list[str]:
-        """Return the names of all key pairs, sorted."""
+        """Return the names of key pairs, sorted."""
         return sorted(path.stem for path in self.directory.glob("*.key_secret"))
 
     def allow(self, name: str, public: bytes, access: Access | None = None) -> bool:
-        """Add a client to the allow list, or change its access; a server has to be reloaded.
+        """Allow a client, or change its access; False if unchanged. Then reload the server.
 
-        Without `access` a new client may do everything, and a known client keeps its rights. False
-        if unchanged; KeysError if the name exists with another key, or the key with another name.
+        Without `access` a new client may do everything, and a known client keeps its rights. Raises
+        KeysError if the name exists with another key, or the key with another name.
         """
         check_name(name)
         check_public(public)
@@ -94,7 +93,7 @@ class KeyStore:
         return True
 
     def revoke(self, name: str) -> bool:
-        """Remove a client from the allow list; False if unknown."""
+        """Remove a client from the allow list; False if not on it."""
         allowed = self.allowed()
         kept = {key: one for key, one in allowed.items() if one.label != name}
         if len(kept) == len(allowed):
@@ -103,7 +102,7 @@ class KeyStore:
         return True
 
     def allowed(self) -> Mapping[bytes, Access]:
-        """Read the allow list: public key -> its rights."""
+        """Read the allow list, by public key."""
         path = self.directory / _ALLOWED
         try:
             entries = read_entries(path, lambda key: check_public(key.encode()))
@@ -119,7 +118,7 @@ class KeyStore:
 
 
 def _new_pair() -> KeyPair:
-    """Make a pair whose public key is no option of a command: one in 85 begins with "-"."""
+    """Make a pair whose public key is no option of a command, as one in 85 begins with "-"."""
     while True:
         pair = KeyPair(*zmq.curve_keypair())
         if not pair.public.startswith(b"-"):
@@ -136,7 +135,7 @@ def make_directory_of_keys(directory: Path) -> None:
 
 
 def read_pair(path: Path) -> KeyPair:
-    """Read a key pair from its file. Raises KeysError, also if others may read the file."""
+    """Read a key pair. Raises KeysError, also if others may read the file."""
     try:
         mode = path.stat().st_mode
         public, secret = load_certificate(path)
@@ -152,7 +151,7 @@ def read_pair(path: Path) -> KeyPair:
 
 
 def read_public(text: str) -> bytes:
-    """Return a public key, given as 40 characters or as the path of its file. Raises KeysError."""
+    """Return a public key from 40 characters, or from its file. Raises KeysError."""
     path = Path(text)
     if len(text) == 40 and not path.exists():
         check_public(text.encode())
@@ -166,17 +165,17 @@ def read_public(text: str) -> bytes:
 
 
 def check_public(key: bytes) -> None:
-    """Raise KeysError unless `key` is a key in Z85, ZeroMQ's text encoding."""
+    """Raise KeysError unless `key` is in Z85, ZeroMQ's text encoding."""
     try:
         fine = len(key) == 40 and len(z85.decode(key)) == 32
-    except (KeyError, ValueError, struct.error):  # not Z85: bad characters, or too large a number
+    except (KeyError, ValueError, struct.error):  # bad characters, or too large a number
         fine = False
     if not fine:
         raise KeysError(f"{key.decode('ascii', 'replace')!r} is not a key; expected 40 characters")
 
 
 def check_name(name: str) -> None:
-    """Raise KeysError unless it can be the name of a key."""
+    """Raise KeysError unless `name` can name a key."""
     if not _NAME.fullmatch(name):
         raise KeysError(
             f"{name!r} is not a valid name; expected letters, digits and . _ -, at most 64"
@@ -191,7 +190,7 @@ def _certificate(name: str, public: bytes, secret: bytes | None = None) -> str:
 
 
 def _create(path: Path, text: str) -> None:
-    """Write a new file readable only by its owner, atomically. Raises FileExistsError."""
+    """Write a new private file, atomically. Raises FileExistsError, KeysError."""
     hidden = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         try:
@@ -211,10 +210,7 @@ def _create(path: Path, text: str) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file readable only by its owner, atomically; replaces an old file.
-
-    Raises KeysError.
-    """
+    """Write or replace a file readable only by its owner, atomically. Raises KeysError."""
     fresh = path.with_name(f".{path.name}-{os.getpid()}-new")
     fresh.unlink(missing_ok=True)
     _create(fresh, text)
@@ -222,7 +218,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_entries(path: Path, check_key: Callable[[str], None]) -> list[tuple[str, Access]]:
-    """Read a file with a key, a name and its limits in each line that is no comment.
+    """Read key, name and limits from each line of a file, except comments.
 
     Raises KeysError, which names the line, OSError and UnicodeDecodeError.
     """
@@ -241,7 +237,7 @@ def read_entries(path: Path, check_key: Callable[[str], None]) -> list[tuple[str
 
 
 def write_entries(path: Path, head: str, entries: Iterable[tuple[str, Access]]) -> None:
-    """Write such a file, and make its directory. Raises KeysError."""
+    """Write a file for `read_entries`, in a private directory. Raises KeysError."""
     lines = [" ".join([key, access.label, *access.options()]) + "\n" for key, access in entries]
     make_directory_of_keys(path.parent)
     write_private(path, head + "".join(lines))

@@ -1,4 +1,4 @@
-"""TokenStore: the tokens with which programs speak to a gateway, as hashes in a file.
+"""TokenStore: hashes of the tokens with which programs use a gateway.
 
 A token is 32 random bytes, so its SHA-256 reveals nothing and needs no salt. A line of the file has
 a hash, the name of the client that owns the operations, and the rights: `HASH NAME
@@ -15,17 +15,17 @@ from purgatory.service.auth.access import Access
 from purgatory.service.auth.key_store import check_name, read_entries, write_entries
 from purgatory.service.errors import KeysError
 
-#: Begins each token, so that leaked tokens are recognised, for example in a log.
+#: Begins each token, so that a leaked one is recognised.
 PREFIX: Final = "ptk_"
 _FILE: Final = "tokens"
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _HEAD: Final = "# Tokens of gateways: a hash, the client, what it may do. See `purgatory tokens`.\n"
-#: So many characters of a hash name a token.
+#: Characters of a hash that name a token.
 ID_LENGTH: Final = 8
 
 
 class Token(NamedTuple):
-    """A line of the file: the hash in hexadecimal, and what the token may do."""
+    """A line of the file: the hash in hexadecimal, and the access."""
 
     hash: str
     access: Access
@@ -37,7 +37,7 @@ class Token(NamedTuple):
 
 
 class TokenStore:
-    """The tokens in `directory`, that of the keys. The file is read again when it has changed."""
+    """The tokens in the keys' `directory`; follows changes of the file."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _FILE
@@ -45,14 +45,14 @@ class TokenStore:
         self._tokens: dict[str, Token] = {}
 
     def new(self, access: Access) -> str:
-        """Make a token for the client `access.label`; return the text, which is not stored."""
+        """Make a token for the client `access.label`; return its text, which is not stored."""
         check_name(access.label)
         token = PREFIX + secrets.token_urlsafe(32)
         self._write([*self.all(), Token(_hashed(token), access)])
         return token
 
     def find(self, token: str) -> Access | None:
-        """Return what a token may do; None if it is not known, or revoked."""
+        """Return the access of a token; None: unknown or revoked."""
         self._refresh()
         found = self._tokens.get(_hashed(token))
         return None if found is None else found.access

@@ -1,1 +1,1 @@
-"""What a server shows over HTTP: the live page, metrics and health."""
+"""A server's HTTP: the live page, metrics and health."""

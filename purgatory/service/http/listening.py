@@ -1,10 +1,9 @@
-"""How HTTP is served, to the page and the gateway: addresses, sockets, uvicorn and its bounds.
+"""Sockets and limits of HTTP servers, for the page and the gateway.
 
-uvicorn waits without end for the rest of a request, and answers 503 to all when there are too many
-connections. Here a connection has a few seconds for each request and its answer; if too many are
-open, one is closed: a stranger's before one whose last request had a token, then one that awaits no
-answer, of these the longest without a complete request. So a new peer is answered, however many
-peers hold half a request, and no stream is ended for them.
+uvicorn waits without end for the rest of a request, and answers 503 to all if too many connections
+are open. Here a connection has a few seconds for a request and its answer, and one too many closes
+another: one without a token, else one that awaits no answer; of these the longest without a
+request. So a new peer is answered, and no stream ends for it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-# Seconds that open requests may delay closing.
+# Seconds that open requests may delay closing the server.
 _GRACE: Final = 1
 
 
@@ -47,8 +46,8 @@ def listen(bind: str) -> socket.socket:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise ServerError(f"cannot serve HTTP at {bind}: {error.strerror or error}") from error
-    # Connections inherit it. asyncio sets it for sockets that name their protocol only, and
-    # without it each answer on a kept connection waits 40 ms for the peer's acknowledgement.
+    # For its connections. asyncio sets it for sockets that name their protocol only, and without it
+    # each answer on a kept connection waits 40 ms for the peer's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -60,7 +59,7 @@ def url_of(address: str, port: int, scheme: str = "http") -> str:
 
 
 def server_config(application: Any, **others: Any) -> uvicorn.Config:
-    """Return settings that leave logging, signals and the loop to this program."""
+    """Return settings without uvicorn's logging, signals and loop."""
     return uvicorn.Config(
         application,
         loop="asyncio",
@@ -75,20 +74,20 @@ def server_config(application: Any, **others: Any) -> uvicorn.Config:
     )
 
 
-#: In the state of a request: whether it had a good token.
+#: In the state of a request: whether it had a valid token.
 KNOWN: Final = "is_known"
-#: Seconds that a connection has to send a request and to take the answer.
+#: Seconds of a connection for a request and its answer.
 REQUEST_S: Final = 5.0
-#: Most simultaneous connections. One browser opens six.
+#: Connections at a time. One browser opens six.
 MAX_CONNECTIONS: Final = 200
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection; see the module. Used by the event loop's thread alone."""
+    """One connection, bounded; see the module. For the event loop's thread."""
 
     max_connections: int = MAX_CONNECTIONS
     _deadline: asyncio.TimerHandle | None = None
-    #: When the connection was made or last answered; seconds of the loop's clock.
+    #: When the connection was made or last answered, in the loop's seconds.
     answered_at: float = 0.0
 
     def connection_made(self, transport: Any) -> None:
@@ -108,17 +107,16 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
 
     def _expect_request(self) -> None:
-        """Restart the time limit for the next request."""
         self.answered_at = self.loop.time()
         self.start_deadline()
 
     def start_deadline(self) -> None:
-        """Give the connection its time for a request and the answer, from now on."""
+        """Begin the time for a request and its answer."""
         self.stop_deadline()
         self._deadline = self.loop.call_later(REQUEST_S, self.transport.abort)
 
     def stop_deadline(self) -> None:
-        """Let the connection take its time."""
+        """End the time limit."""
         if self._deadline is not None:
             self._deadline.cancel()
 
@@ -126,16 +124,16 @@ class BoundedProtocol(H11Protocol):
         connections: set[Any] = self.connections  # all connections of the server
         while len(connections) > self.max_connections:
             least = min(connections, key=methodcaller("worth"))
-            connections.discard(least)  # now, for the loop ends it a moment later
+            connections.discard(least)  # now, as the loop ends it later
             least.transport.abort()
 
     def worth(self) -> tuple[bool, bool, float]:
-        """Return the sort key for closing connections: the least is closed."""
+        """Return the sort key for closing: the least is closed."""
         is_known = bool(self.scope) and bool(self.scope["state"].get(KNOWN))
         return is_known, self.waits_for_answer(), self.answered_at
 
     def waits_for_answer(self) -> bool:
-        """Tell whether a request is complete, and its answer is not."""
+        """Tell whether a request is complete and unanswered."""
         cycle: Any = self.cycle
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
@@ -146,15 +144,15 @@ _OUT_OF_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class AcceptErrors:
     """An exception handler of an event loop: a line a minute while nothing can be accepted.
 
-    A loop that is out of descriptors logs a traceback for each connection that waits, each second.
-    It tries again by itself. Other errors are passed on to the loop's own handler.
+    A loop without descriptors, which retries by itself, would log a traceback a second for each
+    waiting connection. Other errors go to the loop's own handler.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._log = RareLog(CANNOT_ACCEPT, now)
 
     def __call__(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an error that the loop has caught."""
+        """Handle an error of the loop."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _OUT_OF_ROOM:
             loop.default_exception_handler(context)

@@ -1,4 +1,4 @@
-"""The figures of a server and its journal for Prometheus, read at each scrape."""
+"""Prometheus metrics of a server and its journal, read at each scrape."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ _FAMILIES: Final = {GAUGE: GaugeMetricFamily, COUNTER: CounterMetricFamily}
 class ServerCollector(Collector):
     """Shows the statistics of `server`, as `purgatory_server_...`. Any thread may scrape.
 
-    `refused_handshakes` returns how many connections had no allowed key. The number of pending
-    operations is among the purgatory's own metrics. Of the clients there is no series each, for a
-    program may use a new name in each run: there is their number, and the depth of the largest.
+    `refused_handshakes` returns how many connections had no allowed key. Clients have no series
+    each, as a program may use a new name in each run.
     """
 
     def __init__(self, server: Server, refused_handshakes: Callable[[], int]) -> None:
@@ -43,7 +42,7 @@ class ServerCollector(Collector):
         self._refused_handshakes = refused_handshakes
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics, so that a registry can detect clashing names."""
+        """Return the metrics: a registry detects clashing names."""
         return self.collect()
 
     def collect(self) -> Iterable[Metric]:
@@ -80,7 +79,7 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("purgatory_server_largest_client", text, depths.largest)
 
     def _jobs(self) -> Iterable[Metric]:
-        """Yield the jobs of each kind; the kinds are bounded, see `kind_figures`."""
+        """Yield the jobs of each of the bounded kinds, see `kind_figures`."""
         jobs = GaugeMetricFamily("purgatory_jobs", "Jobs by state", labels=["kind", "state"])
         text = "Seconds that the oldest ready job has waited"
         oldest = GaugeMetricFamily("purgatory_jobs_oldest_ready_seconds", text, labels=["kind"])
@@ -98,7 +97,7 @@ class ServerCollector(Collector):
         database = self._server.config.database
         if database is None:
             return
-        with suppress(OSError):  # the directory is gone: the server says so itself
+        with suppress(OSError):  # the directory is gone, as the server logs
             usage = shutil.disk_usage(database.parent)
             text = "Size of the file system of the data directory"
             yield GaugeMetricFamily("purgatory_server_disk_bytes", text, usage.total)
@@ -110,7 +109,7 @@ _BOUNDS: Final = [*(f"{bound / 1000:g}" for bound in TIMING_BOUNDS_MS), "+Inf"]
 
 
 def job_timing_metrics(timings: JobTimings) -> Iterable[Metric]:
-    """Return the histograms and counters of attempts at jobs, and of their ends."""
+    """Return the metrics of attempts at jobs, and of their ends."""
     text = "Seconds from ready to begun, of attempts that have ended"
     queue = HistogramMetricFamily("purgatory_job_queue_seconds", text, labels=["kind"])
     text = "Seconds that attempts took, as the server heard of them"
@@ -135,7 +134,7 @@ def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
 
 
 class JournalCollector(Collector):
-    """Shows what `stats` returns, as `purgatory_journal_...`. Any thread may scrape."""
+    """Shows the result of `stats`, as `purgatory_journal_...`. Any thread may scrape."""
 
     def __init__(self, stats: Callable[[], JournalStats]) -> None:
         self._stats = stats

@@ -1,8 +1,8 @@
-"""HostCheck and OriginCheck: refuse requests of browsers on behalf of foreign pages.
+"""HostCheck and OriginCheck: refuse browsers' requests on behalf of foreign pages.
 
-Another site's page can let its name resolve to the machine, and then read this server's pages as
-its own (DNS rebinding). The browser still sends the site's name, so the request is refused. An
-address in digits has no name to resolve, and a request without a host is from no browser.
+Another site's page can let its name resolve to this machine, and read this server's pages as its
+own (DNS rebinding); but the browser sends the site's name. An address in digits is not resolved,
+and a request without a host is from no browser.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MISDIRECTED: Final = 421
 
 
 class HostCheck:
-    """Passes requests for `hosts`, "localhost" and addresses on to `app`; any port will do.
+    """Passes requests for `hosts`, "localhost" and addresses on to `app`, with any port.
 
-    `setting` is the name by which an operator adds hosts.
+    `setting`: where an operator adds hosts, for the message.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], setting: str = "http_hosts") -> None:
@@ -68,8 +68,7 @@ _FORBIDDEN: Final = 403
 class OriginCheck:
     """Passes requests of this host's pages, and of no page, on to `app`.
 
-    A browser names the site of a page with each request (`Origin`), and cannot be made to leave
-    that out. Programs that are no browsers send none.
+    A browser cannot omit the page's site (`Origin`); other programs send none.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,6 +1,6 @@
 """WebServer: shows the figures of a server over HTTP. Read-only.
 
-`/` is the live page, `/state.json` and `/history.json` are its data, `/metrics` is for Prometheus;
+`/` is the live page with `/state.json` and `/history.json`, `/metrics` is for Prometheus;
 `/healthz` tells whether the process works, `/readyz` whether it accepts requests. The thread
 `purgatory-http` answers; any other thread may make and close a `WebServer`.
 """
@@ -46,14 +46,14 @@ Check = Callable[[], str]
 
 
 class StatusSource(Protocol):
-    """Reads what the page shows; `StatusReader` is one."""
+    """The reader of the page's figures; `StatusReader` is one."""
 
     @property
     def uptime_s(self) -> float:
         """Seconds since the figures began."""
 
     def read(self) -> dict[str, Any]:
-        """Return the status, made of strings, numbers, lists and dicts."""
+        """Return the status for JSON."""
 
     def sample(self) -> tuple[float, ...]:
         """Return a row of the charts."""
@@ -61,9 +61,8 @@ class StatusSource(Protocol):
 
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
-# How many connections the system queues for acceptance.
 _LISTEN_BACKLOG: Final = 128
-# Seconds of history for the charts, a row a second; and for an hour a row each half minute.
+# Seconds of the charts' history, a row each; and for an hour a row each half minute.
 _HISTORY_S: Final = 120
 _COARSE_S: Final = 30
 _COARSE_ROWS: Final = 3600 // _COARSE_S
@@ -78,7 +77,7 @@ _PAGE: Final = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-# The page loads nothing from other servers, cannot be framed, and is not cached.
+# The page loads nothing from other servers, is not framed, and not cached.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -90,9 +89,9 @@ _HEADERS: Final = {
 class WebServer:
     """Serves `status` and `registry` at `bind`, "host:port"; port 0 takes a free one.
 
-    The thread `purgatory-http` calls `health` and `ready` for each request to them. Also a context
-    manager. `hosts`: host names of the server in requests, besides the name in `bind`.
-    Raises ServerError if it cannot listen at the address, or if the thread ends at once.
+    Also a context manager. Each request for them calls `health` and `ready` in `purgatory-http`.
+    `hosts`: names of the server besides the one in `bind`. Raises ServerError if it cannot listen,
+    or if the thread ends at once.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class WebServer:
         self.addr: str
         self.port: int
         self.addr, self.port = self._socket.getsockname()[:2]
-        # Set once requests are answered, or the thread has ended.
+        # Set once the thread answers, or has ended.
         self._up = threading.Event()
         self._error: Exception | None = None
         history = History(status, self._up.set)
@@ -142,7 +141,7 @@ class WebServer:
             self._up.set()
 
     def close(self) -> None:
-        """Stop listening, and end the thread within about a second. Idempotent."""
+        """End listening and the thread, within about a second. Idempotent."""
         self._server.should_exit = True
         self._thread.join()
 
@@ -154,7 +153,7 @@ class WebServer:
 
 
 class History:
-    """Records rows for the charts, whether a browser looks or not: of minutes, and of an hour."""
+    """Records rows for the charts: of minutes, and of an hour."""
 
     def __init__(self, status: StatusSource, on_start: Callable[[], None]) -> None:
         self._status = status
@@ -169,24 +168,24 @@ class History:
             await asyncio.sleep(1)
 
     def add(self, row: tuple[float, ...]) -> None:
-        """Add a row, of which the first value is the uptime in seconds."""
+        """Add a row; its first value is the uptime in seconds."""
         self._rows.append(row)
         if not self._hour or row[0] >= self._hour[-1][0] + _COARSE_S:
             self._hour.append(row)
 
     async def answer(self, _: Request) -> Response:
-        """Respond with the rows, oldest first: rows of minutes, and coarse rows of an hour."""
+        """Respond with the rows, oldest first."""
         rows, hour = list(self._rows), self.coarse()
         return _json({"uptime_s": self._status.uptime_s, "rows": rows, "hour": hour})
 
     def coarse(self) -> list[tuple[float, ...]]:
-        """Return the rows of an hour, and the last."""
+        """Return the coarse rows of an hour, and the last row."""
         hour = list(self._hour)
         return hour if hour[-1:] == list(self._rows)[-1:] else [*hour, self._rows[-1]]
 
     @contextlib.asynccontextmanager
     async def recording(self, _: Starlette) -> AsyncIterator[None]:
-        """Add rows as long as the application runs."""
+        """Add rows while the application runs."""
         asyncio.get_running_loop().set_exception_handler(AcceptErrors())
         writing = asyncio.create_task(self.write())
         self._on_start()

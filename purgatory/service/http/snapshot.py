@@ -1,7 +1,6 @@
-"""StatusReader: what the live page shows, as values for JSON. Any thread; it only reads.
+"""StatusReader: the live page's data, as values for JSON. Any thread; it only reads.
 
-The figures are those of `/metrics`, plus the wheel slot by slot. The figures are read one after
-another while the purgatory works, so not at exactly the same moment.
+The figures are read one after another, so not of exactly one moment.
 """
 
 from __future__ import annotations
@@ -33,17 +32,16 @@ if TYPE_CHECKING:
 
 _OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
 _TIMERS: Final = ("pending", "fired", "cancelled", "cascades")
-# Rows of a table of operations.
+# Rows of each table of operations.
 _ROWS: Final = 10
 
 
 class StatusReader:
     """Reads the figures of a purgatory, and of its server if `service` is given.
 
-    `now_ms` returns the time that the wheel follows; a server moves its timer's own clock in steps.
-    `health` returns whether the server works and is ready, `operations` what `read_operations`
-    does, `jobs` what `read_jobs` does, `cluster` what the server knows of others over the same
-    database; `address` is that of the server.
+    `now_ms` returns the time that the wheel follows; a server moves its timer's clock in steps.
+    `operations` and `jobs`: such as `read_operations` and `read_jobs`. `cluster` returns what the
+    server knows of others over the same database; `address` is the server's.
     """
 
     def __init__(
@@ -71,13 +69,13 @@ class StatusReader:
         self._started = time.monotonic()
 
     def read(self) -> dict[str, Any]:
-        """Return the status, made of strings, numbers, lists and dicts.
+        """Return the status: strings, numbers, lists and dicts.
 
         `now_ms`: the wheel's time. `levels`: lowest first, with the number of tasks in each of
-        their `slots`. `lateness`: as `timingwheel.Lateness`. `service`: as `ServerStats`, or None;
-        `health`: as `HealthReport`, or None; `operations`: see `read_operations`, or None; `jobs`
-        and `troubles`: see `jobs_shown`; `cluster`: as `ClusterStatus`, or None. Counts are since
-        the start.
+        their `slots`. `lateness`: as `timingwheel.Lateness`. Counts are since the start. None
+        without a source: `service`, as `ServerStats`; `health`, as `HealthReport`; `operations`,
+        see `read_operations`; `cluster`, as `ClusterStatus`. `jobs` and `troubles`: see
+        `jobs_shown`.
         """
         purgatory = self._purgatory
         stats, timer, now_ms = purgatory.stats(), purgatory.timer.stats(), self._now_ms()
@@ -109,7 +107,7 @@ class StatusReader:
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since this reader was made."""
+        """Seconds since the reader was made."""
         return time.monotonic() - self._started
 
     def sample(self) -> tuple[float, ...]:
@@ -137,17 +135,16 @@ def _level(level: WheelLevel, now_ms: int) -> dict[str, Any]:
 
 
 def _mailbox(stats: PurgatoryStats, service: ServerStats | None) -> tuple[int, int]:
-    """Return the depth and the total of the mailbox that feeds the purgatory."""
+    """Return depth and total of the mailbox that feeds the purgatory."""
     if service is None:
         return stats.mailbox_depth, stats.mailbox_commands
     return service.store_backlog, service.messages
 
 
 def read_operations(server: Server) -> dict[str, Any]:
-    """Return the rows of both tables, as values for JSON; times are Unix milliseconds.
+    """Return the rows of both tables of operations; times are Unix milliseconds.
 
-    Of operations that are due at nearly the same time some may be left out; see
-    `Timer.first_tasks`.
+    Of operations due at nearly the same time some may be missing; see `Timer.first_tasks`.
     """
     return {
         "now_ms": server.now_ms(),
@@ -175,17 +172,16 @@ def _timings(timings: KindTimings) -> dict[str, Any]:
 
 
 def read_jobs(server: Server) -> dict[str, Any]:
-    """Return what `jobs_shown` does of a server's jobs, see `kind_figures`."""
+    """Return the `jobs_shown` of a server."""
     kinds = kind_figures(server.state, server.now_ms())
     return jobs_shown(kinds, server.state.jobs.timings.by_kind)
 
 
 def jobs_shown(kinds: Sequence[KindOverview], timings: Mapping[str, KindTimings]) -> dict[str, Any]:
-    """Return `jobs`, a row for each kind, and `troubles`, sentences, as values for JSON.
+    """Return `jobs`, a row for each kind, and `troubles`, sentences.
 
-    `is_stuck`: ready jobs wait, see `why_stuck`. `ended`: jobs that are done, dead and cancelled
-    since the start; `failed_attempts`; `ran`: attempts by duration, for each of `ran_bounds_ms` and
-    beyond, see `JobTimings`.
+    `is_stuck`: ready jobs wait, see `why_stuck`. `ended`: jobs done, dead and cancelled since the
+    start. `ran`: attempts by duration, for each of `ran_bounds_ms` and beyond, see `JobTimings`.
     """
     none = KindTimings()
     rows = [

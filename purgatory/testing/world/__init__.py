@@ -1,1 +1,1 @@
-"""The machines of a world: clocks, disks, network, threads, and time itself."""
+"""The parts of a simulated world. For a single thread."""

@@ -1,7 +1,7 @@
 """SimulatedConnection: a link between two sockets, like TCP and ZeroMQ's, and its faults.
 
-Each direction keeps its order, and loses nothing while the connection lasts. When the connection
-breaks, frames on their way are lost, and each side notices by itself.
+Each direction keeps its order. If the connection breaks, frames on their way are lost, and each
+side notices by itself.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from purgatory.testing.world.world import World
 
 
 class Side(Protocol):
-    """A socket at one end; `host`: its machine."""
+    """A socket at an end; `host`: its machine."""
 
     host: str
 
@@ -27,7 +27,7 @@ class Side(Protocol):
 
 
 class SimulatedConnection:
-    """From `dialer` to `listener`. `latency_ns` returns how long a frame takes."""
+    """From `dialer` to `listener`. `latency_ns` returns the time of a frame."""
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class SimulatedConnection:
         self.to_listener: Direction = Direction(self, listener)
         self.to_dialer: Direction = Direction(self, dialer)
         self.broken: bool = False
-        #: Nothing gets through at present; it waits.
+        #: Frames wait.
         self.is_held_up: bool = False
 
     def greet(self) -> None:
-        """Tell the dialer about the connection."""
+        """Notify the dialer of the connection."""
         if not self.broken:
             self.dialer.on_connected(self)
 
     def close(self) -> None:
-        """End the connection as a closing dialer does: sent frames arrive first."""
+        """End the connection like a closing dialer: sent frames arrive first."""
         self.to_dialer.cut()
         self.to_listener.send(None)
 
     def break_off(self, dialer_ns: int, listener_ns: int) -> None:
-        """Lose frames on their way; each side notices after its delay."""
+        """Lose all frames; each side notices after its delay."""
         if self.broken:
             return
         self.broken = True
@@ -79,7 +79,7 @@ class SimulatedConnection:
 
 
 class Direction:
-    """The frames on their way to one side; None is the end of the connection."""
+    """The frames on their way to a side; None is the end of the connection."""
 
     def __init__(self, connection: SimulatedConnection, side: Side) -> None:
         self._connection = connection
@@ -90,11 +90,10 @@ class Direction:
         self._is_cut = False
 
     def __len__(self) -> int:
-        """Return how many frames are on their way."""
         return len(self._frames)
 
     def send(self, frame: bytes | None) -> None:
-        """Send a frame; nothing comes of it when the connection has ended."""
+        """Send a frame; it is lost after the end of the connection."""
         if self._is_cut:
             return
         world = self._connection.world
@@ -117,12 +116,12 @@ class Direction:
             self._side.on_frame(self._connection, frame)
 
     def deliver_held(self) -> None:
-        """Deliver what was held up."""
+        """Deliver waiting frames."""
         held, self._held = self._held, 0
         for _ in range(held):
             self._arrive()
 
     def cut(self) -> None:
-        """Lose all frames, and take no more."""
+        """Lose all frames, and those to come."""
         self._is_cut = True
         self._frames.clear()

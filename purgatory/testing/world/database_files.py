@@ -1,6 +1,6 @@
-"""SimulatedDatabaseFiles: the database of a process on a simulated disk, its log and its copies.
+"""SimulatedDatabaseFiles: the database of a process on a simulated disk.
 
-The database is locked by its one process, so the index of its log is in memory.
+Only this process opens the database, so the index of its log is in memory.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _SET_AUTOCHECKPOINT: Final = "PRAGMA wal_autocheckpoint="
 
 
 class SimulatedDatabaseFiles(DatabaseFiles):
-    """The `DatabaseFiles`, and `connect`, of a process with `handles` on a disk."""
+    """The `DatabaseFiles`, and `connect`, of a process."""
 
     def __init__(self, world: World, disk: Disk, handles: Handles) -> None:
         self._disk = disk
@@ -37,20 +37,20 @@ class SimulatedDatabaseFiles(DatabaseFiles):
         self._closed = False
 
     def connect(self, path: str, **options: Any) -> Any:
-        """Open a database, as `sqlite3.connect` does."""
+        """Open a database, like `sqlite3.connect`."""
         del options
         database = SimulatedDatabase(path, self._vfs.name)
         self._databases.append(database)
         return database
 
     def make_private(self, path: Path) -> None:
-        """Make an empty database file if none exists."""
+        """Make an empty database file, unless one exists."""
         name = str(path)
         if not self._disk.exists(name):
             self._disk.open(name, self._handles, create=True)
 
     def wal_preallocator(self, log: Path, enough: int) -> WalPreallocator:
-        """Return what extends a log."""
+        """Return the preallocator of a log."""
         return WalPreallocator(log, enough, LogFile(self._disk, self._handles))
 
     def copy(self, connection: Any, target: Path, progress: CopyProgress) -> None:
@@ -70,7 +70,7 @@ class SimulatedDatabaseFiles(DatabaseFiles):
             raise StoreError(f"{target}: cannot copy the database there: {error}") from error
 
     def close(self) -> None:
-        """Let go of what SQLite holds; not within a step of SQLite's."""
+        """Release SQLite's resources; not within a step of SQLite."""
         databases, self._databases = self._databases, []
         for database in databases:
             database.close()
@@ -80,7 +80,7 @@ class SimulatedDatabaseFiles(DatabaseFiles):
 
 
 class SimulatedDatabase:
-    """As much of a `sqlite3.Connection` as the store uses."""
+    """The parts of `sqlite3.Connection` that the store uses."""
 
     def __init__(self, path: str, vfs: str) -> None:
         try:
@@ -100,10 +100,10 @@ class SimulatedDatabase:
         return SimulatedCursor(cursor)
 
     def _checkpoint_from(self, enough: int) -> None:
-        """Have commits that leave so many pages in the log followed by a checkpoint.
+        """Follow commits that leave so many pages in the log by a checkpoint.
 
-        As SQLite does it by itself, where a checkpoint that fails is no error of the commit. apsw
-        would raise it out of COMMIT, for a transaction that is in the log.
+        SQLite does the same, and ignores a failed checkpoint; apsw would raise it out of COMMIT,
+        though the transaction is in the log.
         """
 
         def after_commit(connection: apsw.Connection, name: str, pages: int) -> int:
@@ -122,7 +122,7 @@ class SimulatedDatabase:
             raise _as_sqlite3(error) from error
 
     def content(self) -> bytes:
-        """Return what a file with the same database has."""
+        """Return the content of the database's file."""
         return self._connection.serialize("main")
 
     @property
@@ -135,23 +135,22 @@ class SimulatedDatabase:
         return self._connection.limit(category, -1)
 
     def close(self) -> None:
-        """Close the database. As sqlite3 does, say nothing if the last checkpoint fails."""
+        """Close the database. Like sqlite3, ignore a failed last checkpoint."""
         with contextlib.suppress(apsw.Error):
             self._connection.close()
 
 
 class SimulatedCursor:
-    """As much of a `sqlite3.Cursor` as the store uses."""
+    """The parts of `sqlite3.Cursor` that the store uses."""
 
     def __init__(self, cursor: apsw.Cursor) -> None:
         self._cursor = cursor
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows."""
         return iter(self._cursor)
 
     def fetchone(self) -> Any:
-        """Return the next row; None if none exists."""
+        """Return the next row, if any."""
         return self._cursor.fetchone()
 
     def fetchall(self) -> list[Any]:
@@ -164,7 +163,6 @@ class SimulatedCursor:
 
 
 def _as_sqlite3(error: apsw.Error) -> sqlite3.Error:
-    """Return the error that sqlite3 would raise."""
     code = getattr(error, "extendedresult", -1)
     cls = (
         sqlite3.DatabaseError if isinstance(error, apsw.CorruptError) else sqlite3.OperationalError
@@ -175,7 +173,7 @@ def _as_sqlite3(error: apsw.Error) -> sqlite3.Error:
 
 
 class LogFile:
-    """As much of `os` as `WalPreallocator` uses; one file is open at a time."""
+    """The parts of `os` that `WalPreallocator` uses; one file is open at a time."""
 
     def __init__(self, disk: Disk, handles: Handles) -> None:
         self._disk = disk
@@ -189,7 +187,7 @@ class LogFile:
         return 3
 
     def lseek(self, file: int, offset: int, whence: int) -> int:
-        """Return its size; nothing reads or writes where it is."""
+        """Return its size; no position is kept."""
         del file, offset, whence
         assert self._file is not None
         return self._file.size()

@@ -1,19 +1,18 @@
-"""Descriptors: a process's readable descriptors, and the threads sleeping on them."""
+"""Descriptors: readable descriptors of a process, and the threads sleeping on them."""
 
 from collections.abc import Callable
 
-#: Wakes a thread.
 Wake = Callable[[], None]
 
 
 class Descriptors:
-    """The descriptors of a single process."""
+    """The descriptors of a process."""
 
     def __init__(self) -> None:
         self._last = 2
-        self._readable: set[int] = set()  # looked up, never iterated: unordered
+        self._readable: set[int] = set()  # never iterated, as it is unordered
         self._watchers: dict[int, Wake] = {}
-        # Called for each use of a socket: the set's own methods.
+        # The set's own methods, as each use of a socket calls them.
         #: Makes a descriptor not readable.
         self.clear: Callable[[int], None] = self._readable.discard
         #: Tells whether a descriptor is readable.
@@ -25,7 +24,7 @@ class Descriptors:
         return self._last
 
     def watch(self, descriptor: int, wake: Wake) -> None:
-        """Have `wake` called whenever a descriptor becomes readable."""
+        """Call `wake` whenever a descriptor becomes readable."""
         self._watchers[descriptor] = wake
         if descriptor in self._readable:
             wake()

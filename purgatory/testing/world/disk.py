@@ -1,7 +1,7 @@
-"""Disk: files in memory, of which a loss of power leaves what was synced, and chance of the rest.
+"""Disk: files in memory; a loss of power keeps what was synced, and a random part of the rest.
 
-What was written after the last sync of a file is lost, or is there, or half of it, each write by
-itself, in sectors. A name that was made or removed is so for sure when its directory was synced.
+Each write after the last sync of a file is lost, kept, or torn between sectors. The same holds for
+names made or removed after the last sync of their directory.
 """
 
 import random
@@ -10,12 +10,12 @@ from typing import Final
 
 from purgatory.testing.world.world import World
 
-#: What a disk writes at once, or not at all.
+#: Bytes that a disk writes as a whole or not.
 SECTOR_BYTES: Final = 512
 
 
 class DiskError(Exception):
-    """A failed step: `full`, or a fault of the disk."""
+    """A failed step: the disk is `full`, or has a fault."""
 
     def __init__(self, full: bool) -> None:
         super().__init__(full)
@@ -26,25 +26,25 @@ class DiskError(Exception):
 
 
 class File:
-    """A file: the programs' view, and its unsynced part."""
+    """A file: content for programs, and its unsynced part."""
 
     def __init__(self) -> None:
         self.data: bytearray = bytearray()
         self._durable: bytearray = bytearray()
-        self._unsynced: list[tuple[int, bytes | None]] = []  # offset and data; None: cut off there
+        self._unsynced: list[tuple[int, bytes | None]] = []  # offset, data; None: truncated there
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write; a gap before is zeros."""
+        """Write; zeros fill a gap."""
         _write(self.data, data, offset)
         self._unsynced.append((offset, data))
 
     def truncate(self, size: int) -> None:
-        """Cut off what is beyond a size."""
+        """Truncate to a size."""
         del self.data[size:]
         self._unsynced.append((size, None))
 
     def sync(self) -> None:
-        """Make sure that all is on disk."""
+        """Put all writes on disk."""
         durable = self._durable
         for offset, data in self._unsynced:
             if data is None:
@@ -55,11 +55,11 @@ class File:
 
     @property
     def size(self) -> int:
-        """Bytes, as programs see it."""
+        """Bytes of the content."""
         return len(self.data)
 
     def flip(self, bit: int) -> None:
-        """Flip a bit, in what is on disk and in what programs see."""
+        """Flip a bit of the content, and on disk."""
         offset, mask = bit // 8, 1 << bit % 8
         for content in (self.data, self._durable):
             if offset < len(content):
@@ -90,7 +90,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
 
 
 def _torn(data: bytes | None, chance: random.Random) -> bytes | None:
-    """Return what is left of a write: now and then, its first sectors only."""
+    """Return the rest of a write: now and then, its first sectors only."""
     if data is None or len(data) <= SECTOR_BYTES or chance.random() < 0.5:
         return data
     return data[: SECTOR_BYTES * chance.randrange(len(data) // SECTOR_BYTES)]
@@ -104,7 +104,7 @@ class Handles:
 
 
 class Disk:
-    """The files of a machine, by name, and the faults that they have at present."""
+    """The files of a machine, by name, and its present faults."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -114,7 +114,7 @@ class Disk:
         #: DiskError, end the process, or let time pass.
         self.before_write: Callable[[Handles], None] = _nothing
         self.before_sync: Callable[[Handles], None] = _nothing
-        #: Whether steps may fail at present, so that a server may not start.
+        #: Whether steps may fail, so that a server may not start.
         self.is_faulty: bool = False
         self.syncs: int = 0
 
@@ -125,11 +125,11 @@ class Disk:
     def set_faults(
         self, before_write: Callable[[Handles], None], before_sync: Callable[[Handles], None]
     ) -> None:
-        """Set what is called before each write and each sync."""
+        """Set the calls before each write and each sync."""
         self.before_write, self.before_sync = before_write, before_sync
 
     def fail_steps(self, share: float, *, full: bool) -> None:
-        """Let a share of the writes fail until `work_well`, and of the syncs unless it is full."""
+        """Let a share of the writes fail until `work_well`; and of the syncs, unless full."""
 
         def before_step(handles: Handles) -> None:
             if handles.alive and self._world.chance(share):
@@ -145,7 +145,7 @@ class Disk:
         self.is_faulty = False
 
     def note_sync(self) -> None:
-        """Count a sync of a file."""
+        """Count a sync."""
         self.syncs += 1
         self._world.note("disk: syncs")
 
@@ -173,18 +173,18 @@ class Disk:
             self._files.pop(name, None)
 
     def rename(self, name: str, new_name: str, handles: Handles) -> None:
-        """Give a file another name; an existing file is replaced."""
+        """Rename a file; replaces another."""
         if handles.alive:
             self._files[new_name] = self._files.pop(name)
 
     def sync_names(self, handles: Handles) -> None:
-        """Sync names, like a sync of their directory."""
+        """Sync the names, like a directory."""
         self.before_sync(handles)
         if handles.alive:
             self._durable = dict(self._files)
 
     def lose_power(self) -> None:
-        """Lose a random part of the unsynced writes: parts of files, and whole files."""
+        """Lose a random part of the unsynced writes and names."""
         self._world.note("disk: loses a random part of the unsynced writes")
         chance = self._world.random
         names = dict.fromkeys([*self._durable, *self._files])
@@ -223,7 +223,7 @@ class OpenFile:
             self._file.write(bytes(data), offset)
 
     def truncate(self, size: int) -> None:
-        """Cut off what is beyond a size. Raises DiskError."""
+        """Truncate to a size. Raises DiskError."""
         self._disk.before_write(self._handles)
         if self._handles.alive:
             self._file.truncate(size)

@@ -4,28 +4,28 @@ from purgatory.service.server.clock import ClockSources
 from purgatory.testing.world.disk import Disk
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S, World
 
-# Unix time at which a world begins.
+# Unix time at the beginning of a world.
 EPOCH_NS = 1_700_000_000 * NS_PER_S
-#: So many parts of a million a clock runs too fast or too slow at most, as Linux corrects it.
+#: The largest drift of a clock, as of Linux's corrections.
 MAX_DRIFT_PPM = 500
 
 
 class Machine:
-    """One machine of a world; `name` is its address in the network."""
+    """A machine of a world; `name` is its address in the network."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
         self.disk: Disk = Disk(world)
         self._boots = 0
-        # By how much the time since boot is ahead of the world's, without `_drifted_ns`. A second
-        # has passed when programs begin.
+        # How far the time since boot is ahead of the world's, without `_drifted_ns`: a second at
+        # the first boot.
         self._ahead_ns = NS_PER_S
-        self._asleep_ns = 0  # for so long it was suspended since then
+        self._asleep_ns = 0  # suspended for so long since boot
         self.awake_at_ns: int = 0  # suspended until then
         self._drift_ppm = 0
         self._drift_since_ns = 0  # by the world's clock
-        #: By how much the wall clock is wrong.
+        #: The error of the wall clock.
         self.wall_error_ns: int = 0
 
     @property
@@ -34,51 +34,50 @@ class Machine:
         return f"{self.name} {self._boots}"
 
     def true_ms(self) -> int:
-        """Return Unix milliseconds, by a clock that is right."""
+        """Return the true Unix milliseconds."""
         return (EPOCH_NS + self.world.now_ns) // NS_PER_MS
 
     def monotonic_ns(self) -> int:
-        """Return the time since boot without the time for which it was suspended."""
+        """Return the time since boot without suspended time."""
         ahead_ns = self._ahead_ns - self._asleep_ns
         if self._drift_ppm:
             ahead_ns += self._drifted_ns()
         return self.world.now_ns + ahead_ns
 
     def boot_ns(self) -> int:
-        """Return the time since boot; a second has passed when programs begin."""
+        """Return the time since boot."""
         if self._drift_ppm:
             return self.world.now_ns + self._ahead_ns + self._drifted_ns()
         return self.world.now_ns + self._ahead_ns
 
     def _drifted_ns(self) -> int:
-        """Return how much its clocks have gained by the present drift."""
         return (self.world.now_ns - self._drift_since_ns) * self._drift_ppm // 1_000_000
 
     def drift(self, ppm: int) -> None:
-        """Let its clocks gain so many microseconds a second from now on.
+        """Let the monotonic and the boot clock gain `ppm` microseconds a second from now on.
 
-        Let the monotonic and the boot clock drift; not a server's, which counts deadlines.
+        Not for a server's machine: a server counts deadlines by these clocks.
         """
         self.world.note(f"{self.name}: its clock gains {ppm} microseconds a second")
         self._ahead_ns += self._drifted_ns()
         self._drift_since_ns, self._drift_ppm = self.world.now_ns, ppm
 
     def wall_ns(self) -> int:
-        """Return Unix time, as the machine believes it to be."""
+        """Return Unix time by the wall clock."""
         return EPOCH_NS + self.world.now_ns + self.wall_error_ns
 
     def clocks(self) -> ClockSources:
-        """Return the clocks as a server takes them."""
+        """Return a server's clocks."""
         return ClockSources(self.wall_ns, self.boot_ns, lambda: self.boot_id)
 
     def suspend(self, delay_ns: int) -> None:
-        """Let nothing happen on the machine for so long; its monotonic clock stands still."""
+        """Suspend the machine; its monotonic clock stands still."""
         start_ns = max(self.world.now_ns, self.awake_at_ns)
         self.awake_at_ns = start_ns + delay_ns
         self._asleep_ns += delay_ns
 
     def lose_power(self) -> None:
-        """Lose what is not on disk, and boot again."""
+        """Lose unsynced data, and boot again."""
         self.disk.lose_power()
         self._boots += 1
         self._ahead_ns = NS_PER_S - self.world.now_ns - self._drifted_ns()

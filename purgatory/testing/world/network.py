@@ -1,8 +1,7 @@
-"""SimulatedNetwork: the sockets that listen, all connections, and the hosts that are cut off.
+"""SimulatedNetwork: listening sockets, connections, and hosts that are cut off.
 
-Connections are as fast as chance has it, so what was sent over two of them arrives in any order.
-From a host that is cut off nothing arrives, until it is back or, after the heartbeats, both sides
-give up.
+Frames of two connections arrive in any order. Frames of a host that is cut off wait until it is
+back or, after the heartbeats, both sides give up.
 """
 
 from collections.abc import Callable
@@ -11,29 +10,29 @@ from typing import Final
 from purgatory.testing.world.connection import Side, SimulatedConnection
 from purgatory.testing.world.world import NS_PER_MS, NS_PER_S, World
 
-# Nanoseconds that a frame is on its way, at least and mostly at most; one in SLOW_ONE_IN is slower.
+# Nanoseconds of a frame on its way, usually; one in SLOW_ONE_IN is slower.
 _LATENCY_NS: Final = (20_000, 400_000)
 _SLOW_NS: Final = 250 * NS_PER_MS
 _SLOW_ONE_IN: Final = 100
-# After so long a side finds out that nothing gets through.
+# After so long a side notices missing heartbeats.
 _HEARTBEAT_NS: Final = (20 * NS_PER_S, 26 * NS_PER_S)
 
 
 class SimulatedNetwork:
-    """What connects the machines of a world."""
+    """The connections of a world's machines."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._listeners: dict[str, list[Side]] = {}  # of an address the last one accepts
+        self._listeners: dict[str, list[Side]] = {}  # by address; the last accepts
         self._connections: dict[int, SimulatedConnection] = {}
         self._count = 0
         self._cut_off: dict[str, None] = {}
-        #: Frames that a ROUTER has on their way to one peer, before it is told to try again: the
-        #: high-water mark of its socket, and what fits into the buffers of TCP.
+        #: Frames on their way from a ROUTER to a peer, at most: the socket's high-water mark, and
+        #: TCP's buffers.
         self.send_hwm: int = world.random.choice((4, 32, 128))
 
     def listen(self, address: str, listener: Side) -> None:
-        """Accept connections to an address: the last that listens does."""
+        """Accept connections to an address, in place of earlier listeners."""
         self._listeners.setdefault(address, []).append(listener)
 
     def stop_listening(self, listener: Side) -> None:
@@ -42,12 +41,12 @@ class SimulatedNetwork:
             listeners[:] = [each for each in listeners if each is not listener]
 
     def listener(self, address: str) -> Side | None:
-        """Return what accepts connections to an address; None: nothing does."""
+        """Return the listener at an address, if any."""
         listeners = self._listeners.get(address)
         return listeners[-1] if listeners else None
 
     def dial(self, address: str, dialer: Side, refused: Callable[[], None]) -> None:
-        """Connect to an address: `on_connected` of both sides, or `refused`, is called."""
+        """Connect to an address; calls `on_connected` of both sides, or `refused`."""
         self.world.after(self._latency_ns(), lambda: self._accept(address, dialer, refused))
 
     def _accept(self, address: str, dialer: Side, refused: Callable[[], None]) -> None:
@@ -76,11 +75,11 @@ class SimulatedNetwork:
         return low + int(draw * (high - low))
 
     def of_host(self, host: str) -> list[SimulatedConnection]:
-        """Return the connections of a host that last."""
+        """Return the present connections of a host."""
         return [each for each in self._connections.values() if host in each.hosts]
 
     def break_off(self, connection: SimulatedConnection, *, half_open: bool = False) -> None:
-        """Break a connection; `half_open`: one side notices only by a missing heartbeat."""
+        """Break a connection; `half_open`: one side notices by missing heartbeats."""
         soon, late = self._latency_ns(), self._latency_ns()
         if half_open:
             late = self.world.random.randint(*_HEARTBEAT_NS)
@@ -90,7 +89,7 @@ class SimulatedNetwork:
         connection.break_off(soon, late)
 
     def cut_off(self, host: str) -> None:
-        """Let nothing get to a host or from it."""
+        """Cut a host off."""
         self.world.note(f"network: cuts off {host}")
         self._cut_off[host] = None
         for connection in self.of_host(host):
@@ -105,7 +104,7 @@ class SimulatedNetwork:
         return give_up
 
     def heal(self, host: str) -> None:
-        """Take back `cut_off`: delayed frames arrive."""
+        """Take back `cut_off`; delayed frames arrive."""
         if host in self._cut_off:
             self.world.note(f"network: {host} can be reached again")
             del self._cut_off[host]

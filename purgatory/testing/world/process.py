@@ -1,11 +1,10 @@
-"""Process: what a running program has of a machine: threads, queues, sockets, open files.
+"""Process: a running program on a machine: threads, queues, sockets, open files.
 
-A process is the `Platform` of the program in it. When it is killed nothing of it happens any more,
-also if that is in the middle of a step: what the step still does has no effect.
+A process is the `Platform` of its program. Once it is killed, nothing it does has an effect, not
+even the rest of a step.
 
-Its threads are steps of loops, which the world runs when something comes and when it is time.
-Between what wakes a thread and its step some time passes, mostly microseconds, now and then much
-more: so threads come before and after each other in all orders.
+The world runs the steps of its threads after a wake-up, or when due: mostly microseconds later, now
+and then much more. So threads run in all orders.
 """
 
 from collections.abc import Callable
@@ -20,16 +19,16 @@ from purgatory.testing.world.queues import SimulatedDoorbell, SimulatedMailbox
 from purgatory.testing.world.sockets import SimulatedContext
 from purgatory.testing.world.world import NS_PER_S, World
 
-# How long a program waits that waits for ever, in seconds.
+# Seconds that a program waits for ever.
 _LONGEST_WAIT_S: Final = 86_400.0
-# Nanoseconds until a thread runs that was woken; one in PREEMPTED_ONE_IN has to wait for longer.
+# Nanoseconds from wake-up to step; one in PREEMPTED_ONE_IN is longer.
 _USUAL_NS: Final = 50_000
 _PREEMPTED_NS: Final = 20_000_000
 _PREEMPTED_ONE_IN: Final = 200
 
 
 class Process(Platform):
-    """A process on a machine that has a `network`."""
+    """A process on a machine in a `network`."""
 
     def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
         self.machine = machine
@@ -38,11 +37,11 @@ class Process(Platform):
         self.descriptors: Descriptors = Descriptors()
         self.handles = machine.disk.open_handles()
         self._network = network
-        self._doorbell: SimulatedDoorbell | None = None  # made, and no thread for it yet
+        self._doorbell: SimulatedDoorbell | None = None  # without a thread yet
         self._contexts: list[SimulatedContext] = []
 
     def kill(self) -> None:
-        """End it as SIGKILL does: its connections end, written data stays."""
+        """End the process as SIGKILL does: connections end, written data stays."""
         self.alive = self.handles.alive = False
         for context in self._contexts:
             context.destroy()
@@ -52,11 +51,11 @@ class Process(Platform):
         return self.machine.monotonic_ns() / 1e9
 
     def monotonic_ns(self) -> int:
-        """Return nanoseconds of that clock."""
+        """Return nanoseconds of the machine's monotonic clock."""
         return self.machine.monotonic_ns()
 
     def boot_ns(self) -> int:
-        """Return nanoseconds since the machine was booted."""
+        """Return nanoseconds since boot."""
         return self.machine.boot_ns()
 
     def new_id(self) -> str:
@@ -64,7 +63,7 @@ class Process(Platform):
         return f"{self.world.random.getrandbits(128):032x}"
 
     def uniform(self, low: float, high: float) -> float:
-        """Return a random number between these."""
+        """Return a random number between two."""
         return self.world.random.uniform(low, high)
 
     def mailbox(self) -> Mailbox[Any]:
@@ -72,7 +71,7 @@ class Process(Platform):
         return SimulatedMailbox(self.descriptors)
 
     def doorbell(self) -> Doorbell:
-        """Make a doorbell, for the next thread."""
+        """Make a doorbell for the next thread."""
         self._doorbell = SimulatedDoorbell(self.descriptors)
         return self._doorbell
 
@@ -83,7 +82,7 @@ class Process(Platform):
         return context
 
     def thread(self, loop: Loop, name: str) -> "SimulatedThread":
-        """Make a thread that runs a loop, and is woken by the last doorbell made."""
+        """Make a thread for a loop; the last doorbell wakes it."""
         del name
         thread = SimulatedThread(self.machine, loop, self._is_alive)
         if self._doorbell is not None:
@@ -95,7 +94,7 @@ class Process(Platform):
         return self.alive
 
     def wait(self, done: Callable[[], bool], seconds: float | None) -> float | None:
-        """Let the world go on until `done`."""
+        """Let time pass until `done`."""
         self.world.run_until(done, _LONGEST_WAIT_S if seconds is None else seconds)
         return 0.0
 
@@ -109,7 +108,7 @@ class SimulatedThread:
         self._loop = loop
         self._is_alive = is_alive
         self._running = False  # started, and not ended
-        self._planned_ns = -1  # when the next step is planned; -1: none is
+        self._planned_ns = -1  # of the next step; -1: none
         self._stepping = False
         self._woken = False  # during the step
 
@@ -123,11 +122,11 @@ class SimulatedThread:
         return self._running and self._is_alive()
 
     def join(self, timeout: float | None = None) -> None:
-        """Let the world go on until the thread has ended."""
+        """Let time pass until the thread has ended."""
         self._world.run_until(lambda: not self.is_alive(), 1e9 if timeout is None else timeout)
 
     def wake(self) -> None:
-        """Have a step run soon."""
+        """Run a step soon."""
         self._woken = True
         if self._running and not self._stepping:
             self._plan(self._latency_ns())
@@ -146,7 +145,7 @@ class SimulatedThread:
         self._world.after(delay_ns, lambda: self._run(at_ns))
 
     def _run(self, planned_ns: int) -> None:
-        """Run a step, unless another was planned instead."""
+        """Run a step, unless another was planned since."""
         if planned_ns != self._planned_ns or not self.is_alive():
             return
         self._planned_ns = -1

@@ -1,4 +1,4 @@
-"""The mailbox and the doorbell of simulated processes. Their descriptors are simulated, too."""
+"""The mailbox and the doorbell of simulated processes."""
 
 from collections import deque
 from typing import Any
@@ -9,12 +9,12 @@ from purgatory.testing.world.descriptors import Descriptors, Wake
 
 
 class SimulatedMailbox(Mailbox[Any]):
-    """A mailbox whose `recv` never waits: its thread is stepped when messages arrive.
+    """A mailbox whose `recv` never waits: messages have its thread stepped.
 
-    Nothing is shared with the real one but the type, which the compiled code asks for.
+    A `Mailbox` only for its type, which compiled code asks for.
     """
 
-    def __init__(self, descriptors: Descriptors) -> None:  # not super's, which opens a descriptor
+    def __init__(self, descriptors: Descriptors) -> None:  # not super's: it opens a descriptor
         self._descriptors = descriptors
         self._fileno = descriptors.new()
         self._commands: deque[Any] = deque()
@@ -30,7 +30,7 @@ class SimulatedMailbox(Mailbox[Any]):
         self._descriptors.signal(self._fileno)
 
     def recv(self, timeout: float | None = None) -> Any:
-        """Return the next command; None if none exists. Raises MailboxClosed."""
+        """Return the next command, if any. Raises MailboxClosed."""
         del timeout
         if self._commands:
             return self._commands.popleft()
@@ -48,7 +48,7 @@ class SimulatedMailbox(Mailbox[Any]):
         return self._fileno
 
     def close(self) -> None:
-        """Refuse all further commands."""
+        """Refuse further commands."""
         self._is_closed = True
 
     @property
@@ -58,12 +58,12 @@ class SimulatedMailbox(Mailbox[Any]):
 
     @property
     def depth(self) -> int:
-        """How many commands are in it."""
+        """The number of commands."""
         return len(self._commands)
 
 
 class SimulatedDoorbell(Doorbell):
-    """A doorbell that wakes a thread by `wake`, set later."""
+    """A doorbell that calls `wake`, set later."""
 
     can_lend = False
 
@@ -86,15 +86,15 @@ class SimulatedDoorbell(Doorbell):
         self._all.unwatch(descriptor)
 
     def ready(self, seconds: float = 0.0) -> list[int]:
-        """Return the readable descriptors; does not wait."""
+        """Return the readable descriptors, without waiting."""
         del seconds
         return [each for each in self._registered if self._all.is_readable(each)]
 
     def close(self) -> None:
-        """Wake no thread any more."""
+        """Wake no thread."""
         for descriptor in self._registered:
             self._all.unwatch(descriptor)
 
 
 def _nothing() -> None:
-    """Wake no thread: none exists yet."""
+    """Wake no thread."""

@@ -1,7 +1,7 @@
-"""ServerHost: a machine that has a server, started again whenever it does not run.
+"""ServerHost: a machine with a server, started again whenever it does not run.
 
-A `ServerProcess` is what `Server` is in real threads, its parts stepped by the world: the network
-thread sleeps on the descriptors of mailbox and socket, and the store thread is a `Reaper`.
+A `ServerProcess` is a `Server` whose parts the world steps: the network thread sleeps on the
+descriptors of mailbox and socket, and the store thread is a `Reaper`.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,9 @@ from purgatory.testing.world.network import SimulatedNetwork
 from purgatory.testing.world.process import Process
 from purgatory.testing.world.world import NS_PER_S
 
-#: Where a server of a world listens.
 ADDRESS: Final = "tcp://server:7411"
-#: The path of the database.
 DATABASE: Final = Path("/data/purgatory.db")
-# Seconds that a transaction may take: in a simulation no time passes in it.
+# Seconds of a transaction, at most: in a simulation it takes no time.
 _NO_LIMIT_S: Final = 1e9
 LIMITS = Limits(
     message_bytes=1 << 20,
@@ -40,14 +38,14 @@ LIMITS = Limits(
     held=100_000,
     items=512,
 )
-# Nanoseconds after which a service manager looks whether it has to start the server.
+# Nanoseconds between two looks of the service manager.
 _LOOK_NS = NS_PER_S
 
 
 class ServerHost:
-    """The machine `server` of a world.
+    """The machine of a server.
 
-    Its processes end `portion` operations of an event in a transaction; 0: the default.
+    `portion`: operations of an event that a transaction ends; 0: the default.
     """
 
     portion: int = 0
@@ -69,7 +67,7 @@ class ServerHost:
         return process if process is not None and process.running else None
 
     def start(self) -> None:
-        """Start the server unless it runs, and again when it does not any more."""
+        """Start the server unless it runs, now and at each look."""
         if self.process is None:
             self.note_trouble(0)
             self._check_failure()
@@ -90,7 +88,7 @@ class ServerHost:
             self._world.after(delay_ns, self._look)
 
     def stay_down(self, delay_ns: int) -> None:
-        """Have the server not started again for so long."""
+        """Start no server for so long."""
         self._down_until_ns = self._world.now_ns + delay_ns
 
     def _try_to_start(self) -> None:
@@ -108,23 +106,23 @@ class ServerHost:
             self.kill()
 
     def make_sink(self, process: Process) -> JournalSink | None:
-        """Make the journal of a process; None: it has none."""
+        """Return the journal of a process, if any."""
         del process
         return None
 
     def make_observer(self, process: "ServerProcess") -> TransactionObserver | None:
-        """Make what sees the transactions of a process; None: nothing does."""
+        """Return the observer of a process's transactions, if any."""
         del process
         return None
 
     def note_start(self, process: "ServerProcess") -> None:
-        """Do nothing; a simulation notes the time that the server assumes."""
+        """Do nothing; a simulation notes the server's time."""
 
     def note_trouble(self, lasting_ns: int) -> None:
-        """Do nothing; a simulation notes that the server is gone for at least so long."""
+        """Do nothing; a simulation notes the server's absence for at least so long."""
 
     def _check_failure(self) -> None:
-        """Raise what has ended the server, if that was not the disk."""
+        """Raise the failure of the server, unless the disk's."""
         failure = None if self._process is None else self._process.failure
         if failure is not None and not isinstance(failure, StoreError):
             raise failure
@@ -137,12 +135,12 @@ class ServerHost:
             self._process.kill()
 
     def discard(self) -> None:
-        """Let go of what SQLite holds of the last server; the world ends."""
+        """Release SQLite's resources, at the end of the world."""
         if self._process is not None:
             self._process.discard()
 
     def lose_power(self) -> None:
-        """Have the machine lose its power: the server is gone, with what is not on disk."""
+        """Cut the power of the machine."""
         self.kill()
         self.machine.lose_power()
 
@@ -152,10 +150,9 @@ class ServerProcess(Process):
 
     def __init__(self, machine: Machine, network: SimulatedNetwork) -> None:
         super().__init__(machine, network)
-        #: The error that ended the server; None without one.
+        #: The error that ended the server, if any.
         self.failure: Exception | None = None
         self.ended: bool = False
-        #: Whether its threads were started.
         self.started: bool = False
         self.parts: ServerParts
         self._files = SimulatedDatabaseFiles(self.world, machine.disk, self.handles)
@@ -167,10 +164,9 @@ class ServerProcess(Process):
         observer: TransactionObserver | None = None,
         portion: int = 0,
     ) -> None:
-        """Load what is on disk, listen, and start the threads. Raises StoreError.
+        """Load the disk, listen, and start the threads, unless killed meanwhile. Raises StoreError.
 
-        It may be killed meanwhile. An event ends `portion` operations in a transaction (0: the
-        default).
+        `portion`: see `ServerHost`.
         """
         store = SqliteStore(DATABASE, connect=self._files.connect, files=self._files)
         self.parts = build_parts(
@@ -205,7 +201,6 @@ class ServerProcess(Process):
         self.started = True
 
     def _stats(self) -> dict[str, int]:
-        """Return the most important of a server's statistics."""
         state = self.parts.store_loop.state
         return {
             "pending": state.purgatory.delayed,
@@ -218,21 +213,21 @@ class ServerProcess(Process):
         self.ended = True
 
     def close(self, seconds: float) -> None:
-        """Begin to close it, as SIGTERM does."""
+        """Begin to close, as SIGTERM does."""
         self.parts.network.mailbox.send(CloseServer(seconds))
 
     @property
     def running(self) -> bool:
-        """Whether it was neither killed nor has ended."""
+        """Whether neither killed nor ended."""
         return self.alive and not self.ended
 
     def kill(self) -> None:
         """See `Process`."""
         super().kill()
-        self.world.after(0, self.discard)  # not now: SQLite may be in the middle of a step
+        self.world.after(0, self.discard)  # not now: perhaps within a step of SQLite
 
     def discard(self) -> None:
-        """Let go of what SQLite holds. Idempotent."""
+        """Release SQLite's resources. Idempotent."""
         self._files.close()
 
 
@@ -252,10 +247,10 @@ class _NetworkThread:
 
 
 class _StoreThread:
-    """The store thread, as a `Loop`: what a `Reaper` does with the store loop.
+    """The store thread, as a `Loop`: steps the store loop like a `Reaper`.
 
-    The real thread is asleep within `wait` once it has released the store. Here `wait` returns
-    then, and the step ends.
+    The real thread sleeps within `wait` after it has released the store. Here `wait` returns, and
+    the step ends.
     """
 
     def __init__(self, store_loop: StoreLoop) -> None:

@@ -1,7 +1,7 @@
-"""The sockets of simulated processes: as much of pyzmq's as the server and the clients use.
+"""The sockets of simulated processes: the parts of pyzmq's that the service uses.
 
-As ZeroMQ's, a descriptor is edge-triggered: it becomes readable when something comes, and any use
-of the socket makes it not readable, whatever is left to read.
+Like ZeroMQ's, a descriptor is edge-triggered: an arrival makes it readable, any use of the socket
+makes it not readable, whatever is left to read.
 """
 
 import errno
@@ -19,9 +19,9 @@ from purgatory.testing.world.world import NS_PER_MS
 # Plain numbers: the enumeration's take a microsecond to combine.
 _SNDMORE: Final = int(zmq.SNDMORE)
 _POLLIN: Final = int(zmq.POLLIN)
-# Raised for each read to the end: to make it looks the message up.
+# Raised at each end of reading; making one looks the message up.
 _AGAIN: Final = zmq.Again()
-# Nanoseconds between two attempts to connect: the first, and the longest.
+# Nanoseconds between two attempts to connect: at first, and at most.
 _RECONNECT_NS: Final = (50 * NS_PER_MS, 1000 * NS_PER_MS)
 
 
@@ -35,7 +35,7 @@ class SimulatedContext:
         self._sockets: list[SimulatedSocket] = []
 
     def socket(self, kind: int) -> "SimulatedSocket":
-        """Make a socket, a ROUTER or a DEALER."""
+        """Make a ROUTER or a DEALER."""
         cls = SimulatedRouter if kind == zmq.ROUTER else SimulatedDealer
         made = cls(self._host, self._descriptors, self._network)
         self._sockets = [each for each in self._sockets if not each.closed]
@@ -46,30 +46,28 @@ class SimulatedContext:
         """Do nothing: the sockets are closed."""
 
     def destroy(self, linger: int = 0) -> None:
-        """End all connections at once, as the end of a process does."""
+        """End all connections at once, like the end of a process."""
         del linger
         for socket in self._sockets:
             socket.abort()
 
 
 class SimulatedSocket:
-    """The common half of both kinds of socket. As a `Side`, told of frames and connections."""
+    """The common half of both sockets: a `Side`."""
 
     def __init__(self, host: str, descriptors: Descriptors, network: SimulatedNetwork) -> None:
         self.host = host
         self.closed: bool = False
         self._descriptors = descriptors
         self._network = network
-        #: Its descriptor.
         self.FD: int = descriptors.new()
-        # Called at each use of the socket, which clears its descriptor's readiness.
         self._clear = descriptors.clear
 
     def setsockopt(self, option: int, value: Any) -> None:
-        """Do nothing: the simulation has the service's settings."""
+        """Do nothing: the simulation knows the service's options."""
 
     def getsockopt(self, option: int) -> int:
-        """Return the events; no other option is known."""
+        """Return the events, the only known option."""
         assert option == zmq.EVENTS
         self._clear(self.FD)
         return _POLLIN if self._has_frames() else 0
@@ -88,7 +86,7 @@ class SimulatedRouter(SimulatedSocket):
     def __init__(self, host: str, descriptors: Descriptors, network: SimulatedNetwork) -> None:
         super().__init__(host, descriptors, network)
         self._frames: deque[tuple[bytes, bytes]] = deque()
-        self._next: bytes | None = None  # the frame after a route that was received
+        self._next: bytes | None = None  # the frame after a received route
         self._peers: dict[bytes, SimulatedConnection] = {}
         self._recipient: SimulatedConnection | None = None
         self._address = ""
@@ -99,7 +97,7 @@ class SimulatedRouter(SimulatedSocket):
         self._network.listen(address, self)
 
     def unbind(self, address: str) -> None:
-        """Accept no more connections."""
+        """Accept no connection."""
         del address
         self._network.stop_listening(self)
 
@@ -113,7 +111,7 @@ class SimulatedRouter(SimulatedSocket):
         return bool(self._frames)
 
     def recv(self, flags: int = 0, *, copy: bool = True) -> Any:
-        """Return a route, then the frame from this route. Raises Again."""
+        """Return a route, then its frame. Raises Again."""
         self._clear(self.FD)
         if self._next is not None:
             frame, self._next = self._next, None
@@ -125,7 +123,7 @@ class SimulatedRouter(SimulatedSocket):
         return route
 
     def send(self, part: bytes, flags: int) -> None:
-        """Send a route, then a frame to it. Raises Again, and ZMQError if none exists."""
+        """Send a route, then a frame. Raises Again, or ZMQError for an unknown route."""
         self._clear(self.FD)
         if not int(flags) & _SNDMORE:  # the enumeration's `&` takes longer
             assert self._recipient is not None
@@ -154,7 +152,7 @@ class SimulatedRouter(SimulatedSocket):
         self._network.forget(connection)
 
     def close(self, linger: int = 0) -> None:
-        """End all connections, when what was sent has arrived."""
+        """End all connections; with `linger`, after all frames have arrived."""
         self.closed = True
         self._network.stop_listening(self)
         for peer in self._peers.values():
@@ -177,16 +175,15 @@ class SimulatedFrame:
         self.more: bool = False
 
     def __len__(self) -> int:
-        """Return its size in bytes."""
         return len(self.bytes)
 
     def get(self, option: int | str) -> int | str:
-        """Return a property of the connection by name, or its descriptor: it has none."""
+        """Return a property of the connection, or its descriptor: it has neither."""
         return "" if isinstance(option, str) else -1
 
 
 class SimulatedDealer(SimulatedSocket):
-    """A DEALER with a single connection, retried until made."""
+    """A DEALER with a connection, retried until made."""
 
     def __init__(self, host: str, descriptors: Descriptors, network: SimulatedNetwork) -> None:
         super().__init__(host, descriptors, network)
@@ -194,7 +191,7 @@ class SimulatedDealer(SimulatedSocket):
         self._connection: SimulatedConnection | None = None
         self._monitor = SimulatedMonitor(descriptors)
         self._address = ""
-        self._tells_retries = False  # whether the monitor reports that no connection was made
+        self._tells_retries = False  # whether the monitor reports failed attempts
         self._retry_ns = _RECONNECT_NS[0]
 
     def get_monitor_socket(self, events: int) -> "SimulatedMonitor":
@@ -203,7 +200,7 @@ class SimulatedDealer(SimulatedSocket):
         return self._monitor
 
     def disable_monitor(self) -> None:
-        """Do nothing: it is closed."""
+        """Do nothing."""
 
     def connect(self, address: str) -> None:
         """Begin to connect."""
@@ -241,7 +238,7 @@ class SimulatedDealer(SimulatedSocket):
         self._connection.to_listener.send(frame)
 
     def on_connected(self, connection: SimulatedConnection) -> None:
-        """Report that the handshake has succeeded."""
+        """Report the handshake."""
         if self.closed:
             connection.close()
             return
@@ -263,11 +260,11 @@ class SimulatedDealer(SimulatedSocket):
         if self._connection is connection:
             self._connection = None
             self._monitor.report(zmq.EVENT_DISCONNECTED)
-        else:  # it ended before the handshake had succeeded
+        else:  # before the handshake
             self._retry()
 
     def close(self, linger: int = 0) -> None:
-        """End the connection, when what was sent has arrived."""
+        """End the connection after all frames have arrived."""
         del linger
         self.closed = True
         if self._connection is not None:
@@ -305,6 +302,6 @@ class SimulatedMonitor:
         return [struct.pack("=hi", self._events.popleft(), 0), b""]
 
     def close(self, linger: int = 0) -> None:
-        """Report nothing more."""
+        """Report nothing."""
         del linger
         self._events.clear()

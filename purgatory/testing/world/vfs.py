@@ -1,7 +1,4 @@
-"""SimulatedVfs and VfsFile: SQLite's view of a simulated disk.
-
-SQLite comes from apsw, which lets Python be its file system.
-"""
+"""SimulatedVfs and VfsFile: a simulated disk as apsw's SQLite sees it."""
 
 from itertools import count
 from typing import Any, Final
@@ -12,9 +9,9 @@ from purgatory.testing.world.disk import SECTOR_BYTES, Disk, DiskError, Handles,
 from purgatory.testing.world.world import World
 
 _NUMBERS: Final = count()
-# With the first sync of these SQLite syncs the directory, too, whether it has made them or not.
+# SQLite syncs the directory with the first sync of these, new or not.
 _SYNC_DIRECTORY: Final = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
-# As the real file system says.
+# As of the real file system.
 _CHARACTERISTICS: Final = int(apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE)
 
 
@@ -55,11 +52,11 @@ class SimulatedVfs(apsw.VFS):
         return self._world.random.randbytes(numbytes)
 
     def xCurrentTimeInt64(self) -> int:  # noqa: N802
-        """Return no time: no statement asks for it."""
+        """Return 0: no statement asks for the time."""
         return 0
 
     def excepthook(self, *_: object) -> bool:
-        """Say nothing of faults: SQLite is told."""
+        """Report no fault: SQLite is told."""
         return True
 
     def xSleep(self, microseconds: int) -> int:  # noqa: N802
@@ -68,7 +65,7 @@ class SimulatedVfs(apsw.VFS):
 
 
 class VfsFile:
-    """An open file of SQLite's."""
+    """An open file of SQLite."""
 
     def __init__(self, disk: Disk, handles: Handles, file: OpenFile, sync_names: bool) -> None:
         self._disk = disk
@@ -77,7 +74,7 @@ class VfsFile:
         self._sync_names = sync_names
 
     def excepthook(self, *_: object) -> None:
-        """Say nothing of faults: SQLite is told."""
+        """Report no fault: SQLite is told."""
 
     def xClose(self) -> None:  # noqa: N802
         """Do nothing."""
@@ -126,16 +123,16 @@ class VfsFile:
         return False
 
     def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
-        """Return that no request is known."""
+        """Return False: no request is known."""
         del op, pointer
         return False
 
     def xSectorSize(self) -> int:  # noqa: N802
-        """Return what the disk writes at once."""
+        """Return the disk's sector size."""
         return SECTOR_BYTES
 
     def xDeviceCharacteristics(self) -> int:  # noqa: N802
-        """Return what the disk promises."""
+        """Return the disk's promises."""
         return _CHARACTERISTICS
 
 

@@ -1,1 +1,1 @@
-"""The journal of a server: its input, rows and numbers; Parquet files."""
+"""The journal of a server."""

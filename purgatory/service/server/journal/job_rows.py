@@ -1,7 +1,6 @@
 """JobRows: queues the ends of jobs for the journal, in the changes of a transaction.
 
-The store keeps them until the journal has them, for a job may be forgotten before. Used by the
-store thread alone.
+A job may be forgotten before the journal has its end. For the store thread.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -25,7 +24,7 @@ _ENDS: Final[dict[int, str]] = {
 
 
 class JobRows:
-    """Adds rows to `changes`, with `numbers`; nothing without a journal."""
+    """Adds numbered rows to `changes`; none without a journal."""
 
     def __init__(self, numbers: JournalNumbers, changes: Changes) -> None:
         self._numbers = numbers
@@ -34,7 +33,7 @@ class JobRows:
     def add_end(
         self, due: DueJob, state: JobState, attempts: int, ended_ms: int, error: str
     ) -> None:
-        """Queue a job that has been due, if `state` is an end."""
+        """Queue a job that was due, if `state` is an end."""
         job, end = due.record.job, _ENDS.get(state)
         if job is None or end is None or not self._numbers.is_used:
             return
@@ -56,7 +55,7 @@ class JobRows:
             self._add(job, validation.CANCELLED, 0, ended_ms, 0, "", error)
 
     def add_stored(self, row: StoredOperation, attempts: int, ended_ms: int, error: str) -> None:
-        """Queue a cancelled job that the store has."""
+        """Queue a cancelled job from the store."""
         job = JobRecord(row.number, row.op_id, row.client, row.kind, row.deadline_ms, row.options)
         job.submitted_ms = row.submitted_ms
         self._add(job, validation.CANCELLED, 0, ended_ms, attempts, "", error)

@@ -1,6 +1,6 @@
-"""JournalNumbers: numbers the journal's events, extensions and ends of jobs, and deletes them.
+"""JournalNumbers: numbers the journal's queued rows, and deletes them.
 
-The store keeps their rows until the journal has them. Used by the store thread alone.
+For the store thread.
 """
 
 from purgatory.service.server.records.retention import DeletionPace, most_deleted
@@ -8,9 +8,9 @@ from purgatory.service.store.rows import JournalPosition, QueueNumbers
 
 
 class JournalNumbers:
-    """The numbers given, and the last numbers that the journal has. `is_used`: a journal exists.
+    """The last numbers given to events, extensions and ends of jobs, and confirmed ones.
 
-    A rolled back transaction keeps its numbers: they leave a gap.
+    `is_used`: a journal exists. The numbers of a rolled back transaction are not used again.
     """
 
     def __init__(self, last: JournalPosition, deleted: QueueNumbers) -> None:
@@ -20,12 +20,12 @@ class JournalNumbers:
         self._jobs = last.jobs
         self._deleted = deleted
         self._confirmed = deleted
-        #: Whether the journal has rows that are not deleted.
+        #: Whether the journal has rows that the store has, too.
         self.has_deletable: bool = False
         self._pace = DeletionPace()
 
     def follow(self, position: JournalPosition) -> None:
-        """Give only numbers above `position` from now on."""
+        """Give only numbers above `position`."""
         self._events = max(self._events, position.events)
         self._extensions = max(self._extensions, position.extensions)
         self._jobs = max(self._jobs, position.jobs)
@@ -55,14 +55,11 @@ class JournalNumbers:
         self.has_deletable = any(confirmed > deleted for confirmed, deleted in pairs)
 
     def next_deletion_ms(self) -> int | None:
-        """Return when rows are to be deleted; None if only the journal can change that.
-
-        A time in the past means at once.
-        """
+        """Return when rows are to be deleted, perhaps in the past; None: no row is."""
         return self._pace.paused_until_ms if self.has_deletable else None
 
     def select_deletable(self, now_ms: int) -> QueueNumbers:
-        """Return up to which numbers rows are to be deleted now."""
+        """Return the numbers up to which rows are deleted now."""
         self._pace.begin(now_ms)
         events, extensions, jobs = map(_next_of, self._confirmed, self._deleted)
         return events, extensions, jobs
@@ -74,6 +71,5 @@ class JournalNumbers:
 
 
 def _next_of(confirmed: int, deleted: int) -> int:
-    """Return up to which number the rows of a table are deleted next."""
     left = confirmed - deleted
     return deleted + max(0, min(left, most_deleted(left)))

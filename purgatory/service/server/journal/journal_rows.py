@@ -1,6 +1,6 @@
-"""Makes the journal's rows, of a committed transaction or from the store.
+"""The journal's rows, of a committed transaction or from the store.
 
-Used by the store thread, and before it by the thread that starts the server.
+For the store thread, and before it for the thread that starts the server.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from purgatory.trace.tables import Operation, OutcomeRow
 
 
 def operation_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of submitted operations, without jobs, which have other rows."""
+    """Make the rows of submitted operations; jobs have other rows."""
     rows: list[JournalRow] = []
     for operation in transaction.submitted:
         if operation.job is not None:
@@ -37,7 +37,7 @@ def operation_rows(transaction: Transaction) -> list[JournalRow]:
 
 
 def outcome_rows(transaction: Transaction) -> list[JournalRow]:
-    """Make the rows of the operations that ended, without jobs."""
+    """Make the rows of ended operations; jobs have other rows."""
     rows: list[JournalRow] = []
     for operation, record, at_ms, _ in transaction.outcomes:
         if record.job is not None:
@@ -64,7 +64,7 @@ def event_rows(transaction: Transaction) -> list[JournalRow]:
 
 
 def event_row(row: tuple[Any, ...]) -> JournalRow:
-    """Make the row of an event of its values in the store."""
+    """Make the row of a stored event."""
     number, key, at_ms, hold_ms, failed = row
     return number, key, at_ms, hold_ms, bool(failed)
 
@@ -80,18 +80,18 @@ def job_rows(transaction: Transaction) -> list[JournalRow]:
 
 
 def job_row(queued: QueuedJob) -> JournalRow:
-    """Make the row of a job of its values in the store."""
+    """Make the row of a queued job."""
     *moved, due_ms, began_ms, ended_ms, attempts, worker, error = queued
     queue_ms = run_ms = None
     if began_ms:
         queue_ms, run_ms = began_ms - due_ms, ended_ms - began_ms
-    # The number, then a `JobRow`: as in `QueuedJob` up to `due_ms`.
+    # `moved`: the number, and a `JobRow` up to `submitted_ms`.
     times = (due_ms, began_ms or None, ended_ms, attempts, queue_ms, run_ms)
     return *moved, *times, worker, error
 
 
 def _in_rows(values: list[Any], size: int) -> list[Any]:
-    """Return a flat list of values as tuples of `size`."""
+    """Return flat values as tuples of `size`."""
     if not values:  # mostly
         return []
     iterator = iter(values)
@@ -99,7 +99,7 @@ def _in_rows(values: list[Any], size: int) -> list[Any]:
 
 
 def stored_operation_row(row: StoredOperation) -> JournalRow:
-    """Make the row of an operation that the store has, with its first deadline."""
+    """Make the row of a stored operation, with its first deadline."""
     operation = Operation(
         op_id=row.op_id,
         kind=row.kind,
@@ -112,7 +112,7 @@ def stored_operation_row(row: StoredOperation) -> JournalRow:
 
 
 def stored_outcome_row(outcome: StoredOutcome, row: StoredOperation) -> JournalRow:
-    """Make the row of an outcome that the store has, of the operation `row`."""
+    """Make the row of a stored outcome of the operation `row`."""
     ended = OutcomeRow(
         op_id=row.op_id,
         kind=row.kind,

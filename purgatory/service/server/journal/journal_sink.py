@@ -1,8 +1,7 @@
 """JournalSink: the interface between a server and its journal.
 
-Rows carry numbers from the store, which increase and are never reused. The store keeps each row
-until the sink has confirmed it; after a crash the store gives the sink all rows after its last
-position again.
+Rows have increasing numbers from the store, which are never reused. The store keeps each row until
+the sink has confirmed it, and gives the sink all later rows again after a crash.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +13,9 @@ from purgatory.service.store.rows import JournalPosition
 class JournalStats(NamedTuple):
     """The figures of a journal at one moment.
 
-    `waiting_rows`: committed, and not in a file yet. `lag_s`: for how long the oldest of them has
-    waited, at most; 0 if none exists. `failures`: attempts to write that failed, since the start.
-    `is_behind`: rows were refused, which the journal gets when the server is started again.
+    `waiting_rows`: committed, and in no file yet. `lag_s`: for how long the oldest of these has
+    waited at most, or 0. `failures`: failed attempts to write since the start. `is_behind`: rows
+    were refused; the journal gets them at the next start of the server.
     """
 
     waiting_rows: int
@@ -27,21 +26,19 @@ class JournalStats(NamedTuple):
 
 Confirm = Callable[[JournalPosition], None]
 
-#: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent`,
-#: `Extension` or `JobRow`.
-#: Committed rows are plain tuples, which are faster to make than named ones.
+#: A number, then the values of a trace's `Operation`, `OutcomeRow`, `KeyEvent`, `Extension` or
+#: `JobRow`: plain tuples, which are faster to make than named ones.
 JournalRow = tuple[Any, ...]
 
 
 class JournalSink(Protocol):
-    """What a server needs of a journal."""
+    """The journal as a server needs it."""
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
-        """Begin, and return up to which numbers rows are safe already.
+        """Begin, and return the numbers up to which rows are safe already.
 
-        `source` identifies the database that gives the numbers, [0-9a-z]+; those of another
-        database are unrelated. The sink calls `confirm`, from any thread, when more rows are safe.
-        Raises what keeps the server from starting.
+        `source` identifies the database that gives the numbers, [0-9a-z]+. The sink calls
+        `confirm`, from any thread, when more rows are safe. An error ends the server's start.
         """
 
     def write(
@@ -52,10 +49,10 @@ class JournalSink(Protocol):
         extensions: Sequence[JournalRow] = (),
         jobs: Sequence[JournalRow] = (),
     ) -> None:
-        """Take committed rows, those of each table in order of their numbers.
+        """Take committed rows, of each table in order of their numbers.
 
         Called by the store thread: must return at once, and raise nothing.
         """
 
     def close(self) -> None:
-        """Make safe what was taken, and end: no more is written. Idempotent."""
+        """Make all rows safe, and end. Idempotent."""

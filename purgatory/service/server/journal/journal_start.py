@@ -1,8 +1,7 @@
 """Gives the journal, at the start of a server, what it has missed.
 
 The journal may have less than the database, after a crash or a full disk; and more, if the database
-lost the end of its log, or is an older copy. Called by the thread that starts the server, before
-the store thread runs.
+lost the end of its log, or is an older copy. For the starting thread, before the store thread runs.
 """
 
 import logging
@@ -26,7 +25,6 @@ from purgatory.service.store.rows import JobState, JournalPosition
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Rows that the journal gets at once.
 _CHUNK: Final = 500
 
 
@@ -39,7 +37,7 @@ def start_journal(
 ) -> JournalPosition:
     """Start a journal, give it the missing rows, and return its position.
 
-    `commit` writes changes to the store. Raises StoreError, and what the journal raises.
+    `commit` writes changes to the store. Raises StoreError, and errors of the journal.
     """
     position = sink.start(str(store.metadata()[DATABASE_ID]), confirm)
     _go_on_above(store.last_numbers(), position, state)
@@ -51,7 +49,7 @@ def start_journal(
 def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes], None]) -> None:
     """Queue the jobs cancelled while running: their attempts have ended by now.
 
-    On a full disk the next start does that.
+    If the disk is full, the next start does it.
     """
     seqs = [job.seq for job in store.jobs() if job.state == JobState.CANCELLING]
     for start in range(0, len(seqs), _CHUNK):
@@ -71,7 +69,7 @@ def _end_cancelled(store: Store, state: ServerState, commit: Callable[[Changes],
 
 
 def _go_on_above(stored: JournalPosition, position: JournalPosition, state: ServerState) -> None:
-    """Never reuse a number of the journal: the journal would drop the row as known."""
+    """Use no number of the journal again: it would drop the row as known."""
     for name, last, journaled in zip(stored._fields, stored, position, strict=True):
         if journaled > last:
             log.error(

@@ -1,9 +1,9 @@
 """ParquetSink: writes a server's operations and outcomes as Parquet files.
 
 The store thread hands over committed rows; the journal's thread, `purgatory-journal`, writes them
-and confirms what is on disk. The store keeps a row until it is confirmed, and the names of the
-files contain the numbers of their rows. So after a crash the journal continues behind its last
-file, and every row is in exactly one file. `start` and `close` are called by one thread.
+and confirms rows on disk. The names of the files have the numbers of their rows, so after a crash
+the journal continues behind its last file: every row is in exactly one file. One thread calls
+`start` and `close`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ log: logging.Logger = logging.getLogger(__name__)
 
 _TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, OUTCOMES, EVENTS, EXTENSIONS, JOBS)
 _keys: Final = itemgetter(1 + OPERATIONS.names.index("keys"))  # of an operation
-# So many characters of keys count as a row: not many are in memory until they are written, and not
-# many are written at once, which takes several times as much.
+# So many characters of keys count as a row: long rows would take too much memory, and writing
+# takes several times as much.
 _KEY_LENGTH_PER_ROW: Final = 128
 _OTHER_DATABASE: Final = (
     "%s: the journal is of another database, and has nothing of the server's: restore a backup if "
@@ -49,8 +49,8 @@ _values: Final = itemgetter(slice(1, None))
 class _CommittedRows(NamedTuple):
     """The rows of one transaction.
 
-    `tables`: in the order of the fields of `JournalPosition`. `size`: how many rows there are.
-    `weight`: as how many they count in memory: keys may be long, and many.
+    `tables`: in the order of `JournalPosition`. `size`: how many rows. `weight`: as how many rows
+    they count in memory.
     """
 
     tables: tuple[Sequence[Any], ...]
@@ -67,19 +67,19 @@ def _committed_rows(operations: Sequence[JournalRow], *others: Sequence[Any]) ->
 class ParquetSink:
     """Writes Parquet files every `seconds`; see `JournalSink`.
 
-    Operations go to the subdirectory `operations` of `directory`, the others to `outcomes`,
-    `events`, `extensions` and `jobs`. Only the server's user may read the files, under any umask.
+    Each table has a subdirectory of `directory`. Only the server's user may read the files, under
+    any umask.
     """
 
     def __init__(self, directory: Path, *, seconds: float) -> None:
         self._directory = directory
         self._seconds = seconds
         self._writer: JournalWriter[_CommittedRows] | None = None
-        # Rows were refused, so all later ones are, too. Written by the store thread alone, as are
-        # the next two.
+        # Rows were refused, so all later ones are, too. Only the store thread writes this and the
+        # next two.
         self._behind = False
         self._posted_rows = 0
-        self._waiting_since = 0.0  # seconds of the monotonic clock: when the first of them came
+        self._waiting_since = 0.0  # when the first waiting row came; seconds, monotonic
         self._rows: _RowBuffer | None = None
 
     def start(self, source: str, confirm: Confirm) -> JournalPosition:
@@ -103,7 +103,7 @@ class ParquetSink:
         extensions: Sequence[JournalRow] = (),
         jobs: Sequence[JournalRow] = (),
     ) -> None:
-        """See `JournalSink`. When the disk fails for long, the rest waits in the store."""
+        """See `JournalSink`. If the disk fails for long, later rows wait in the store."""
         if self._behind or self._writer is None:
             return
         try:
@@ -120,7 +120,7 @@ class ParquetSink:
         return 0 if self._rows is None else self._posted_rows - self._rows.written_rows
 
     def stats(self) -> JournalStats:
-        """Return the present figures. Any thread."""
+        """Return the figures. Any thread."""
         rows, writer, waiting = self._rows, self._writer, self._waiting_rows()
         since = 0.0 if rows is None else max(self._waiting_since, rows.written_at)
         return JournalStats(
@@ -131,7 +131,7 @@ class ParquetSink:
         )
 
     def flush(self) -> None:
-        """Return when all rows written before are on disk. Raises JournalError."""
+        """Return when all rows so far are on disk. Raises JournalError."""
         if self._writer is not None:
             self._writer.flush()
 
@@ -153,7 +153,7 @@ class _RowBuffer:
         self._pace = pace
         self._batches: list[_CommittedRows] = []
         self._weight = 0
-        # Read by other threads: how many rows were written, and when the last complete attempt
+        # Read by other threads: how many rows were written, and when the last successful write
         # began.
         self.written_rows = 0
         self.written_at = 0.0
@@ -188,7 +188,6 @@ class _RowBuffer:
             self._drop(batches)
 
     def _next_batches(self) -> list[_CommittedRows]:
-        """Return the first batches, as many as make one write."""
         weight = 0
         for count, rows in enumerate(self._batches, 1):
             weight += rows.weight
@@ -197,7 +196,7 @@ class _RowBuffer:
         return self._batches[:]
 
     def _drop(self, batches: list[_CommittedRows]) -> None:
-        """Drop the first batches, which are written; a pause after a portion of their rows."""
+        """Drop the first batches, pausing after each portion of rows."""
         del self._batches[: len(batches)]
         size = 0
         while batches:
@@ -209,8 +208,7 @@ class _RowBuffer:
                 self._pace.pause()
 
     def _append(self, batches: list[_CommittedRows]) -> None:
-        """Write batches, and confirm the rows on disk."""
-        # After a failed attempt, some of the rows are in the files, and confirmed: skip those.
+        # After a failed attempt, files have some of the rows, confirmed already: skip those.
         before = self.position
         try:
             tables = zip(*[rows.tables for rows in batches], strict=True)
@@ -231,7 +229,7 @@ def _files(directory: Path, table: Table[Any], source: str, pace: WritePace) -> 
 def _numbered(
     batches: Iterable[Sequence[tuple[Any, ...]]], after: int
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number, the first value, and the other values of each row numbered above `after`."""
+    """Yield number and values of each row numbered above `after`."""
     for rows in batches:
         if rows and rows[0][0] <= after:
             rows = [row for row in rows if row[0] > after]  # noqa: PLW2901  # some were written

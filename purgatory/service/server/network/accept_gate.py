@@ -1,12 +1,12 @@
-"""AcceptGate: lets no connection in while there are too many, or come too many at a time.
+"""AcceptGate: accepts no connection while too many exist, or come at a time.
 
-Each connection takes a descriptor and about 100 KB, whatever its peer says, and ZeroMQ accepts all.
-A connection closed by its peer counts, too, until its requests have been read. And when no
-descriptor is left, ZeroMQ tries to accept again without a pause, which takes a core.
+Each connection takes a descriptor and about 100 KB, and ZeroMQ accepts all. A connection closed by
+its peer counts until its requests have been read. Without a free descriptor, ZeroMQ retries to
+accept without a pause, which takes a core.
 
 Unbinding would end all present connections. So the kernel drops packets at the listening socket
-(see `router_socket`). Present connections continue. New peers retry by themselves, at first after a
-second. Linux and TCP only; used by the network thread alone.
+(see `router_socket`); new peers retry, at first after a second. Linux and TCP only; for the network
+thread.
 """
 
 import os
@@ -20,29 +20,27 @@ from purgatory.service.server.network.flood_gates import FloodGates
 from purgatory.service.server.network.rare_log import CANNOT_ACCEPT, RareLog
 from purgatory.service.server.network.router_socket import drop_arrivals, take_arrivals
 
-#: The largest share of memory for connections, at this estimate for a connection whose data is not
-#: read at once.
+#: The share of memory for connections, 1 / MEMORY_SHARE, and the estimate for a connection.
 MEMORY_SHARE: Final = 8
 CONNECTION_BYTES: Final = 100_000
 # Seconds between two counts, at least.
 _COUNT_S: Final = 0.1
-# Descriptors beside those of clients: files, those of threads, and peers before their hello.
+# Descriptors beside those of clients: files, threads', and peers before their hello.
 _OTHERS: Final = 128
-# As many are left to the process, for what it opens now and then.
+# Left to the process, for what it opens now and then.
 _LEFT: Final = 32
-#: The network thread cannot keep up if it has had frames to read for so many seconds.
+#: The network thread is late if it has had frames to read for so many seconds.
 BEHIND_S: Final = 0.05
 #: Then so many connections may come in a window of so many seconds.
 MAX_ARRIVALS: Final = 30
 WINDOW_S: Final = 1.0
-#: Seconds between two looks whether a descriptor is left, at least, and at most while nothing
-#: happens.
+#: Seconds between two looks for a free descriptor, at least; and at most, if nothing happens.
 CHECK_S: Final = 1.0
 IDLE_CHECK_S: Final = 5.0
 
 
 def most_descriptors(max_clients: int, max_memory: int) -> int:
-    """Return how many descriptors a server's process may have open; see `Config` for the limits."""
+    """Return how many descriptors the server may have open; see `Config` for the limits."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = sys.maxsize if soft == resource.RLIM_INFINITY else soft - _LEFT
     clients = max_clients + max_clients // 8
@@ -52,29 +50,26 @@ def most_descriptors(max_clients: int, max_memory: int) -> int:
 
 
 def open_descriptors() -> int:
-    """Return how many descriptors this process has open; 0 where the system does not tell."""
+    """Return how many descriptors this process has open; 0: unknown."""
     try:
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # often: without an object for each
     except FileNotFoundError:
         return 0
-    except OSError:  # there is none left to look
+    except OSError:  # no descriptor is left
         return sys.maxsize
 
 
 class AcceptGate:
     """Closed while `count()` is more than `most`, or while too many connections come at a time.
 
-    `listener`: the listening descriptor; negative: unknown, and all peers are let in. `descriptor`:
+    `listener`: the listening descriptor; negative: unknown, all peers are accepted. `descriptor`:
     any other open descriptor. `gates` count the arrivals, and know whether memory is full.
 
-    A socket reads from its connections by turns, so each frame waits for a frame of each other
-    connection, even of closed ones: a peer that reconnects a thousand times a second keeps all
-    waiting, however little it asks for. So while the network thread cannot keep up, few connections
-    are let in, and none while memory is full. Otherwise any number may come, as after a restart.
+    A socket reads from its connections by turns, closed ones too, so a peer that reconnects a
+    thousand times a second delays all. So while the network thread is late, few connections are
+    accepted, and none while memory is full. Otherwise any number may come, as after a restart.
 
-    A line a minute reports missing descriptors, since ZeroMQ says nothing. ZeroMQ retries, serves
-    present connections, and closes connections whose handshake takes too long. Letting ZeroMQ
-    report failures does not help: the socket stops if no thread reads the reports.
+    ZeroMQ does not log missing descriptors, so the gate does, once a minute.
     """
 
     def __init__(
@@ -100,10 +95,7 @@ class AcceptGate:
         self.is_open: bool = True
 
     def check(self, *, behind: bool) -> None:
-        """Open or close the gate: check the descriptors, if due, and the arrivals.
-
-        `behind`: whether the thread has frames to read.
-        """
+        """Open or close the gate. `behind`: whether the thread has frames to read."""
         now = self._now()
         if now >= self._next_look:
             self._next_look = now + CHECK_S
@@ -120,7 +112,6 @@ class AcceptGate:
             self._turn(is_open=is_open)
 
     def _look_for_descriptor(self) -> None:
-        """Try to copy an open descriptor, and log if that cannot be done."""
         try:
             os.close(os.dup(self._descriptor))
         except OSError as error:
@@ -130,18 +121,16 @@ class AcceptGate:
         if not self._is_full and count > self._most:
             self._log.add(f"{count} descriptors are open; expected at most {self._most}")
             self._is_full = True
-        # Not with the first that is closed: then all that wait come at once.
+        # Not with the first that is closed: then all that wait would come at once.
         elif self._is_full and count <= self._most - self._most // 8:
             self._is_full = False
 
     def _is_late(self, now: float, *, behind: bool) -> bool:
-        """Tell whether the network thread cannot keep up."""
         if not behind:
             self._caught_up = now
         return now - self._caught_up > BEHIND_S
 
     def _are_many(self, arrivals: int, now: float) -> bool:
-        """Tell whether too many have come in this window."""
         if now >= self._window + WINDOW_S:
             self._window, self._before = now, arrivals
         return arrivals - self._before > MAX_ARRIVALS
@@ -150,5 +139,5 @@ class AcceptGate:
         self.is_open = is_open
         try:
             (take_arrivals if is_open else drop_arrivals)(self._listener)
-        except OSError as error:  # a system without filters: then it accepts all, as before
+        except OSError as error:  # a system without filters accepts all
             self._log.add(error.strerror or str(error))

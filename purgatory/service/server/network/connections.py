@@ -1,7 +1,7 @@
-"""Connections: what is sent to clients. Used by the network thread alone.
+"""Connections: sends to clients, for the network thread alone.
 
-Nothing here waits for a client. Unread replies are kept up to a bound, then the connection is cut
-off. Outcomes are not kept: the connection fetches outcomes from the store when there is room again.
+Nothing waits for a client. Unread replies are kept up to a bound; then the connection is cut off.
+Outcomes are not kept: a connection fetches them from the store when it has room again.
 """
 
 import logging
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 log: logging.Logger = logging.getLogger(__name__)
 
 _CUT_OFF: Final = "client '%s' does not read its answers: cut off"
-# Plain numbers: to combine those of the enumeration takes two microseconds.
+# Plain numbers: a combination of the enumeration's members takes two microseconds.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
-# Bounds of the replies kept for a connection that does not read them; beyond, it is cut off.
+# Bounds of a connection's unread replies; beyond, it is cut off.
 BACKLOG_FRAMES = 1000
 BACKLOG_BYTES = 8 << 20
-# Bound of the replies kept for all connections; beyond, the connections longest unread are cut off.
-# And the cost of a kept reply besides its bytes.
+# Bound of all unread replies; beyond, the connections longest unread are cut off. And what a reply
+# costs besides its bytes.
 ALL_BACKLOGS_BYTES = 32 << 20
 FRAME_BYTES = 100
-# Pause between two attempts to send to blocked connections, as a multiple of the attempt's seconds:
-# each blocked connection raises an exception. And most seconds of it: if the process was stopped
-# during the attempt, the answers still leave soon.
+# Pause between two attempts to send to blocked connections, as a multiple of the attempt's
+# duration: each blocked connection raises an exception. And its most seconds, in case the process
+# was stopped during the attempt.
 RETRY_PAUSE = 10
 MAX_RETRY_PAUSE_S = 1.0
-# How many routes of lost connections are remembered, for messages received earlier.
+# Routes of lost connections that are remembered, for messages received earlier.
 GONE_ROUTES = 10_000
-# Seconds between two searches for lost connections, while the server is full.
+# Seconds between two searches for lost connections of a full server.
 PING_ALL_S = 1.0
 
 
 class Connection:
     """One connection: `route` in the socket, name of the client, `user` its public key.
 
-    `session`: see `ClientRequest`. `access`: what the key may do. `takes`: whether the client
-    handles outcomes that no future of it waits for.
+    `session`: see `ClientRequest`. `takes`: whether the client handles outcomes that no future
+    awaits.
     """
 
     def __init__(
@@ -77,21 +77,21 @@ class Connection:
         self.last_seen: float = now  # seconds of the monotonic clock
         self.backlog: deque[bytes] = deque()  # replies that the socket could not take
         self.backlog_bytes: int = 0
-        # Streaming: outcomes are pushed when committed. Otherwise the connection first fetches the
-        # outcomes beyond `resume_after`.
+        # Streaming: outcomes are pushed when committed. Otherwise the connection first fetches
+        # those beyond `resume_after`.
         self.streaming: bool = False
         self.resume_after: int = 0
-        # Takes outcomes from now on, including those sent before.
+        # Is to get all outcomes again, including those sent before.
         self.wants_all: bool = False
-        # Repeated outcomes come after the connection's replies.
+        # Is to fetch the next repeated outcomes when its backlog is sent.
         self.wants_repeated: bool = False
 
 
 class Connections:
     """All connections that have said hello; `post` sends the store loop a command.
 
-    `guard` is asked before each frame leaves; while it returns False, frames are kept as for a
-    blocked connection. None: no guard.
+    While `guard`, asked before each frame, returns False, frames are kept as for a blocked
+    connection. None: no guard.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class Connections:
         self._guard = guard
         self._post = post
         self._monotonic = monotonic
-        # All of them, by route; any thread may read how many there are.
+        # By route; any thread may read the number of connections.
         self.by_route: dict[bytes, Connection] = {}
         self._by_client: dict[str, list[Connection]] = {}
-        self.workers: dict[bytes, Connection] = {}  # by route, the connections of workers
+        self.workers: dict[bytes, Connection] = {}  # by route
         # Blocked connections, in order of blocking; no values.
         self.blocked: dict[Connection, None] = {}
         self._backlog_bytes = 0  # of all connections
@@ -126,12 +126,12 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """Add a connection that has said hello."""
-        self._gone.pop(connection.route, None)  # a client may choose its route, and come again
+        self._gone.pop(connection.route, None)  # a client may choose its route, and reuse it
         self.by_route[connection.route] = connection
         self._by_client.setdefault(connection.client, []).append(connection)
 
     def drop(self, connection: Connection) -> None:
-        """Forget a connection; its further messages are answered with an error."""
+        """Forget a connection; the server refuses its further messages."""
         taker = self._taker(connection.client)
         self._backlog_bytes -= connection.backlog_bytes
         del self.by_route[connection.route]
@@ -145,14 +145,14 @@ class Connections:
         self._change_taker(connection.client, taker)
 
     def _taker(self, client: str) -> Connection | None:
-        """Return the connection that takes a client's outcomes: the newest that does so."""
+        """Return the newest of a client's connections that takes outcomes."""
         for connection in reversed(self._by_client.get(client, ())):
             if connection.takes and connection.access.acknowledges:
                 return connection
         return None
 
     def _change_taker(self, client: str, before: Connection | None) -> None:
-        """Send a connection the earlier outcomes, if it takes them now."""
+        """Send a connection the earlier outcomes, if it has become the taker."""
         taker = self._taker(client)
         if taker is None or taker is before:
             return
@@ -167,7 +167,7 @@ class Connections:
         self.fetch_outcomes(connection)
 
     def apply_access(self, security: "SocketSecurity") -> None:
-        """Drop the connections that `security` no longer allows; limit the others anew."""
+        """Apply what `security` allows now: drop connections, or limit them."""
         for connection in list(self.by_route.values()):
             access = security.access_of(connection.user)
             if access is None or not access.allows_name(connection.client):
@@ -186,7 +186,7 @@ class Connections:
         self._change_taker(connection.client, taker)
 
     def send(self, connection: Connection, frame: bytes) -> None:
-        """Send a reply, or queue it; cuts connections off if too many are queued."""
+        """Send a reply, or queue it; cuts connections off beyond the bounds."""
         if not connection.backlog and self._try_send(connection, frame):
             return
         if connection.route in self.by_route:
@@ -198,7 +198,6 @@ class Connections:
                 self._cut_off_slowest()
 
     def _count(self, connection: Connection, size: int) -> None:
-        """Note that the backlog of a connection takes so many bytes more."""
         connection.backlog_bytes += size
         self._backlog_bytes += size
 
@@ -207,7 +206,7 @@ class Connections:
         self.drop(connection)
 
     def _cut_off_slowest(self) -> None:
-        """Make room for half of the bound: visits all blocked connections."""
+        """Make room for half of the bound, from the longest blocked connections."""
         for connection in list(self.blocked):
             if self._backlog_bytes <= ALL_BACKLOGS_BYTES // 2:
                 return
@@ -215,29 +214,29 @@ class Connections:
                 self._cut_off(connection)
 
     def send_before_hello(self, route: bytes, frame: bytes) -> None:
-        """Send to a peer that has not said hello; nothing happens if it does not read."""
+        """Send to a peer without a hello, if it reads."""
         try:
             self._write(route, frame)
         except zmq.Again:
             pass
-        except zmq.ZMQError:  # EHOSTUNREACH
+        except zmq.ZMQError:
             self._note_gone(route)
 
     def _try_send(self, connection: Connection, frame: bytes) -> bool:
-        """Send now; False if the connection cannot take it, or has gone and is dropped."""
+        """Send now; False if the connection is blocked, or lost and dropped."""
         try:
             self._write(connection.route, frame)
         except zmq.Again:
             self.blocked[connection] = None
             return False
-        except zmq.ZMQError:  # EHOSTUNREACH
+        except zmq.ZMQError:
             self._note_gone(connection.route)
             self.drop(connection)
             return False
         return True
 
     def has_gone(self, route: bytes) -> bool:
-        """Tell whether nothing can be sent there any more: the peer has closed its connection."""
+        """Tell whether the peer has closed its connection."""
         return route in self._gone
 
     def _note_gone(self, route: bytes) -> None:
@@ -246,7 +245,7 @@ class Connections:
             self._gone.popitem(last=False)
 
     def _write(self, route: bytes, frame: bytes) -> None:
-        """Write a frame to the socket: all frames leave here. Raises ZMQError."""
+        """Write a frame to the socket, as all frames are. Raises ZMQError."""
         if self._guard is not None and not self._guard():
             raise zmq.Again
         self.sent = True
@@ -254,23 +253,22 @@ class Connections:
         self._socket.send(frame, _NOBLOCK)
 
     def push(self, push: OutcomePush) -> None:
-        """Send outcomes that were just committed to all streaming connections of their client."""
+        """Send committed outcomes to the streaming connections of their client."""
         taker = self._taker(push.client)
         for connection in list(self._by_client.get(push.client, ())):
             if not connection.streaming:
                 continue
-            if push.frame is None:
+            frame = push.frame
+            if frame is not None and connection is not taker:
+                frame = for_futures_only(frame)
+            if frame is None or connection.backlog or not self._try_send(connection, frame):
                 connection.streaming = False
                 connection.resume_after = push.first - 1
-                self.fetch_outcomes(connection)
-            elif connection.backlog or not self._try_send(
-                connection, push.frame if connection is taker else for_futures_only(push.frame)
-            ):
-                connection.streaming = False
-                connection.resume_after = push.first - 1
+                if frame is None:
+                    self.fetch_outcomes(connection)
 
     def send_fetched(self, outcomes: OutcomeFrame) -> None:
-        """Send outcomes that a connection has fetched, and have it fetch the next."""
+        """Send fetched outcomes, and have the connection fetch the next."""
         connection = self.by_route.get(outcomes.route)
         if connection is None or not connection.access.gets_outcomes:
             return
@@ -288,7 +286,6 @@ class Connections:
             self.fetch_outcomes(connection)
 
     def _send_repeated(self, connection: Connection, frame: bytes) -> None:
-        """Send outcomes once more, and have the next of them fetched when these have gone."""
         self.send(connection, frame)
         if connection.backlog:
             connection.wants_repeated = True
@@ -301,13 +298,13 @@ class Connections:
         self._post(FetchOutcomes(route, client, 0, repeated=True, key=key))
 
     def fetch_outcomes(self, connection: Connection) -> None:
-        """Ask the store loop for the connection's further outcomes, if allowed."""
+        """Have the connection fetch its further outcomes, if allowed."""
         if connection.access.gets_outcomes:
             route, client, key = connection.route, connection.client, connection.user
             self._post(FetchOutcomes(route, client, connection.resume_after, key=key))
 
     def retry_blocked(self) -> None:
-        """Retry blocked connections, if due."""
+        """Send to blocked connections, if due."""
         begin = self._monotonic()
         if begin >= self._next_retry:
             self._retry_all()
@@ -326,9 +323,9 @@ class Connections:
                     self._fetch_repeated(connection)
 
     def has_room(self, most: int, now: float) -> bool:
-        """Tell whether there are fewer than `most` connections, without lost ones.
+        """Tell whether fewer than `most` connections exist, after a search for lost ones.
 
-        To find them, all are pinged, but not more often than once in PING_ALL_S seconds.
+        The search pings all, at most once in PING_ALL_S seconds.
         """
         if len(self.by_route) >= most and now >= self._next_ping_all:
             self._next_ping_all = now + PING_ALL_S
@@ -336,15 +333,15 @@ class Connections:
         return len(self.by_route) < most
 
     def ping_idle(self, since: float) -> None:
-        """Ping connections that have been silent since then."""
+        """Ping connections silent since a moment."""
         self._ping([each for each in self.by_route.values() if each.last_seen < since])
 
     def ping_workers(self) -> None:
-        """Ping workers' connections: if a connection is lost, its jobs go to other workers."""
+        """Ping workers' connections: a lost connection's jobs go to other workers."""
         self._ping(list(self.workers.values()))
 
     def _ping(self, connections: list[Connection]) -> None:
-        """Send to connections: only a failed send shows a lost connection."""
+        """Ping connections: only a failed send shows a loss."""
         frame = encode(Ping())
         for connection in connections:
             if not connection.backlog:

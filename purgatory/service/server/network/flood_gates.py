@@ -1,11 +1,10 @@
-"""FloodGates: leave a connection unread that has more messages under way than a client may.
+"""FloodGates: leave connections unread that have too many messages under way.
 
 libzmq queues all frames of each connection, without a bound (see `router_socket`). The kernel tells
-how many bytes a connection received (TCP_INFO), and the network thread counts the bytes of the
-messages it takes. After MOST_UNREAD further messages, the thread must have taken all bytes of an
-earlier moment; otherwise more messages were under way. Then the kernel drops what arrives, until
-the thread has taken the connection's messages, or the queues of all connections are empty. The peer
-sends again what was dropped. Linux and TCP only.
+how many bytes a connection received (TCP_INFO), and the network thread counts the bytes that it
+takes. If it has not taken all bytes of a moment by MOST_UNREAD messages later, more messages are
+under way. Then the kernel drops what arrives, and the peer sends it again, until the thread has
+taken the connection's messages, or all queues are empty. Linux and TCP only.
 
 Any thread may call `close`; everything else is for the network thread.
 """
@@ -22,37 +21,35 @@ from purgatory.service.server.network.unread_connections import UnreadConnection
 if TYPE_CHECKING:
     import zmq
 
-#: How many messages a connection may have under way. Clients of this package have fewer, see
-#: `MAX_UNANSWERED` of their sessions.
+#: Messages that a connection may have under way. Clients of this package have fewer, see
 MOST_UNREAD: Final = 32
-# Bytes that may be left: heartbeats and the handshake are received, and never taken.
+# Bytes that may be left: heartbeats and the handshake are never taken.
 _SLACK_BYTES: Final = 64 << 10
-# What ZMTP adds to a short frame, to a long one, and what CURVE adds to any.
+# What ZMTP adds to a short frame, and to a long one; what CURVE adds.
 _SHORT_HEADER: Final = 2
 _LONG_HEADER: Final = 9
 _LONG_BYTES: Final = 256
 _CURVE_BYTES: Final = 33
-# A gate is closed for so many seconds at least. By then libzmq has read what the kernel had.
+# A gate is closed for so many seconds at least: by then libzmq has read what the kernel had.
 CLOSED_S: Final = 0.02
-# How many connections are remembered, the latest.
+# The latest connections that are remembered.
 _CONNECTIONS: Final = 10_000
 
 
 class _Peer:
-    """What is known of a connection: bytes taken, and what must be taken `left` messages later."""
+    """The figures of a connection: bytes taken, and due `left` messages later."""
 
     def __init__(self) -> None:
         self.taken: int = 0
         self.left: int = 1
         self.due: int = 0
-        self.untold: int = 0  # bytes received that are no messages
+        self.untold: int = 0  # bytes received in no message
 
 
 class FloodGates:
-    """Compares the bytes of each connection: received, and taken by the network thread.
+    """The gates of all connections.
 
-    `unread`: leaves connections unread. `is_encrypted`: whether CURVE wraps each frame. `received`
-    tells the bytes of a descriptor.
+    `is_encrypted`: whether CURVE wraps each frame. `received` returns the bytes of a descriptor.
     """
 
     def __init__(
@@ -68,23 +65,23 @@ class FloodGates:
         self._received = received
         self._now = now
         self._peers: OrderedDict[bytes, _Peer] = OrderedDict()  # by route
-        #: How many connections have brought a message so far.
+        #: How many connections have brought a message.
         self.arrivals: int = 0
-        #: Whether the process took more memory than allowed at the watchdog's last look. The
-        #: watchdog writes, any thread reads.
+        #: Whether the process took too much memory at the watchdog's last look. The watchdog
+        #: writes, any thread reads.
         self.is_memory_full: bool = False
-        #: Bytes taken by descriptor, of all its connections together; any thread reads it.
+        #: Bytes taken by descriptor, of all its connections; any thread reads it.
         self.taken: dict[int, int] = {}
-        # The connections left unread, by descriptor: since when, the bytes of `taken` that open the
-        # gate, and the peer's figures.
+        # Closed gates by descriptor: since when, the bytes of `taken` that open the gate, and the
+        # peer's figures.
         self._closed: dict[int, tuple[float, int, _Peer | None]] = {}
-        #: How often the network thread found all queues empty, and whether it did so last. Any
+        #: How often the network thread found all queues empty, and whether the last time. Any
         #: thread reads these.
         self.drains: int = 0
         self.is_drained: bool = False
 
     def note(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]") -> None:
-        """Note that the thread took a message: its first frame, and the rest."""
+        """Note that the thread took a message: its first frame, and the others."""
         size = self._wire_bytes(len(frame))
         for other in others:
             size += self._wire_bytes(len(other))
@@ -99,7 +96,6 @@ class FloodGates:
             self._check(peer, descriptor)
 
     def _wire_bytes(self, size: int) -> int:
-        """Return how many bytes of the connection a frame of `size` bytes is."""
         size += self._added
         return size + (_SHORT_HEADER if size < _LONG_BYTES else _LONG_HEADER)
 
@@ -111,7 +107,7 @@ class FloodGates:
         return peer
 
     def _check(self, peer: _Peer, descriptor: int) -> None:
-        """Close the gate if the thread has not taken what is due; note what is due next."""
+        """Close the gate if due bytes are not taken; note what is due next."""
         peer.left = MOST_UNREAD
         received = self._received(descriptor)
         if received < peer.due:  # another connection has the route, or the descriptor
@@ -127,9 +123,9 @@ class FloodGates:
         return bool(self._closed)
 
     def close(self, descriptor: int, unread: int, peer: _Peer | None = None) -> None:
-        """Leave a connection unread of which `unread` bytes were received and not taken.
+        """Leave a connection unread that has `unread` bytes received and not taken.
 
-        Does nothing if the system has no filters, or the connection has ended.
+        Does nothing on a system without filters, or if the connection has ended.
         """
         if descriptor in self._closed:
             return
@@ -139,7 +135,7 @@ class FloodGates:
             self._closed[descriptor] = self._now(), due, peer
 
     def open(self, *, is_drained: bool) -> None:
-        """Open the gates of connections whose messages are taken; all if the queues are empty."""
+        """Open the gates of connections whose messages are taken, or all if drained."""
         self.drains += is_drained
         self.is_drained = is_drained
         if not self._closed:

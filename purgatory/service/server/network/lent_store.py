@@ -1,14 +1,12 @@
-"""LentStore: the store loop as the network thread sees it, which may run transactions itself.
+"""LentStore: the network thread's side of the store loop, to run transactions itself.
 
 The network thread runs a transaction of few requests, to save two changes of thread. The right to
-use the store passes with the commands, without a lock. The store thread has the right from its
-first command until it has released all commands (`StoreReleased`), otherwise the network thread,
-which then also expires due operations. Many requests go to the store thread: the network thread
-decodes the next requests while the store thread writes to the disk. The same holds after a slow
-commit: the network thread waits for the disk only with little to do.
+use the store passes with the commands, without a lock: the store thread has it from its first
+command until it has released all (`StoreReleased`), otherwise the network thread. The store thread
+gets many requests, and all after a slow commit: meanwhile the network thread decodes.
 
-Commands are sent last, before the network thread sleeps: the store thread then finds the GIL free.
-Used by the network thread alone.
+Commands are sent last before the network thread sleeps: the store thread then finds the GIL free.
+For the network thread.
 """
 
 import contextlib
@@ -25,8 +23,8 @@ from purgatory.service.server.commands import (
 )
 from purgatory.service.server.store_loop import StoreLoop
 
-# The store thread runs a transaction of more commands or bytes of requests, the next one after
-# a commit of so many seconds, and all for so long after a request that came during a transaction.
+# A transaction of more commands or bytes is for the store thread; the next one after a commit of so
+# many seconds; and all for so long after a request came during a transaction.
 MAX_OWN_COMMANDS = 16
 MAX_OWN_BYTES = 4096
 SLOW_COMMIT_S = 0.05
@@ -34,28 +32,28 @@ CROWDED_S = 0.05
 
 
 class LentStore:
-    """The commands for `store_loop`; `answer` gets the answers of a transaction in this thread."""
+    """The commands for `store_loop`; `answer` gets answers of own transactions."""
 
     def __init__(self, store_loop: StoreLoop, answer: Callable[[NetworkCommand], None]) -> None:
         self._store_loop = store_loop
         self._answer = answer
-        #: For the next transaction.
+        #: Of the next transaction.
         self.commands: list[StoreLoopCommand] = []
         #: Commands not yet released by the store thread; at first the start command.
         self.with_store_thread: int = StoreLoop.START_COMMANDS
         self._crowded_until = 0.0  # by the monotonic clock, as all times here
-        self._next_transaction = math.inf  # when a transaction is due in this thread
-        #: Bytes of requests that are not answered.
+        self._next_transaction = math.inf  # in this thread
+        #: Bytes of unanswered requests.
         self.in_flight: int = 0
 
     def take(self, command: StoreLoopCommand) -> None:
-        """Have done what a client asks for."""
+        """Add a command to the next transaction."""
         if isinstance(command, ClientRequest):
             self.in_flight += command.size
         self.commands.append(command)
 
     def note_crowd(self, now: float) -> None:
-        """Note that another client's request came during a transaction."""
+        """Note a request of another client during a transaction."""
         self._crowded_until = now + CROWDED_S
 
     def sleep_seconds(self, now: float, *, is_closing: bool) -> float:
@@ -66,7 +64,7 @@ class LentStore:
         return max(0.0, self._next_transaction - now)
 
     def dispatch(self, now: float, *, is_closing: bool) -> None:
-        """Run the next transaction, if one is due, or leave it to the store thread."""
+        """Run the next transaction, if due, or send it to the store thread."""
         if not self.with_store_thread and not is_closing:
             if now >= self._next_transaction:
                 self.commands.append(RunTransaction())
@@ -79,7 +77,6 @@ class LentStore:
         self.send()
 
     def _is_much(self, now: float) -> bool:
-        """Tell whether the next transaction is for the store thread."""
         return (
             len(self.commands) > MAX_OWN_COMMANDS
             or self.in_flight > MAX_OWN_BYTES
@@ -88,14 +85,14 @@ class LentStore:
         )
 
     def stop(self) -> None:
-        """Tell the store loop to end, after all commands sent."""
+        """End the store loop, after all commands sent."""
         self.commands.append(StopStoreLoop())
         self.send()
 
     def send(self) -> None:
-        """Send the store thread all commands."""
+        """Send all commands to the store thread."""
         commands, self.commands = self.commands, []
         self.with_store_thread += len(commands)
-        with contextlib.suppress(MailboxClosed):  # the store loop has ended, and says so itself
+        with contextlib.suppress(MailboxClosed):  # the store loop has ended, and reports that
             for command in commands:
                 self._store_loop.mailbox.send(command)

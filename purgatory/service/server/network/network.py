@@ -1,14 +1,11 @@
 """Network: the thread that owns the socket, between clients and store loop.
 
-The thread sleeps on two descriptors: its mailbox's and the socket's. The latter is edge-triggered:
-it becomes readable once for new frames, and any call on the socket may consume that. So before each
-sleep the thread reads until there are no more frames. Requests go to the store thread, or this one
-runs their transaction itself (see `LentStore`).
+The thread sleeps on the descriptors of its mailbox and its socket. The socket's is edge-triggered:
+readable once for new frames, and any call on the socket may consume that. So the thread reads all
+frames before it sleeps.
 
-The thread never waits for a client (see `Connections`), and for the disk only with little to do and
-after a quick commit. Large messages wait for small messages of other clients (see
-`WaitingMessages`). While too much waits or is in flight, it leaves the socket unread
-(backpressure).
+The thread waits for no client, and for the disk only with little to do (see `LentStore`). While too
+much waits or is in flight, it leaves the socket unread (backpressure).
 
 The starting thread calls `listen`, the network thread everything else; any thread may use the
 mailbox and the counters.
@@ -52,41 +49,41 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A plain number: to combine those of the enumeration takes two microseconds.
+# A plain number, as in `connections`.
 _POLLIN: Final = int(zmq.POLLIN)
-# How many frames are read, and for how many seconds, before they are passed on and the mailbox is
-# checked: while a store thread computes, a frame can take a millisecond.
+# Frames read, and seconds spent, before the next look at the mailbox: while a store thread
+# computes, a frame can take a millisecond.
 FRAMES_PER_READ = 256
 READ_S = 0.001
-# Bytes of requests that may be in flight to the store loop; and while several clients ask for
-# something: a request that is not read yet waits for all of them. With the last number, what waits
-# is not taken then (see `WaitingMessages`), unless none of it has been for so many seconds.
+# Bytes of requests in flight to the store loop, at most; and while several clients have requests,
+# as unread ones wait for all of them. Beyond the last number, waiting messages are not taken then
+# (see `WaitingMessages`), unless none was taken for so many seconds.
 IN_FLIGHT_BYTES = 8 << 20
 SHARED_IN_FLIGHT_BYTES = 1 << 20
 LARGE_IN_FLIGHT_BYTES = 64 << 10
 PATIENCE_S = 0.05
-# Bytes of messages that wait; with more, nothing is read.
+# Bytes of waiting messages; beyond, nothing is read.
 WAITING_BYTES = 32 << 20
 # Seconds between two reads while a connection has too many messages under way: other threads work.
 FLOOD_PAUSE_S = 0.001
-# The same while several clients ask for something and the store thread works: on two cores, what
-# one client sends without a pause would else keep the store thread from the GIL, and the answers of
-# all others late (see benchmarks/DIARY.md).
+# The same while several clients have requests and the store thread works: on two cores, a client
+# that sends without a pause would keep the store thread from the GIL, and delay the others' answers
+# (see benchmarks/DIARY.md).
 SHARED_PAUSE_S = 0.0004
-# Most frames in the socket's queue to a connection.
+# Frames in the socket's queue to a connection.
 SOCKET_FRAMES = 64
-# Seconds between two attempts to send to connections that do not read, at most.
+# Most seconds between two attempts to send to blocked connections.
 RETRY_S = 0.1
-# Seconds of silence after which a connection is pinged, and between two looks for that.
+# Seconds of silence until a connection is pinged, and between two looks.
 IDLE_S = 30.0
-# Seconds between two pings of workers' connections: a lost connection's jobs go to other workers.
+# Seconds between two pings of workers: a lost connection's jobs go to other workers.
 WORKER_PING_S = 1.0
 
 
 class Network:
-    """The network thread of a server.
+    """The network thread of a server; calls `ended` last, with the error if any.
 
-    `ended` is called last, with the error if any. `guard`: see `Connections`.
+    `guard`: see `Connections`.
     """
 
     def __init__(
@@ -109,15 +106,15 @@ class Network:
         self._ended = ended
         self._max_clients = max_clients
         self._socket: zmq.Socket[bytes]
-        #: What the thread sleeps on: the descriptors of the mailbox and of the socket.
+        #: The descriptors of the mailbox and of the socket.
         self.descriptors: tuple[int, int]
         self.gate: AcceptGate
         self._security: SocketSecurity | None = None
         self.connections: Connections
         self.reception: Reception
-        self._waiting_late = 0.0  # when what waits has to be taken, by the monotonic clock
-        # The socket may have frames without readiness of its descriptor: reading stopped early. The
-        # same after a send, see `Connections.sent`.
+        self._waiting_late = 0.0  # when waiting messages must be taken, by the monotonic clock
+        # The socket may have frames though its descriptor is not readable: reading stopped early,
+        # or a send consumed the event, see `Connections.sent`.
         self._unread = False
         self._now = self._monotonic()  # of the last wake-up
         self._next_ping = self._now + IDLE_S
@@ -134,7 +131,7 @@ class Network:
     ) -> str:
         """Make the socket and bind it; returns the address with its port. Raises ServerError.
 
-        While the process has more than `most_descriptors`, no connection is let in; 0: any number.
+        With more than `most_descriptors` open, no connection is accepted; 0: no such limit.
         """
         router = self._socket = context.socket(zmq.ROUTER)
         self._security = security
@@ -211,7 +208,7 @@ class Network:
         self._store.dispatch(self._now, is_closing=self.reception.closing)
 
     def shut_down(self, error: Exception | None = None) -> None:
-        """Close socket and mailbox, and tell that the thread ends; the last thing it does."""
+        """Close socket and mailbox, and call `ended`."""
         self._socket.close(0 if self._stopped is None else int(1000 * self._time_left(1.0)))
         self.mailbox.close()
         self._ended(error or (self._stopped.error if self._stopped else None))
@@ -222,7 +219,6 @@ class Network:
         return self._store.in_flight < most and waiting.bytes < WAITING_BYTES
 
     def _may_take_waiting(self) -> bool:
-        """Tell whether messages wait, and the store loop has not too much to do already."""
         waiting = self.reception.waiting
         if not waiting.bytes:
             return False
@@ -232,7 +228,7 @@ class Network:
         return is_late or self._store.in_flight < LARGE_IN_FLIGHT_BYTES
 
     def _has_unread(self) -> bool:
-        """Tell whether there may be frames, of which the descriptor may say nothing."""
+        """Tell whether there may be frames, readable descriptor or not."""
         if self.connections.sent and not self._unread:
             self.connections.sent = False
             self._unread = self._is_readable()
@@ -258,14 +254,12 @@ class Network:
         return self._time_left(min(timeout, due))
 
     def _pause_seconds(self) -> float:
-        """Return the seconds between two reads."""
         if self.reception.gates.is_any_closed:
             return FLOOD_PAUSE_S
         is_shared = self._store.with_store_thread and self._requests.is_shared
         return SHARED_PAUSE_S if is_shared else 0.0
 
     def _time_left(self, most: float) -> float:
-        """Return the seconds until the deadline of closing, but `most` at most."""
         if not self.reception.closing:
             return most
         return max(0.0, min(most, self._close_deadline - self._monotonic()))
@@ -277,9 +271,8 @@ class Network:
         return self.reception.closing and self._monotonic() >= self._close_deadline
 
     def _on_own_answer(self, answer: NetworkCommand) -> None:
-        """Handle the answers of a transaction in this thread."""
         if isinstance(answer, TransactionReplies):
-            # A request that is there though nothing was answered yet is another client's.
+            # A request that is here before its sender has an answer is another client's.
             self._unread = self._unread or self._is_readable()
             if self._unread:
                 self._store.note_crowd(self._now)
@@ -317,7 +310,7 @@ class Network:
 
     def _close(self, command: CloseServer) -> None:
         self.reception.closing = True
-        # A second close gives no more time: it comes when the first was not over in time.
+        # A second close gives no more time: it follows a first that took too long.
         self._close_deadline = min(self._close_deadline, self._monotonic() + command.seconds)
         with contextlib.suppress(zmq.ZMQError):
             self.connections.sent = True  # unbind may consume the event as a send does
@@ -325,7 +318,6 @@ class Network:
         self._store.commands.append(StopStoreLoop())
 
     def _read(self) -> None:
-        """Read frames, until there are no more, FRAMES_PER_READ of them, or READ_S is over."""
         end = self._monotonic() + READ_S
         for n in range(FRAMES_PER_READ):
             if not self._may_read() or (n and self._monotonic() >= end):
@@ -343,7 +335,6 @@ class Network:
                 return
 
     def _take_waiting(self) -> None:
-        """Take waiting messages, at least one, for READ_S: new ones may have come."""
         end = self._monotonic() + READ_S
         self._waiting_late = self._now + PATIENCE_S
         while True:
@@ -361,10 +352,9 @@ class Network:
 
 
 def _sleep(descriptors: list[int], seconds: float) -> list[int]:
-    """Wait until descriptors are readable, `seconds` at most; return them."""
     try:
         return select.select(descriptors, [], [], seconds)[0]  # the most precise
-    except ValueError:  # a descriptor beyond select(2); poll(2) sleeps a millisecond longer
+    except ValueError:  # too large a descriptor; poll(2) sleeps a millisecond longer
         poller = select.poll()
         for descriptor in descriptors:
             poller.register(descriptor, select.POLLIN)

@@ -1,7 +1,6 @@
-"""RareLog: a line a minute about events that peers can repeat at will.
+"""RareLog: logs a line a minute about events that peers can repeat at will.
 
-Without this bound peers could fill the disk, or block the server on its terminal. Used by one
-thread.
+More could fill the disk, or block the server on its terminal. For one thread.
 """
 
 import logging
@@ -35,7 +34,7 @@ class RareLog:
         self._left_out = 0
 
     def add(self, detail: str) -> None:
-        """Log a line, unless the last minute had a line: the next line counts the omitted."""
+        """Log a line; within a minute of the last line, count it for the next."""
         now = self._now()
         if now < self._silent_until:
             self._left_out += 1

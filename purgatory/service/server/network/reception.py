@@ -1,6 +1,6 @@
-"""Reception: what becomes of a message: a request for the store loop, a new connection, a refusal.
+"""Reception: makes a request, a connection or a refusal of each message.
 
-Used by the network thread alone, but for the counters, which any thread may read.
+For the network thread; any thread may read the counters.
 """
 
 from collections import OrderedDict
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
     from purgatory.service.auth.authenticator import SocketSecurity
 
-# Messages allowed before a hello; None: answer broken messages as malformed.
+# Messages allowed before a hello; None: broken messages, to answer as malformed.
 _OF_STRANGERS: Final = (Hello.__struct_config__.tag, None)
 _NO_HELLO: Final = "no hello on this connection yet, or it was cut off"
-# Least cost of a request, so that small requests cannot be too many.
+# Least cost of a request, as a bound on small requests.
 MIN_REQUEST_BYTES = 256
-# So many requests without a hello are answered; then the connection is ended.
+# Requests without a hello that are answered; then the connection is ended.
 MAX_REFUSALS = 2000
 
 
 class Reception:
-    """Checks messages; `post` passes the requests on.
+    """Checks messages; `post` passes requests on.
 
-    `security` tells what a key may do; None: all connections may do everything.
+    `security` tells what a key may do; None: everything.
     """
 
     def __init__(
@@ -60,32 +60,30 @@ class Reception:
         self._post = post
         self._security = security
         self._max_clients = max_clients
-        # By route, how many of its requests were refused.
+        # By route, how many requests were refused before a hello.
         self._strangers: OrderedDict[bytes, int] = OrderedDict()
         unread = UnreadConnections()
-        #: What was set aside, for `take_waiting`.
         self.waiting: WaitingMessages = WaitingMessages(unread)
-        #: Whether the server takes no more requests and connections.
+        #: Whether the server refuses further requests and connections.
         self.closing: bool = False
-        #: Leaves connections unread that have too much under way.
         self.gates: FloodGates = FloodGates(unread, is_encrypted=security is not None)
         # Counted here, read by any thread.
         self.messages: int = 0
         self.refused: int = 0
 
     def on_frame(self, route: bytes, frame: "zmq.Frame", others: "list[bytes]", now: float) -> None:
-        """Take a message that came at `now`: a frame and, if the peer is wrong, others."""
+        """Take a message that came at `now`: a frame and, from a wrong peer, others."""
         self.gates.note(route, frame, others)
         user = "" if self._security is None else str(frame.get("User-Id"))
         access = self._access_of(user)
         if access is None:
-            return  # removed from the list since connecting: no answer
+            return  # not allowed any more: no answer
         self.messages += 1
         content = frame.bytes
         connection = self._connections.by_route.get(route)
         if connection is not None and connection.user != user:
-            # A client may choose its route (ZMQ_ROUTING_ID), also that of a connection of another
-            # key whose end was not noticed.
+            # A client may choose its route (ZMQ_ROUTING_ID), also that of a lost connection of
+            # another key.
             self._connections.drop(connection)
             connection = None
         if connection is None and type_of(content) not in _OF_STRANGERS:
@@ -108,7 +106,7 @@ class Reception:
             self._refuse(route, others[-1] if others else content, refusal.code, str(refusal))
 
     def take_waiting(self, now: float) -> None:
-        """Take the next of the messages that were set aside; there is one."""
+        """Take the next waiting message; there is one."""
         connection, content = self.waiting.popleft()
         route, user = connection.route, connection.user
         present = self._connections.by_route.get(route)
@@ -126,20 +124,17 @@ class Reception:
 
     def _refuse_stranger(self, route: bytes, frame: "zmq.Frame") -> None:
         """Refuse a request, unread; end the connection of a peer that does not stop."""
-        refusals = self._strangers.get(route, 0) + 1
-        self._strangers[route] = refusals
-        if refusals <= MAX_REFUSALS:
+        refusals = self._strangers[route] = self._strangers.get(route, 0) + 1
+        if refusals <= MAX_REFUSALS + 1:
             self._refuse_unread(route, frame.bytes)
-        elif refusals == MAX_REFUSALS + 1:
-            self._refuse_unread(route, frame.bytes)
-            if not self._connections.has_gone(route):  # else another one may have the descriptor
-                end_connection(descriptor_of(frame))
+        if refusals == MAX_REFUSALS + 1 and not self._connections.has_gone(route):
+            end_connection(descriptor_of(frame))  # not gone: still its own
         if len(self._strangers) > GONE_ROUTES:
             self._strangers.popitem(last=False)
 
     def _refuse_unread(self, route: bytes, content: bytes) -> None:
-        """Refuse a request, unread: what has not said hello, or was cut off, may send many."""
-        # Sent by a lost peer earlier: answering each message would cost more than anything else.
+        """Refuse a request before a hello or after a cut, unread."""
+        # A lost peer may have left many messages: answers would cost more than all else.
         if not self._connections.has_gone(route):
             self._refuse(route, content, HelloRequired.code, _NO_HELLO)
 

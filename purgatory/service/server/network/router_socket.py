@@ -1,19 +1,20 @@
 """The server's ROUTER socket: options, and work on descriptors below ZeroMQ.
 
-A socket of ZeroMQ gives a message of each connection in turn: none can be left out, or closed. But
-each frame knows the descriptor of its connection. libzmq may close that at any time, and another
-connection get the same number: that one would be paused, or ended, and recover as from any loss.
+A ZeroMQ socket can neither leave out nor close a connection. But each frame knows the descriptor of
+its connection. libzmq may close the descriptor at any time, and another connection get its number:
+then that is paused or ended by mistake, and recovers as from any loss.
 
-The kernel can drop packets of a TCP connection or listener, which stays open. A filter of one
-instruction does it (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of Linux).
-The peer sees a network that loses packets: it retransmits, so nothing is lost. Does nothing except
-for TCP on Linux. For the network thread.
+A filter of one instruction (SO_ATTACH_FILTER, socket(7) and Documentation/networking/filter.rst of
+Linux) has the kernel drop the packets of a TCP connection or listener, which stays open. The peer
+retransmits, so nothing is lost. Only for TCP on Linux. The socket is for the network thread,
+descriptors are for any thread.
 """
 
 import array
 import contextlib
 import socket
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import zmq
@@ -22,21 +23,21 @@ from zmq.utils.monitor import recv_monitor_message
 if TYPE_CHECKING:
     Router = zmq.Socket[bytes]
 
-# The kernel probes a silent peer after so many seconds; after so many unanswered probes the
-# connection is lost. The same if sent data stays unconfirmed for so long.
+# The kernel probes a peer silent for so many seconds, and so many times; then the connection is
+# lost. The same if sent data stays unconfirmed for so long.
 _KEEP_ALIVE_S: Final = 5
 _QUESTIONS: Final = 3
 _UNCONFIRMED_MS: Final = 20_000
-# A connection that has not finished its handshake by then is closed.
+# Milliseconds until a connection with an unfinished handshake is closed.
 _HANDSHAKE_MS: Final = 10_000
-# How many milliseconds libzmq may take to report a `bind`.
+# Milliseconds for libzmq to report a `bind`.
 _REPORT_MS: Final = 1000
 # Of asm-generic/socket.h; Python does not name them.
 _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
 # A struct sock_filter: BPF_RET | BPF_K, keep 0 bytes of the packet.
 _DROP: Final = array.array("B", struct.pack("HBBI", 0x06, 0, 0, 0))
-# Where a struct tcp_info of linux/tcp.h has tcpi_bytes_received, and the value of tcpi_state.
+# A struct tcp_info of linux/tcp.h: its size, tcpi_bytes_received, and a tcpi_state.
 _INFO_BYTES: Final = 256
 _BYTES_RECEIVED: Final = struct.Struct("=128xQ")
 _ESTABLISHED: Final = 1
@@ -44,24 +45,24 @@ _TCP: Final = (socket.AF_INET, socket.AF_INET6)
 
 
 def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
-    """Set the options of a ROUTER that is not bound yet.
+    """Set the options of an unbound ROUTER.
 
-    It queues so many frames to send for each connection, and ends a connection that sends a message
-    of more than `message_bytes`.
+    `sent_frames`: queued for each connection at most. `message_bytes`: a larger message ends its
+    connection.
     """
     for option, value in (
         (zmq.LINGER, 0),
-        # A send to a connection that is full or gone is an error, not a silent drop.
+        # A send to a full or lost connection is an error, not a silent drop.
         (zmq.ROUTER_MANDATORY, 1),
         (zmq.SNDHWM, sent_frames),
-        # No bound: with a full queue libzmq stops in the middle of what it has read. If the
-        # connection breaks then, and a heartbeat is among the bytes behind, an assertion ends the
-        # process (libzmq 4.3.5). `FloodGates` and `UnfinishedMessages` bound what is queued.
+        # No bound: if a connection breaks while a full queue stops libzmq, and a heartbeat is
+        # among the bytes behind, an assertion ends the process (libzmq 4.3.5). `FloodGates` and
+        # `UnfinishedMessages` bound what is queued.
         (zmq.RCVHWM, 0),
-        # Above our own limit: a message a little too large gets an error, and no disconnect.
+        # Above the server's own limit: a slightly larger message gets an error, and no disconnect.
         (zmq.MAXMSGSIZE, message_bytes),
-        # Not ZeroMQ's own heartbeat: when a connection ends while its frames are not all read, the
-        # heartbeat's timer ends the process (an assertion, libzmq issue 4841).
+        # Not ZeroMQ's heartbeat: its timer ends the process if a connection ends with unread
+        # frames (an assertion, libzmq issue 4841).
         (zmq.TCP_KEEPALIVE, 1),
         (zmq.TCP_KEEPALIVE_IDLE, _KEEP_ALIVE_S),
         (zmq.TCP_KEEPALIVE_INTVL, _KEEP_ALIVE_S),
@@ -73,7 +74,7 @@ def set_options(socket: "Router", sent_frames: int, message_bytes: int) -> None:
 
 
 def bind(router: "Router", address: str) -> int:
-    """Bind a socket; returns the descriptor that listens, -1 if none is known. Raises ZMQError."""
+    """Bind a socket; returns the listening descriptor, -1: unknown. Raises ZMQError."""
     monitor = router.get_monitor_socket(zmq.EVENT_LISTENING)
     try:
         router.bind(address)
@@ -84,20 +85,26 @@ def bind(router: "Router", address: str) -> int:
         monitor.close(0)
 
 
+@contextlib.contextmanager
+def _borrowed(descriptor: int, family: int = -1, kind: int = -1) -> Iterator[socket.socket]:
+    """Yield a descriptor of libzmq as a socket. Raises OSError."""
+    borrowed = socket.socket(family, kind, fileno=descriptor)
+    try:
+        yield borrowed
+    finally:
+        borrowed.detach()  # libzmq closes it
+
+
 def end_connection(descriptor: int) -> None:
     """End a connection, unless its descriptor is negative or it has ended: its peer notices."""
     if descriptor < 0:
         return
-    with contextlib.suppress(OSError):
-        borrowed = socket.socket(fileno=descriptor)
-        try:
-            borrowed.shutdown(socket.SHUT_RDWR)
-        finally:
-            borrowed.detach()  # libzmq closes it
+    with contextlib.suppress(OSError), _borrowed(descriptor) as connection:
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def descriptor_of(frame: "zmq.Frame") -> int:
-    """Return the descriptor of the connection that a frame came by; -1 if none is known."""
+    """Return the descriptor of a frame's connection; -1: unknown."""
     try:
         found: Any = frame.get(int(zmq.SRCFD))
     except zmq.ZMQError:
@@ -106,26 +113,25 @@ def descriptor_of(frame: "zmq.Frame") -> int:
 
 
 def received_bytes(descriptor: int, port: int = 0) -> int:
-    """Return how many bytes a TCP connection has brought.
+    """Return how many bytes a TCP connection has received.
 
     -1 if no established connection has the descriptor, or its local port is not `port` (0: any).
     """
     if descriptor < 0:
         return -1
-    with contextlib.suppress(OSError):
-        borrowed = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=descriptor)
-        try:
-            info = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-            is_there = len(info) >= _BYTES_RECEIVED.size and info[0] == _ESTABLISHED
-            if is_there and port in (0, borrowed.getsockname()[1]):
-                return int(_BYTES_RECEIVED.unpack_from(info)[0])
-        finally:
-            borrowed.detach()  # libzmq closes it
+    with (
+        contextlib.suppress(OSError),
+        _borrowed(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection,
+    ):
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+        is_there = len(info) >= _BYTES_RECEIVED.size and info[0] == _ESTABLISHED
+        if is_there and port in (0, connection.getsockname()[1]):
+            return int(_BYTES_RECEIVED.unpack_from(info)[0])
     return -1
 
 
 def drop_arrivals(descriptor: int) -> None:
-    """Begin to drop what arrives. Raises OSError, also where the system has no filters."""
+    """Begin to drop what arrives. Raises OSError, also on a system without filters."""
     _set(descriptor, _SO_ATTACH_FILTER, struct.pack("HL", 1, _DROP.buffer_info()[0]))
 
 
@@ -135,9 +141,6 @@ def take_arrivals(descriptor: int) -> None:
 
 
 def _set(descriptor: int, option: int, value: bytes) -> None:
-    borrowed = socket.socket(fileno=descriptor)
-    try:
-        if borrowed.family in _TCP:  # of a local socket, what is dropped is lost
-            borrowed.setsockopt(socket.SOL_SOCKET, option, value)
-    finally:
-        borrowed.detach()  # libzmq closes it
+    with _borrowed(descriptor) as connection:
+        if connection.family in _TCP:  # a local socket would lose what is dropped
+            connection.setsockopt(socket.SOL_SOCKET, option, value)

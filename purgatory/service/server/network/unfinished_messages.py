@@ -1,13 +1,10 @@
-"""UnfinishedMessages: cuts off peers that send a message without an end, or say nothing at all.
+"""UnfinishedMessages: cuts off peers that send a message without an end, or nothing at all.
 
-A message of many frames takes memory until its last frame has come; only then ZeroMQ shows the
-message to the program, without any bound. So the kernel tells how many bytes each connection
-received (TCP_INFO), and the network thread counts the bytes of complete messages. The difference is
-an unfinished message, or waits in ZeroMQ's queue. And while no connection is let in, connections
-with an unfinished handshake are closed: ZeroMQ waits ten seconds for a handshake. Linux and TCP
-only.
-
-Used by the watchdog's thread.
+ZeroMQ keeps the frames of an unfinished message without a bound. So the bytes that the kernel has
+received are compared with those of complete messages, as in `FloodGates`: the difference is an
+unfinished message, or waits in ZeroMQ's queue. And while no connection is accepted, connections
+with an unfinished handshake are closed early: ZeroMQ waits ten seconds. Linux and TCP only. For the
+watchdog's thread.
 """
 
 import contextlib
@@ -24,33 +21,32 @@ from purgatory.service.server.network.rare_log import RareLog
 from purgatory.service.server.network.router_socket import end_connection, received_bytes
 
 _CUT_OFF: Final = "cut off a peer that has sent %s, and no message that is complete"
-# The connections are looked at each time the process has grown by so many bytes; and while it takes
-# too many.
+# The process has to grow by so many bytes until the next look at the connections; and so many while
+# memory is full.
 _STEP_BYTES: Final = 8 << 20
 _FULL_STEP_BYTES: Final = 1 << 20
-# What the buffers of the kernel may have of a connection, beside ZeroMQ's queue.
+# What the kernel's buffers may have of a connection.
 _KERNEL_BYTES: Final = 16 << 20
-# A handshake has so many bytes at least (64 of a greeting, and a command), and so many seconds.
+# A handshake's least bytes (64 of a greeting, and a command), and its seconds.
 _HANDSHAKE_BYTES: Final = 90
 _HANDSHAKE_S: Final = 1.0
-# While too much is taken, freed memory is given back to the system so often: the C library keeps
-# it, in a heap for each thread.
+# Seconds between two returns of freed memory to the system while memory is full: the C library
+# keeps it, in a heap for each thread.
 _RETURN_S: Final = 0.5
-# The next look comes soon while this share more would be too much, or so many times what came since
-# the last look: peers may send that in between.
+# The next look comes soon if this share more would be too much, or so many times the growth since
+# the last look: peers may send as much in between.
 _NEAR: Final = 8
 _FORESIGHT: Final = 16
-# Of less, a connection is not cut off while memory is short: each takes more by itself.
+# A connection with less is not cut off while memory is short: it takes more by itself.
 _LEAST_BYTES: Final = 4096
 
 
 class UnfinishedMessages:
     """Cuts off peers of the server at `port` by what they have sent since their last message.
 
-    Always if the excess is more than `most` messages of `message_bytes` in ZeroMQ's queue; and,
-    while the process takes more than `max_memory` bytes (0: any number), the largest senders. Of
-    others that have much unread then, nothing more is read until the network thread has taken it.
-    `gates` knows the bytes of complete messages. `is_crowded`: whether no connection is let in.
+    Always beyond `most` messages of `message_bytes`. While the process takes more than `max_memory`
+    bytes (0: any number), the largest senders; others with much unread are left unread until the
+    network thread has taken their messages. `is_crowded`: whether no connection is accepted.
     """
 
     def __init__(
@@ -73,21 +69,21 @@ class UnfinishedMessages:
         self._resident = resident
         self._is_crowded = is_crowded
         self._now = now
-        self._next_handshakes = 0.0  # when handshakes are looked at again
+        self._next_handshakes = 0.0
         self._unfinished_handshakes: set[int] = set()  # descriptors
         self._log = RareLog(_CUT_OFF, now)
         self._last_resident: int = resident()
         self._least_resident: int = self._last_resident  # since the last look at the connections
-        # At that look, by descriptor: bytes received, and those not finished; bytes handed over.
+        # At that look, by descriptor: bytes received and unfinished; bytes handed over.
         self._before: dict[int, tuple[int, int]] = {}
         self._handed_before: dict[int, int] = {}
         self._has_cut = False
-        self._next_return = 0.0  # when freed memory is given back again
+        self._next_return = 0.0
 
     def look(self) -> bool:
         """Look at the memory of the process; if it has grown, at the connections.
 
-        Returns whether it may soon be too much, so that the next look should come soon.
+        Returns whether memory may soon be full: then look again soon.
         """
         if self._is_crowded() and self._now() >= self._next_handshakes:
             self._look_at_handshakes()
@@ -109,7 +105,7 @@ class UnfinishedMessages:
         return 0 < self._max_memory < resident
 
     def _look_at_handshakes(self) -> None:
-        """End the connections whose handshake was not finished at the last look either."""
+        """End connections with an unfinished handshake at two looks."""
         self._next_handshakes = self._now() + _HANDSHAKE_S
         found = _received_bytes(self._port)
         unfinished = {each for each, received in found if received < _HANDSHAKE_BYTES}
@@ -142,7 +138,7 @@ class UnfinishedMessages:
         self._cut_off_largest(silent)
 
     def _cut_off_largest(self, silent: dict[int, int]) -> None:
-        """End those connections that have together half of the bytes or more."""
+        """End the largest senders, until half of the bytes are gone."""
         left = sum(silent.values()) / 2
         for descriptor, size in sorted(silent.items(), key=lambda item: -item[1]):
             if left <= 0:
@@ -165,7 +161,7 @@ def looks_at_peers(
     max_memory: int,
     is_crowded: Callable[[], bool],
 ) -> list[Callable[[], bool | None]]:
-    """Return what a watchdog calls for a server at `address`: nothing where it cannot look."""
+    """Return the watchdog's calls for a server at `address`; none where it cannot look."""
     if sys.platform != "linux" or not address.startswith("tcp:"):
         return []
     unfinished = UnfinishedMessages(
@@ -180,7 +176,7 @@ def looks_at_peers(
 
 
 def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
-    """Yield the descriptor of each TCP connection at a local port, and how much it has brought."""
+    """Yield each TCP connection at a local port: descriptor, and bytes received."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # without an object for each
         descriptor = int(name)
         received = received_bytes(descriptor, port)
@@ -189,6 +185,5 @@ def _received_bytes(port: int) -> Iterator[tuple[int, int]]:
 
 
 def _give_back_memory() -> None:
-    """Return freed memory to the system; a C library without such a call keeps it."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

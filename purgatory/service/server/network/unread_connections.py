@@ -1,8 +1,6 @@
-"""UnreadConnections: connections that are left unread, each for one reason or more.
+"""UnreadConnections: connections left unread, each for one reason or more; see `router_socket`.
 
-The kernel drops what arrives, and the peer sends again what was dropped (see `router_socket`). A
-connection is read again when its last reason has gone. Any thread; the lock is never held while
-another one is taken.
+Any thread; no other lock is taken under this one.
 """
 
 import contextlib
@@ -12,21 +10,21 @@ from purgatory.service.server.network.router_socket import drop_arrivals, take_a
 
 
 class UnreadConnections:
-    """The reasons by descriptor; a reason is the object that leaves the connection unread."""
+    """The reasons by descriptor: the objects that leave the connection unread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reasons: dict[int, set[object]] = {}
 
     def leave(self, descriptor: int, reason: object) -> None:
-        """Leave a connection unread. Raises OSError if it has ended, or there are no filters."""
+        """Leave a connection unread. Raises OSError if it has ended, or without filters."""
         with self._lock:
-            # Also beside another reason, which may be an earlier connection's.
+            # Also beside another reason, perhaps of an earlier connection.
             drop_arrivals(descriptor)
             self._reasons.setdefault(descriptor, set()).add(reason)
 
     def read(self, descriptor: int, reason: object) -> None:
-        """Read a connection again, unless another reason is left. Idempotent."""
+        """Read a connection again, unless for another reason. Idempotent."""
         with self._lock:
             reasons = self._reasons.get(descriptor, set())
             reasons.discard(reason)

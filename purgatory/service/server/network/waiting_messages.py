@@ -1,10 +1,10 @@
 """WaitingMessages: messages that wait until small messages of other clients have gone ahead.
 
-The larger a message, the longer its decoding and handling, and messages read later wait. So while
-several clients have requests, each client sends little ahead at a time. Further or large messages
-are set aside undecoded, with all later messages of their client: a client's requests stay in order.
-Clients, connections and keys take turns as in the store loop (see `FairQueue`). A connection with
-much waiting data is left unread (see `ReadGate`). For the network thread.
+A large message takes long to decode and handle, and later messages wait. So while several clients
+have requests, each sends little ahead at a time. Its further or large messages are set aside
+undecoded, with all later ones: a client's requests stay in order. Clients, connections and keys
+take turns (see `FairQueue`). A connection with much waiting data is left unread. For the network
+thread.
 """
 
 import contextlib
@@ -18,35 +18,35 @@ from purgatory.service.server.network.unread_connections import UnreadConnection
 if TYPE_CHECKING:
     import zmq
 
-#: Bytes of a client's messages that go ahead at a time.
+#: Bytes that a client sends ahead at a time.
 AHEAD_BYTES: Final = 4096
-#: The cost of a message besides its bytes, so that small messages cannot be too many.
+#: The cost of a message besides its bytes, as a bound on small messages.
 MESSAGE_BYTES: Final = 256
-#: A connection is left unread while more bytes of it wait, until fewer than the other number do.
+#: A connection with more waiting bytes is left unread, until it has fewer than the second number.
 MAX_WAITING: Final = 1 << 20
 FEW_WAITING: Final = 512 << 10
 
 
 class WaitingMessages:
-    """Messages with their connections; `bytes` is how much they take together."""
+    """Messages with their connections; `bytes` is their size together."""
 
     def __init__(self, unread: UnreadConnections) -> None:
         self._unread = unread
         self._queue: FairQueue[tuple[Connection, bytes]] = FairQueue()
-        self._gates: dict[Connection, ReadGate] = {}  # of connections that have messages here
-        # How many bytes went ahead this time, by client and by route of the connection.
+        self._gates: dict[Connection, ReadGate] = {}  # of connections with waiting messages
+        # Bytes that went ahead this time, by client and by route.
         self._ahead: dict[str | bytes, int] = {}
         self.bytes: int = 0
-        #: Whether several clients ask for something.
+        #: Whether several clients have requests.
         self.is_shared: bool = False
 
     def begin(self, *, is_shared: bool) -> None:
-        """Let the messages go ahead that come now, a little of each client and connection."""
+        """Begin a turn: a little of each client and connection may go ahead."""
         self.is_shared = is_shared
         self._ahead.clear()
 
     def is_for(self, connection: Connection, size: int) -> bool:
-        """Tell whether a message of so many bytes must wait; else note that it goes ahead."""
+        """Tell whether a message must wait; else count it as gone ahead."""
         client, route = connection.client, connection.route
         if self.bytes > 0 and self._queue.count(client, route) > 0:
             return True
@@ -56,7 +56,6 @@ class WaitingMessages:
         return max(self._add_ahead(client, size), self._add_ahead(route, size)) > AHEAD_BYTES
 
     def _add_ahead(self, name: str | bytes, size: int) -> int:
-        """Return how many bytes of a client or connection have gone ahead, with these."""
         ahead = self._ahead[name] = self._ahead.get(name, 0) + size
         return ahead
 
@@ -85,10 +84,7 @@ class WaitingMessages:
 
 
 class ReadGate:
-    """Leaves a connection unread while much of its data waits; a negative `descriptor`: none.
-
-    The peer sends again what the kernel drops, at first after 0.2 s.
-    """
+    """Leaves a connection unread while much of its data waits; a negative `descriptor`: never."""
 
     def __init__(self, unread: UnreadConnections, descriptor: int) -> None:
         self._unread = unread
@@ -97,15 +93,15 @@ class ReadGate:
         self.is_open: bool = True
 
     def add(self, size: int) -> None:
-        """Note that so many bytes more wait."""
+        """Count waiting bytes."""
         self.bytes += size
         if self.is_open and self.bytes > MAX_WAITING and self._descriptor >= 0:
             self.is_open = False
-            with contextlib.suppress(OSError):  # the connection has ended, or there are no filters
+            with contextlib.suppress(OSError):  # the connection has ended, or no filters exist
                 self._unread.leave(self._descriptor, self)
 
     def remove(self, size: int) -> None:
-        """Note that so many bytes wait no longer."""
+        """Count bytes that no longer wait."""
         self.bytes -= size
         if not self.is_open and self.bytes < FEW_WAITING:
             self.is_open = True

@@ -1,7 +1,6 @@
-"""Frames of outcomes: what is told of the ends of operations.
+"""Frames of outcomes, bounded and made one at a time, as payloads may be large.
 
-Frames are bounded, and made one at a time: the payloads of many outcomes are never all in memory.
-Used by the store thread alone.
+For the store thread.
 """
 
 import logging
@@ -21,13 +20,13 @@ from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# A frame holds no more outcomes or jobs than that, and has about that many bytes.
+# A frame has no more outcomes or jobs, and about so many bytes.
 MAX_OUTCOMES_PER_FRAME: Final = 256
 FRAME_BYTES: Final = 1 << 18
 _OUTCOME_BYTES: Final = 200
-#: About so many bytes are pushed by a transaction; connections fetch the rest.
+#: About so many bytes a transaction pushes; connections fetch the rest.
 PUSHED_BYTES: Final = 1 << 21
-#: Outcomes that are read from the store at once.
+#: Outcomes read from the store at once.
 PORTION: Final = 32
 
 _NOTHING: Final = Raw(NOTHING)
@@ -35,9 +34,9 @@ T = TypeVar("T")
 
 
 def outcome_pushes(store: Store, outcomes: Sequence[Ended]) -> list[OutcomePush]:
-    """Encode committed outcomes, for connected clients.
+    """Encode committed outcomes for connected clients.
 
-    Beyond PUSHED_BYTES, or where they cannot be read, the last push of a client has no frame.
+    Beyond PUSHED_BYTES, or if outcomes cannot be read, the last push of a client has no frame.
     Raises StoreError if the store is damaged.
     """
     by_client: dict[str, list[Ended]] = {}
@@ -78,9 +77,9 @@ def _messages(store: Store, ended: list[Ended]) -> Iterator[OutcomeMessage]:
 def first_outcomes(
     store: Store, records: Sequence[OutcomeRecord]
 ) -> Generator[None, None, list[OutcomeMessage]]:
-    """Return a frame's worth of committed outcomes; yields between portions. Raises StoreError.
+    """Return a frame of the first of some committed outcomes; yields between portions.
 
-    The first ones, if the records are in order of their sequence numbers.
+    Raises StoreError.
     """
     messages: list[OutcomeMessage] = []
     size = 0
@@ -97,7 +96,7 @@ def first_outcomes(
 
 
 def in_frames(messages: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield the messages of one frame after the other, each of bounded size."""
+    """Yield the messages of each frame."""
     portion: list[T] = []
     size = 0
     for message in messages:
@@ -118,7 +117,8 @@ def _is_full(count: int, size: int) -> bool:
     return count >= MAX_OUTCOMES_PER_FRAME or size >= FRAME_BYTES
 
 
-def _raw(value: bytes | None) -> Raw:
+def raw_value(value: bytes | None) -> Raw:
+    """Return a stored value for a message; None or empty: NOTHING."""
     return Raw(value) if value else _NOTHING
 
 
@@ -130,11 +130,11 @@ def _outcome(ended: Ended, payload: bytes | None) -> OutcomeMessage:
         record.outcome,
         at_ms,
         operation.by_key,
-        _raw(result),
+        raw_value(result),
         operation.kind,
         operation.submitted_ms,
         operation.op_deadline_ms,
-        _raw(payload),
+        raw_value(payload),
     )
 
 
@@ -145,9 +145,9 @@ def _stored_outcome(outcome: StoredOutcome, row: StoredOperation) -> OutcomeMess
         outcome.outcome,
         outcome.at_ms,
         outcome.by_key,
-        _raw(outcome.result),
+        raw_value(outcome.result),
         row.kind,
         row.submitted_ms,
         row.deadline_ms,
-        _raw(row.payload),
+        raw_value(row.payload),
     )

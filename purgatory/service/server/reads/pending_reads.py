@@ -1,9 +1,8 @@
-"""PendingReads: requests that change nothing, answered in portions between transactions.
+"""PendingReads: answers requests that change nothing, in portions between transactions.
 
-A query of many ids reads many rows, and outcomes can be large. So the store thread spends a bounded
-time on reads after each transaction, and the rest waits for the next transaction, while the clients
-take turns. A read sees everything committed before its answer. When the server closes, unanswered
-reads are dropped. Used by the store thread alone.
+A query of many ids reads many rows, and outcomes can be large. So the store thread reads for a
+bounded time after each transaction, and the clients take turns. A read sees everything committed
+before its answer. A closing server drops unanswered reads. For the store thread.
 """
 
 import logging
@@ -51,28 +50,28 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Remembered outcomes in a frame, at most; each may have a payload and a result.
+#: Remembered outcomes in a frame; each may have a payload and a result.
 REMEMBERED_AT_ONCE: Final = 8
 
-#: How many reads of one client may wait, and how many bytes of requests of all clients.
+#: Waiting reads of a client, and bytes of all clients' waiting requests.
 READS_PER_CLIENT: Final = 256
 READ_BYTES: Final = 8 << 20
-#: How many outcomes may wait to be repeated to a single connection, and to all of them, at most. A
-#: client that has lost its connection submits up to 32 messages again.
+#: Outcomes that wait to be repeated to a connection, and to all connections. A client that has lost
+#: its connection submits up to 32 messages again.
 REPEATED_PER_CONNECTION = 1 << 16
 REPEATED = 1 << 18
 
 # Yields None after each portion.
 _Answer = Iterator[NetworkCommand | None]
-#: Yields the frame of the answer to a request last, and None after each portion before.
+#: Yields None after each portion, then the frame of the answer.
 Portions = Callable[[ClientRequest], Iterator[bytes | None]]
 
 
 class PendingReads:
-    """The reads that wait, over `state` and `store`.
+    """The waiting reads, over `state` and `store`.
 
-    `stats` returns what a `Stats` request is answered with. An answer to a query has at most
-    `max_bytes`, unless it is about one id.
+    `stats` returns the answer to a `Stats` request. An answer to a query has at most `max_bytes`,
+    unless it is about one id.
     """
 
     def __init__(
@@ -92,15 +91,12 @@ class PendingReads:
         self._bytes = 0  # of the requests in the queue
         self._current: _Answer | None = None
         self._asked: ClientRequest | FetchOutcomes  # what `_current` answers
-        self._stats: dict[str, Any] | None = None  # for all requests of one run
+        self._stats: dict[str, Any] | None = None  # the same for all requests of a run
         self._closed = False
-        #: Whether anything waits.
         self.waiting: bool = False
         self.repeated: RepeatedOutcomes = RepeatedOutcomes()
-        #: Answers reads of jobs.
         self.jobs: JobAnswers = JobAnswers(state, store, max_bytes)
         jobs = self.jobs
-        #: By type of request: what answers it.
         self.answers: dict[type[Request], Portions] = {
             Query: self._query,
             Unread: self._unread,
@@ -115,7 +111,7 @@ class PendingReads:
         }
 
     def add(self, request: ClientRequest) -> None:
-        """Queue a query or a request for statistics. Raises TooManyReads if too many wait."""
+        """Queue a request. Raises TooManyReads if too many wait."""
         waiting = self._queue.count(request.client, request.route)
         if waiting >= READS_PER_CLIENT or (waiting and self._bytes >= READ_BYTES):
             raise TooManyReads(
@@ -135,20 +131,20 @@ class PendingReads:
         self.waiting = True
 
     def repeat(self, asked: ClientRequest, records: list[OutcomeRecord]) -> None:
-        """Have outcomes sent again to the connection that asks for them, a frame at a time."""
+        """Send outcomes again to the connection that asks for them, a frame at a time."""
         route = asked.route
         if self.repeated.add(route, records):
             self.fetch(FetchOutcomes(route, asked.client, 0, repeated=True, key=asked.key))
 
     def close(self) -> None:
-        """Drop what waits, and take no more: the server closes."""
+        """Drop all reads, and take no more."""
         self._closed = True
         self.waiting = False
         self._queue.clear()
         self._current = None
 
     def run(self, seconds: float) -> list[NetworkCommand]:
-        """Answer what waits for about `seconds`, at least a portion; returns the answers."""
+        """Answer reads for about `seconds`, at least a portion; return the answers."""
         answers: list[NetworkCommand] = []
         self._stats = None
         end = time.perf_counter() + seconds
@@ -158,7 +154,7 @@ class PendingReads:
                 self._current = self._begin(self._asked)
             try:
                 answer = next(self._current, _DONE)
-            except Exception as error:  # noqa: BLE001  # a read changes nothing: others go on
+            except Exception as error:  # noqa: BLE001  # a read changes nothing: others continue
                 answers.append(self._refuse(self._asked, error))
                 answer = _DONE
             if answer is _DONE:
@@ -174,7 +170,7 @@ class PendingReads:
         """Answer a failed read. Raises the error if the store is damaged."""
         refusal = refusal_of(error)
         log.error("a read of client %r has failed", command.client, exc_info=error)
-        if isinstance(command, FetchOutcomes):  # the next connection is sent them
+        if isinstance(command, FetchOutcomes):  # the client's next connection gets them
             self.repeated.forget(command.route)
             return OutcomeFrame(command.route, None, command.after, repeated=command.repeated)
         frame = encode(Failure(command.request.seq, refusal.code, str(refusal)))
@@ -223,7 +219,6 @@ class PendingReads:
         yield encode(StatsReply(command.request.seq, self._stats))
 
     def _fetch(self, command: FetchOutcomes) -> _Answer:
-        """Read a frame of a client's outcomes beyond those that a connection has."""
         outcomes = yield from self._next_outcomes(command.client, command.after)
         if outcomes:
             frame = encode(Outcomes(outcomes))
@@ -232,7 +227,7 @@ class PendingReads:
             yield OutcomeFrame(command.route, None, command.after)
 
     def _next_outcomes(self, name: str, after: int) -> Generator[None, None, list[OutcomeMessage]]:
-        """Return a frame's worth of a client's outcomes beyond `after`; empty: no more."""
+        """Return a frame of a client's outcomes beyond `after`; empty: no more."""
         client = self._state.clients.by_name.get(name)
         # None: disconnected meanwhile.
         while client is not None and (seqs := client.seqs_after(after, MAX_OUTCOMES_PER_FRAME)):
@@ -243,54 +238,50 @@ class PendingReads:
         return []
 
     def _fetch_repeated(self, command: FetchOutcomes) -> _Answer:
-        """Read a frame of the outcomes that a connection has asked for once more."""
         route = command.route
-        known = self._state.known
         while records := self.repeated.next_of(route, MAX_OUTCOMES_PER_FRAME):
             if isinstance(records[0], RememberedOutcome):
                 outcomes = self._next_remembered(route, records)
-                if outcomes:
-                    yield OutcomeFrame(
-                        route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
-                    )
-                    return
-                yield None
-                continue
-            present = [record for record in records if known.get(record.op_id) is record]
-            if present:
-                outcomes = yield from first_outcomes(self._store, present)
-                self.repeated.remove(route, [outcome.number for outcome in outcomes])
-                yield OutcomeFrame(
-                    route, encode(Outcomes(outcomes)), outcomes[-1].number, repeated=True
-                )
+            else:
+                outcomes = yield from self._next_kept(route, records)
+            if outcomes:
+                frame = encode(Outcomes(outcomes))
+                yield OutcomeFrame(route, frame, outcomes[-1].number, repeated=True)
                 return
-            self.repeated.remove(route, [record.seq for record in records])
             yield None
         self.repeated.forget(route)
 
     def _next_remembered(self, route: bytes, records: list[OutcomeRecord]) -> list[OutcomeMessage]:
-        """Read the first of the outcomes that a connection has asked for: they are remembered."""
         first = takewhile(lambda record: isinstance(record, RememberedOutcome), records)
         portion = [one for one in first if isinstance(one, RememberedOutcome)][:REMEMBERED_AT_ONCE]
         self.repeated.remove(route, [record.seq for record in portion])
         return self._remembered.outcomes(portion)
 
+    def _next_kept(
+        self, route: bytes, records: list[OutcomeRecord]
+    ) -> Generator[None, None, list[OutcomeMessage]]:
+        """Read the first repeated outcomes of a connection that are not deleted."""
+        kept = [record for record in records if not isinstance(record, RememberedOutcome)]
+        known = self._state.known
+        present = [record for record in kept if known.get(record.op_id) is record]
+        outcomes = yield from first_outcomes(self._store, present)
+        sent = [outcome.number for outcome in outcomes]
+        self.repeated.remove(route, sent or [record.seq for record in kept])
+        return outcomes
+
 
 class RepeatedOutcomes:
-    """The outcomes that connections have asked for once more, by submitting again.
+    """The outcomes that connections have asked for again, by submitting again.
 
-    They are kept as references to their records, by the route of the connection, and read from the
-    store a frame at a time, when the connection has taken the frame before.
+    Kept as records, and read from the store when the connection has taken the frame before.
     """
 
     def __init__(self) -> None:
-        #: By route of the connection and sequence number.
         self.by_route: dict[bytes, OrderedDict[int, OutcomeRecord]] = {}
-        #: How many outcomes wait.
         self.count: int = 0
 
     def check_room(self, route: bytes) -> None:
-        """Raise TooManyReads if a connection may not ask for more now."""
+        """Raise TooManyReads if too many wait for a connection."""
         waiting = len(self.by_route.get(route, ()))
         if waiting >= REPEATED_PER_CONNECTION or (waiting and self.count >= REPEATED):
             raise TooManyReads(
@@ -298,7 +289,7 @@ class RepeatedOutcomes:
             )
 
     def add(self, route: bytes, records: Iterable[OutcomeRecord]) -> bool:
-        """Add outcomes; True if the connection had asked for none before: it has to be served."""
+        """Add outcomes; True if none waited for the connection: it has to be served."""
         known = self.by_route.get(route)
         waiting = self.by_route.setdefault(route, OrderedDict())
         before = len(waiting)
@@ -308,11 +299,11 @@ class RepeatedOutcomes:
         return known is None
 
     def next_of(self, route: bytes, limit: int) -> list[OutcomeRecord]:
-        """Return up to `limit` outcomes, in the order in which they were added; they stay."""
+        """Return up to `limit` outcomes, in order of addition."""
         return list(islice(self.by_route.get(route, {}).values(), limit))
 
     def remove(self, route: bytes, seqs: Iterable[int]) -> None:
-        """Remove outcomes: they were sent, or have been deleted."""
+        """Remove outcomes that were sent or deleted."""
         waiting = self.by_route.get(route, OrderedDict())
         for seq in seqs:
             if waiting.pop(seq, None) is not None:

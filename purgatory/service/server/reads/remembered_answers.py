@@ -1,6 +1,6 @@
-"""RememberedReader: reads what the store remembers of operations and jobs that have ended.
+"""RememberedReader: reads remembered operations and jobs from the store.
 
-Used by the store thread alone.
+For the store thread.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _decode_job: Final = msgspec.msgpack.Decoder(JobStatus).decode
 
 
 class RememberedOutcome(OutcomeRecord):
-    """An outcome of which the store has a row of remembered ids, at `place`; of a job, its end."""
+    """An outcome in the store's table of remembered ids, at `place`; of a job, its end."""
 
     __slots__ = ("place",)
 
@@ -39,7 +39,7 @@ class RememberedOutcome(OutcomeRecord):
 
 
 class RememberedReader:
-    """Finds what `store` remembers, for `state`. Methods raise StoreError."""
+    """Finds what `store` remembers for `state`. Methods raise StoreError."""
 
     def __init__(self, state: ServerState, store: Store) -> None:
         self._ids = state.remembered
@@ -47,7 +47,7 @@ class RememberedReader:
         self._store = store
 
     def find(self, op_id: str, owner: str | None = None) -> RememberedOutcome | None:
-        """Return what is remembered of an id; None if nothing is, or its period is over.
+        """Return a remembered id; None if unknown, or if its period is over.
 
         `owner`: see `ServerState.find`.
         """
@@ -68,7 +68,7 @@ class RememberedReader:
         return _of_job(status) if isinstance(status, JobStatus) else status
 
     def job(self, found: RememberedOutcome) -> JobStatus | None:
-        """Return the status of a job; None: it is none, or was forgotten meanwhile."""
+        """Return the status of a job; None: of an operation, or forgotten meanwhile."""
         status = self._status(found)
         return status if isinstance(status, JobStatus) else None
 
@@ -83,7 +83,6 @@ class RememberedReader:
 
 
 def _of_job(job: JobStatus) -> OperationStatus:
-    """Return the status of a job's operation."""
     return OperationStatus(
         job.job_id,
         OUTCOMES_OF_JOBS[JOB_STATES.index(job.state)],

@@ -1,9 +1,8 @@
-"""The answers about the states of operations, in portions: to a query of ids, and to a list.
+"""Answers about the states of operations, in portions: to a query of ids, and to a list.
 
-A query looks each distinct id up once; ended operations are read from the store, a few at a time. A
-list reads operations from the store by number, a few batches at a time, so a request that matches
-few of a million keeps no client waiting. It examines a bounded number; then it is answered, even
-without matches, and the client asks for the rest. Used by the store thread alone.
+A query looks up each distinct id once. A list reads operations from the store by number, a few
+batches at a time, and after a bounded number of portions answers even without matches: the client
+asks for the rest. So no request keeps other clients waiting. For the store thread.
 """
 
 from collections import Counter
@@ -27,6 +26,7 @@ from purgatory.service.protocol import (
     States,
     own_key,
 )
+from purgatory.service.server.reads.outcome_frames import raw_value
 from purgatory.service.server.records.clients import OutcomeRecord
 from purgatory.service.server.records.job_record import OUTCOMES_OF_JOBS
 from purgatory.service.server.records.operation import PendingOperation
@@ -34,14 +34,14 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import StoredOperation, StoredOutcome
 
-#: Ids looked up in one portion.
+#: Ids looked up in a portion.
 PORTION: Final = 32
-#: Results and payloads take so small a part of an answer about several ids: 1 / VALUES_SHARE.
+#: Results and payloads take 1 / VALUES_SHARE of an answer about several ids.
 VALUES_SHARE: Final = 8
-#: Operations in an answer, at most, and bytes of their results and payloads.
+#: Operations in an answer, and bytes of their results and payloads.
 MAX_LISTED: Final = 500
 VALUE_BYTES: Final = 1 << 17
-#: Batches that are read in one portion, and portions of a request.
+#: Batches read in a portion, and portions of a request.
 BATCHES: Final = 4
 MAX_PORTIONS: Final = 200
 #: Up to so many operations of a key are found by the key.
@@ -51,9 +51,8 @@ _NOTHING: Final = Raw(NOTHING)
 _EMPTY_BYTES: Final = 2 * len(NOTHING)
 
 _Match = tuple[StoredOperation, PendingOperation | OutcomeRecord]
-#: Finds an operation by id.
 Find = Callable[[str], PendingOperation | OutcomeRecord | None]
-#: Returns the status of an operation that memory does not have.
+#: Returns the status of an operation that is not in memory.
 Remembered = Callable[[str], OperationStatus | None]
 
 
@@ -62,8 +61,8 @@ def answer_query(
 ) -> Iterator[bytes | None]:
     """Yield None after each portion, and the frame of the answer last. Raises StoreError.
 
-    An answer of more than `max_bytes` is a failure instead, unless it is about one id. Results and
-    payloads are left out from where they take a part of that.
+    An answer of more than `max_bytes` is a failure, unless about one id. Results and payloads that
+    would take more than their share are left out.
     """
     times = Counter(request.op_ids)  # distinct ids, in order
     ids = list(times)
@@ -80,7 +79,8 @@ def answer_query(
             yield encode(Failure(request.seq, TooLarge.code, message))
             return
         yield None
-    yield _encode_states(request.seq, [found[op_id] for op_id in request.op_ids])
+    states = [found[op_id] for op_id in request.op_ids]  # encoded already
+    yield encode((States.__struct_config__.tag, request.seq, states))
 
 
 def answer_list(
@@ -98,7 +98,8 @@ def answer_list(
         yield encode(Operations(request.seq, [], None))
         return
     limit = min(max(1, request.limit), MAX_LISTED)
-    after, room = request.after or _start(request.order), VALUE_BYTES
+    start = MAX_INT if request.order == _NEWEST else 0
+    after, room = request.after or start, VALUE_BYTES
     found: list[OperationStatus] = []
     for _ in range(MAX_PORTIONS):
         rows = _next_rows(request, after, state, store)
@@ -116,13 +117,8 @@ def answer_list(
     yield encode(Operations(request.seq, found, after))
 
 
-def _start(order: str) -> int:
-    """Return the number before the first operation of an order."""
-    return MAX_INT if order == _NEWEST else 0
-
-
 def _is_none_counted(request: ReadOperations, owner: str | None, state: ServerState) -> bool:
-    """Return whether no operation matches, by the counts; a million jobs are not looked at."""
+    """Return whether the counts exclude a match: saves a look at a million jobs."""
     if request.with_jobs:
         return False
     counts = state.operation_counts.of(owner or request.client)
@@ -135,7 +131,7 @@ def _next_rows(
     """Return the operations to examine next, in order; none: no more."""
     is_newest = request.order == _NEWEST
     watchers = () if request.key is None else state.parts.lists.watchers_of(request.key)
-    if request.key is None or len(watchers) > FEW_WATCHERS:  # to sort them would take long
+    if request.key is None or len(watchers) > FEW_WATCHERS:  # sorting would take long
         read = store.some_operations_before if is_newest else store.some_operations
         return read(after, BATCHES)
     numbers = sorted([one.number for one in state.watchers_of(request.key)], reverse=is_newest)
@@ -147,7 +143,6 @@ def _next_rows(
 def _match(
     request: ReadOperations, owner: str | None, row: StoredOperation, state: ServerState
 ) -> _Match | None:
-    """Return an operation's status, if it matches."""
     if request.kind not in (None, row.kind) or request.client not in (None, row.client):
         return None
     entry = state.find(row.op_id, owner)
@@ -170,7 +165,7 @@ def state_of(entry: PendingOperation | OutcomeRecord) -> str:
 
 
 def _of_job(status: OperationStatus, record: OutcomeRecord) -> OperationStatus:
-    """Return a status; for a job, the job's fate instead of its outcome."""
+    """Set the fate of a job in the status of its operation."""
     if record.job is not None:
         status.state = state_of(record)
         if record.job.is_alive:
@@ -193,7 +188,7 @@ def _statuses(matches: list[_Match], store: Store) -> Iterator[OperationStatus]:
 
 
 def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -> int:
-    """Leave result and payload out if they do not fit; returns how many bytes of room they take."""
+    """Leave result and payload out if they do not fit; return the bytes they take."""
     size = len(status.result) + len(status.payload)
     if size <= _EMPTY_BYTES:
         return 0
@@ -202,11 +197,6 @@ def fit_values(status: OperationStatus | JobStatus, room: int, times: int = 1) -
     status.result = status.payload = _NOTHING
     status.left_out = size
     return 0
-
-
-def _encode_states(seq: int, states: list[Raw]) -> bytes:
-    """Encode `States` of statuses encoded already."""
-    return encode((States.__struct_config__.tag, seq, states))
 
 
 def _look_up(
@@ -239,7 +229,6 @@ def _pending_statuses(
 
 
 def _pending_status(operation: PendingOperation, payload: bytes | None) -> OperationStatus:
-    """Return the state of an operation that waits."""
     return OperationStatus(
         operation.op_id,
         "pending",
@@ -250,17 +239,17 @@ def _pending_status(operation: PendingOperation, payload: bytes | None) -> Opera
         operation.submitted_ms,
         operation.op_deadline_ms,
         keys_done=list(operation.values or ()),
-        payload=_raw(payload),
+        payload=raw_value(payload),
     )
 
 
 def _shown_keys(op_id: str, keys: tuple[str, ...], need: int) -> list[str]:
-    """Return keys as the client gave them: none of a job (`need` 0) that no key cancels."""
+    """Return keys as the client gave them: none for a job without `unless`."""
     return [] if not need and keys == (own_key(op_id),) else list(keys)
 
 
 def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatus:
-    """Return the state of an ended operation."""
+    """Return the status of an ended operation."""
     return OperationStatus(
         row.op_id,
         outcome.outcome,
@@ -272,10 +261,6 @@ def ended_status(outcome: StoredOutcome, row: StoredOperation) -> OperationStatu
         row.deadline_ms,
         outcome.at_ms,
         outcome.by_key,
-        result=_raw(outcome.result),
-        payload=_raw(row.payload),
+        result=raw_value(outcome.result),
+        payload=raw_value(row.payload),
     )
-
-
-def _raw(value: bytes | None) -> Raw:
-    return Raw(value) if value else _NOTHING

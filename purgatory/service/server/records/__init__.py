@@ -1,1 +1,1 @@
-"""What a server keeps in memory: clients, operations, outcomes, held keys and replies."""
+"""The records of a server in memory."""

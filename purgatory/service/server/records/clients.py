@@ -1,6 +1,6 @@
-"""What a server keeps in memory of its clients and of their outcomes.
+"""The clients of a server and their outcomes, in memory.
 
-Used by the store thread alone, but for `ClientRegistry.depths`.
+For the store thread; any thread may call `ClientRegistry.depths`.
 """
 
 from bisect import bisect_right
@@ -24,12 +24,12 @@ class ClientRecord:
         self.count: i64 = 0  # pending operations and unacknowledged outcomes
         self.connections: int = 0
         self.unacknowledged: dict[int, OutcomeRecord] = {}  # by sequence number, ascending
-        self._snapshot: list[int] = []  # keys of `unacknowledged` at some moment, to bisect
+        self._snapshot: list[int] = []  # earlier keys of `unacknowledged`, to bisect
 
     def seqs_after(self, seq: int, limit: int) -> list[int]:
-        """Return up to `limit` sequence numbers of outcomes above `seq`, ascending.
+        """Return up to `limit` outcomes' sequence numbers above `seq`, ascending.
 
-        Some of them may have been acknowledged meanwhile.
+        Some may have been acknowledged meanwhile.
         """
         if not self._snapshot or self._snapshot[-1] <= seq:
             self._snapshot = []
@@ -46,7 +46,7 @@ class OutcomeRecord:
     `seq` is the sequence number, `number` the operation's; `ended_ms` is when the end was noticed.
     `job`: if any, the outcome is not sent to the client but, if expired, leased to a worker.
     `unique_ms`: how long the id is remembered after the end, or MADE_UP. `until_ms`: the end of
-    this time; 0: not ended, or the id was made up.
+    this time, or 0.
     """
 
     __slots__ = (
@@ -84,16 +84,13 @@ class OutcomeRecord:
         self.until_ms: int = 0
 
     def end_period(self, unique_ms: int, ended_ms: int) -> None:
-        """Have the id remembered for `unique_ms` after its end."""
+        """Set the period for which the id is remembered."""
         self.unique_ms = unique_ms
         if unique_ms >= 0:
             self.until_ms = ended_ms + unique_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """Whether its id may be reused, though its rows still exist.
-
-        Not before its client has acknowledged the outcome.
-        """
+        """Whether the id may be reused: its outcome acknowledged, and its period over."""
         return 0 < self.until_ms <= now_ms and self.seq not in self.client.unacknowledged
 
     def at_ms(self, deadline_ms: int) -> int:
@@ -102,21 +99,21 @@ class OutcomeRecord:
 
 
 class ClientDepths(NamedTuple):
-    """How many clients have anything, and how many operations and outcomes the largest has."""
+    """The number of clients, and the largest count of operations and outcomes of one."""
 
     clients: int
     largest: int
 
 
 class ClientRegistry:
-    """All clients of a server that have anything, by name."""
+    """All clients of a server, by name."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, ClientRecord] = {}
         self.bytes: int = 0  # without their operations and outcomes
 
     def record(self, name: str) -> ClientRecord:
-        """Return the record of a client; a new record if unknown."""
+        """Return the record of a client, perhaps new."""
         client = self.by_name.get(name)
         if client is None:
             client = self.by_name[name] = ClientRecord(name)
@@ -124,12 +121,12 @@ class ClientRegistry:
         return client
 
     def depths(self) -> ClientDepths:
-        """Return the number of clients, and the largest count of one. O(clients); any thread."""
+        """Return the depths. O(clients); any thread."""
         counts = [client.count for client in list(self.by_name.values())]
         return ClientDepths(len(counts), max(counts, default=0))
 
     def drop_if_idle(self, client: ClientRecord) -> None:
-        """Remove a client that has neither operations nor outcomes nor connections."""
+        """Remove a client without operations, outcomes and connections."""
         if not client.count and not client.connections and client.name in self.by_name:
             del self.by_name[client.name]
             self.bytes -= client_bytes(client.name)

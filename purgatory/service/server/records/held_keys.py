@@ -1,7 +1,7 @@
 """HeldKeys: a server's events that also count for operations submitted later.
 
-At most one for each key. Changed by the open transaction alone, see `KeyEvents`. Used by the store
-thread alone; the length may be read by any.
+Only the open transaction changes them, see `KeyEvents`. For the store thread; any thread may read
+the length.
 """
 
 from heapq import heapify, heappop, heappush
@@ -9,26 +9,25 @@ from heapq import heapify, heappop, heappush
 from purgatory.service.server.memory import held_bytes
 from purgatory.service.store.rows import StoredEvent
 
-# The heap may have so many entries of events that are not held any more, and as many again as are.
+# Stale entries that the heap may have, beside as many as there are held events.
 _STALE_ENTRIES = 64
 
 
 class HeldKeys:
-    """What is held, by key, and when each ends."""
+    """Held events, one for a key at most, and when each ends."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, StoredEvent] = {}
-        self.bytes: int = 0  # that they take
+        self.bytes: int = 0
         self._last_number = 0
-        # When an event ends, and its key; an entry is stale if the event of the key ends elsewhen.
+        # When an event ends, and its key; stale unless the key's event ends then.
         self._ends: list[tuple[int, str]] = []
 
     def __len__(self) -> int:
-        """Return how many events are held."""
         return len(self.by_key)
 
     def set(self, key: str, event: StoredEvent | None) -> None:
-        """Hold an event for a key instead of what is held for it; None: hold nothing."""
+        """Hold an event for a key in place of another; None: hold nothing."""
         before = self.by_key.pop(key, None)
         if before is not None:
             self.bytes -= held_bytes(key, len(before.value))
@@ -46,17 +45,17 @@ class HeldKeys:
         return self._last_number + 1
 
     def in_force(self, key: str, now_ms: int) -> StoredEvent | None:
-        """Return what is held for a key and still counts."""
+        """Return the held event of a key that still counts."""
         event = self.by_key.get(key)
         return event if event is not None and now_ms <= event.until_ms else None
 
     def first_ended(self, before_ms: int) -> str | None:
-        """Return the key of the event that ended first, if that was before a time."""
+        """Return the key of the event that ended first, if before a time."""
         end_ms = self.next_end_ms()
         return self._ends[0][1] if end_ms is not None and end_ms <= before_ms else None
 
     def next_end_ms(self) -> int | None:
-        """Return when the next event is to be released; None if none is held."""
+        """Return when the next event is to be released, if any."""
         ends = self._ends
         while ends:
             until_ms, key = ends[0]

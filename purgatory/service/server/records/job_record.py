@@ -1,6 +1,6 @@
-"""JobRecord: a server's data about a job in memory, from its submission until forgotten.
+"""JobRecord: a job in a server's memory, from its submission until forgotten.
 
-Used by the store thread alone.
+For the store thread.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ DONE: Final = 4
 DEAD: Final = 5
 CANCELLED: Final = 6
 STATE_COUNT: Final = 7
-#: By state: what a client is told that asks for the state of an operation.
+#: By state: the state of the job's operation, for clients.
 OUTCOMES_OF_JOBS: Final = (
     "pending",
     "pending",
@@ -32,10 +32,10 @@ _NO_TAGS: Final[tuple[str, ...]] = ()
 
 
 class JobRecord:
-    """A job of a client, by name; `number`: its operation's.
+    """A job of the operation `number`.
 
-    `due_ms`, Unix milliseconds: due time of the job, or of its next attempt. Only its `JobIndex`
-    changes `state` and `due_ms`. `keys`: cancel the job.
+    `client`: its name. `due_ms`, Unix milliseconds: of the job, or of its next attempt. Only its
+    `JobIndex` changes `state` and `due_ms`. `keys` cancel the job.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class JobRecord:
         self.state: int = SCHEDULED
         self.submitted_ms: int = 0
         self.keys: tuple[str, ...] = ()
-        self.began_ms: int = 0  # its latest attempt in this run; 0: none
+        self.began_ms: int = 0  # of the latest attempt in this run; 0: none
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -88,5 +88,5 @@ class JobRecord:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is to run, or runs: neither done nor dead nor cancelled."""
+        """Whether it is to run, or runs."""
         return self.state < DONE

@@ -1,7 +1,4 @@
-"""PendingOperation: waits at a server for keys, until a deadline.
-
-Used by the store thread alone.
-"""
+"""PendingOperation: waits at a server for keys, until a deadline. For the store thread."""
 
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
@@ -30,7 +27,7 @@ def expiry_delay(deadline_ns: i64, now_ns: i64) -> float:
 
 
 class EventContext:
-    """A key's completion or failure on its way to the operations watching the key.
+    """A key's completion or failure on its way to the watching operations.
 
     `value` is the key's or, if it `failed`, the error. `units`: for how many more operations it
     counts, or UNLIMITED.
@@ -48,37 +45,36 @@ class EventContext:
     ) -> None:
         self.value: bytes = value
         self.at_ms: i64 = at_ms
-        # Gets each operation of several keys for which this event counted.
+        # Operations of several keys for which this event counted.
         self.progressed: list[tuple[PendingOperation, str]] = progressed
         self.units: i64 = units
         self.failed: bool = failed
-        self.reached: bool = False  # it has counted for an operation
+        self.reached: bool = False  # has counted for an operation
         self.number: i64 = 0  # of a `Spread`
 
     def use(self) -> None:
-        """Note that the event counts for an operation."""
+        """Count the event for an operation."""
         self.reached = True
         if self.units > 0:
             self.units -= 1
 
 
 class UnfinishedEvents:
-    """The events that have not ended all operations they are for, by key, in order."""
+    """Events that have not ended all their operations, by key, in order."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, list[EventContext]] = {}
 
     def settle(self, operation: "PendingOperation") -> None:
-        """Let the events count that are for an operation, before any other change of it."""
+        """Count these events for an operation, before any other change of it."""
         raise NotImplementedError
 
 
 class PendingOperation(DelayedOperation):
     """An operation waiting for `need` of its keys, until `op_deadline_ms` at the latest.
 
-    It is due at `op_deadline_ns`, Unix nanoseconds, and expires at the timer's next tick: the
-    deadline's own instant is included. All other times are Unix milliseconds. In the millisecond of
-    the deadline, events complete the operation until the expiry.
+    It expires at the timer's first tick after `op_deadline_ns`, Unix nanoseconds; until then,
+    events of the deadline's millisecond complete it. All other times are Unix milliseconds.
     """
 
     __slots__ = (
@@ -117,27 +113,27 @@ class PendingOperation(DelayedOperation):
         now_ns: i64,
     ) -> None:
         super().__init__(expiry_delay(deadline_ns, now_ns))
-        #: Its memory, without `values`; set at submission or when read from the store.
+        #: Memory without `values`; set at submission or when read from the store.
         self.bytes: i64 = 0
         self.number: i64 = number
         self.client: ClientRecord = client
         self.op_id: str = op_id
         self.kind: str = kind
         self.submitted_ms: i64 = submitted_ms
-        # Both change when it is extended; the timer's task has a `deadline_ns` of its own, a tick.
+        # Both change by an extension; the timer's task has its own `deadline_ns`, a tick.
         self.op_deadline_ns: i64 = deadline_ns
         self.op_deadline_ms: i64 = deadline_ns // NS_PER_MS
-        # As submitted, perhaps in an earlier run.
+        # As submitted, also in an earlier run.
         self.timeout_ms: i64 = self.op_deadline_ms - submitted_ms
         self.need: i64 = need
         self.has_payload: bool = has_payload
-        self.keys: tuple[str, ...] = ()  # set by `watch`, and kept after the end
+        self.keys: tuple[str, ...] = ()  # set by `watch`; stay after the end
         self.by_key: str | None = None
         self.value: bytes | None = None  # of `by_key`; the error if it failed
-        self.values: dict[str, bytes] | None = None  # key -> value so far, if it needs several
-        self.unfinished: UnfinishedEvents | None = None  # of the server, once it waits
+        self.values: dict[str, bytes] | None = None  # by key so far, if several are needed
+        self.unfinished: UnfinishedEvents | None = None  # of the server
         self.ended_ms: i64 = 0  # when the deciding event came
-        self.shared: i64 = 0  # number of the spread with its result
+        self.shared: i64 = 0  # the spread that has the result
         self.job: JobRecord | None = None
         self.options: Options | None = None
 
@@ -167,7 +163,7 @@ class PendingOperation(DelayedOperation):
         return super().run()
 
     def all_bytes(self) -> int:
-        """Return its present memory."""
+        """Return its memory with `values`."""
         if self.values is None:
             return self.bytes
         return self.bytes + sum(value_bytes(len(value)) for value in self.values.values())
@@ -177,10 +173,7 @@ class PendingOperation(DelayedOperation):
         return now_ms <= self.op_deadline_ms and (self.values is None or key not in self.values)
 
     def result(self) -> bytes | None:
-        """Return the value as MessagePack; a map of key -> value if several keys were needed.
-
-        If it failed, the error.
-        """
+        """Return the value, a map of key -> value if several keys were needed, or the error."""
         if self.by_key is None:
             return self.value
         if self.need > 1:
@@ -189,9 +182,9 @@ class PendingOperation(DelayedOperation):
         return None if self.value == NOTHING else self.value
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """Count a key, and complete if it was the last one needed; or fail.
+        """Count a key, and complete if enough have counted; or fail.
 
-        After the deadline a key does not count: the operation expires, however late.
+        After the deadline no key counts: the operation expires, however late.
         """
         assert isinstance(value, EventContext)
         assert isinstance(key, str)
@@ -211,18 +204,18 @@ class PendingOperation(DelayedOperation):
         return finish(self, COMPLETED)
 
     def _fail(self, key: str, context: EventContext) -> bool:
-        """Fail, unless the key has counted."""
+        """Fail, unless the key has counted before."""
         if not self.is_waiting_for(key, context.at_ms):
             return False
         context.use()
-        self.by_key = key if self.job is not None else None  # the status of a job names it
+        self.by_key = key if self.job is not None else None  # shown in the status of a job
         self.value = context.value
         self.ended_ms = context.at_ms
         self.shared = context.number
         return finish(self, FAILED)
 
     def _count(self, key: str, context: EventContext) -> bool:
-        """Count one of several keys; True if there are enough now."""
+        """Count one of several keys; True if enough have counted."""
         if self.values is None:
             self.values = {}
         if key in self.values:
@@ -234,7 +227,7 @@ class PendingOperation(DelayedOperation):
 
 
 def new_job(operation: PendingOperation) -> JobRecord:
-    """Return a job scheduled as its operation."""
+    """Return the job of an operation, scheduled."""
     job = JobRecord(
         operation.number,
         operation.op_id,
@@ -248,5 +241,5 @@ def new_job(operation: PendingOperation) -> JobRecord:
     return job
 
 
-#: An ended operation: its outcome, the time of that, and the result or the error.
+#: An ended operation: its outcome, when, and the result or the error.
 Ended = tuple[PendingOperation, OutcomeRecord, int, bytes | None]

@@ -1,7 +1,6 @@
-"""OperationCounts: how many operations are in which state, of all clients and of each.
+"""OperationCounts: counts operations by state, of all clients and of each; without jobs.
 
-Jobs are counted elsewhere. Changes when a transaction has been committed. Used by the store thread
-alone.
+Changes after each commit. For the store thread.
 """
 
 from _purgatory_cpython.mypyc_types import i64
@@ -9,7 +8,7 @@ from purgatory.service.protocol import OPERATION_STATES
 
 
 class _Counts:
-    """Operations by state: fields, for each operation changes some, and a field costs no object."""
+    """Operations by state, in fields: each operation changes some, and a field costs no object."""
 
     __slots__ = OPERATION_STATES
 
@@ -21,7 +20,6 @@ class _Counts:
         self.cancelled: i64 = 0
 
     def add(self, outcome: str, by: i64) -> None:
-        """Count operations with an outcome."""
         if outcome == "completed":
             self.completed += by
         elif outcome == "expired":
@@ -32,19 +30,18 @@ class _Counts:
             self.failed += by
 
     def is_empty(self) -> bool:
-        """Whether no operation is counted."""
         return not (self.pending or self.completed or self.failed or self.expired or self.cancelled)
 
 
 class OperationCounts:
-    """Counts pending operations, and ended ones until the server forgets them; in O(1)."""
+    """Counts pending operations, and ended ones until forgotten; in O(1)."""
 
     def __init__(self) -> None:
         self._all = _Counts()
         self._by_client: dict[str, _Counts] = {}
 
     def add(self, client: str) -> None:
-        """Count a new operation of a client, which is pending."""
+        """Count a new operation."""
         counts = self._by_client.get(client)
         if counts is None:
             counts = self._by_client[client] = _Counts()
@@ -60,7 +57,7 @@ class OperationCounts:
         self._all.add(outcome, 1)
 
     def forget(self, client: str, outcome: str) -> None:
-        """Count an ended operation no more."""
+        """Count an ended operation no longer."""
         counts = self._by_client[client]
         counts.add(outcome, -1)
         self._all.add(outcome, -1)
@@ -68,7 +65,7 @@ class OperationCounts:
             del self._by_client[client]
 
     def of(self, client: str | None) -> dict[str, int]:
-        """Return the counts of a client by state, without zeros; None: of all clients."""
+        """Return a client's counts by state, without zeros; None: of all clients."""
         counts = self._all if client is None else self._by_client.get(client)
         if counts is None:
             return {}

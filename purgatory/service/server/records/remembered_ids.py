@@ -1,13 +1,12 @@
-"""RememberedIds: finds the ids of what has ended, among millions, in eleven bytes of memory each.
+"""RememberedIds: finds ids of the ended among millions, in eleven bytes of memory each.
 
-The store's table `remembered` has a row for each, at a place. Here is, for each row, an entry: a
-number of 62 bits, made of bits of the id's hash and of the place. Entries are in sorted arrays, one
-for each value of the hash's first bits, so adding one moves a few kilobytes. A look for an id that
-is not remembered finds a wrong row once in 2**40 looks, times the remembered ids; the row has the
-whole id.
+The store's table `remembered` has a row for each, at a place. The row's entry here is a number of
+62 bits, of the id's hash and the place. Entries are in sorted arrays, by the first bits of the
+hash, so an addition moves a few kilobytes. A look for an unknown id finds a wrong row once in 2**40
+looks, times the remembered ids; the row has the whole id.
 
 `benchmarks/bench_remembered.py` compares it with an index of the database and with a Bloom filter.
-Used by the store thread alone; `total` and `most` may be read by any.
+For the store thread; any thread may read `total` and `most`.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from typing import Final
 from purgatory.service.errors import TooManyRemembered
 from purgatory.service.store.changes import RememberedChanges
 
-#: How many ids count at most, and for how long an id is remembered, by default.
+#: The default of how many ids count at most, and of how long an id is remembered.
 MAX_REMEMBERED: Final = 10_000_000
 REMEMBER_MS: Final = 86_400_000
 
@@ -27,19 +26,17 @@ _ENTRY_BITS: Final = 28
 _PLACE_BITS: Final = 34
 _PLACES: Final = (1 << _PLACE_BITS) - 1
 _ENTRIES: Final = (1 << _ENTRY_BITS) - 1
-#: How many arrays there are.
 SHARDS: Final = 1 << _SHARD_BITS
-#: Bytes of memory of an entry: eight, plus the spare room of growing arrays.
+#: Memory of an entry: eight bytes, and spare room of growing arrays.
 ID_BYTES: Final = 11
 
 
 class RememberedIds:
     """The entries of remembered ids, and how many ids count towards `most`.
 
-    `key`: of the hash, a secret of the database: no client can choose ids of a single shard.
-    `remember_ms`: the period of submissions that say DEFAULT. `count`: rows of the table.
-    `reserved`: ids that will be remembered, of what lives, or has ended and is not in the table
-    yet.
+    `key`: a secret of the database for the hash, so no client can fill a single shard.
+    `remember_ms`: the period of submissions with DEFAULT. `count`: rows of the table. `reserved`:
+    ids that will be remembered, of pending operations, and of ended ones not in the table yet.
     """
 
     def __init__(
@@ -49,10 +46,10 @@ class RememberedIds:
         self.remember_ms: int = remember_ms
         self.count: int = 0
         self.reserved: int = 0
-        #: The last place given, and the last of those that are on disk.
+        #: The last place given, and the last on disk.
         self.last_place: int = 0
         self.settled_place: int = 0
-        #: The store's shards have the entries of all rows up to this one.
+        #: The store's shards have the entries of all rows up to here.
         self.dumped_place: int = 0
         self._hash: Final = hashlib.blake2b(key=key, digest_size=5)
         self._shards: list[array[int]] = [array("Q") for _ in range(SHARDS)]
@@ -64,11 +61,11 @@ class RememberedIds:
 
     @property
     def memory_bytes(self) -> int:
-        """How much memory they take, by estimate."""
+        """Their memory, by estimate."""
         return ID_BYTES * self.total
 
     def refusal(self, unique_ms: int) -> TooManyRemembered | None:
-        """Return why an id cannot be remembered for a period; None if it can, or has none."""
+        """Return why an id cannot be remembered for a period; None: it can."""
         if unique_ms <= 0 or self.total < self.most:
             return None
         return TooManyRemembered(
@@ -97,12 +94,12 @@ class RememberedIds:
         return found
 
     def next_place(self) -> int:
-        """Return a place for a row; places grow, and none is given twice."""
+        """Return the place of a new row; places grow, and are not reused."""
         self.last_place += 1
         return self.last_place
 
     def add(self, hashed: int, place: int) -> None:
-        """Add the entry of a row on disk; idempotent."""
+        """Add the entry of a row on disk. Idempotent."""
         shard = self._shards[hashed >> _ENTRY_BITS]
         entry = _entry(hashed, place)
         index = bisect_left(shard, entry)
@@ -110,7 +107,7 @@ class RememberedIds:
             shard.insert(index, entry)
 
     def discard(self, hashed: int, place: int) -> None:
-        """Remove the entry of a deleted row; nothing happens if none exists."""
+        """Remove the entry of a deleted row. Idempotent."""
         shard = self._shards[hashed >> _ENTRY_BITS]
         entry = _entry(hashed, place)
         index = bisect_left(shard, entry)
@@ -118,12 +115,12 @@ class RememberedIds:
             del shard[index]
 
     def prepare(self, changes: RememberedChanges) -> None:
-        """Complete changes before they are written."""
+        """Add the figures to changes, before the commit."""
         changes.count = self.count + len(changes.rows) - len(changes.deleted)
         changes.last_place = self.last_place
 
     def publish(self, changes: RememberedChanges) -> None:
-        """Follow changes that are on disk."""
+        """Apply committed changes."""
         for row in changes.rows:
             self.add(row.hash, row.place)
             self.settled_place = max(self.settled_place, row.place)
@@ -136,7 +133,7 @@ class RememberedIds:
         return self._shards[shard].tobytes()
 
     def load(self, shard: int, dumped: bytes) -> None:
-        """Replace the entries of a shard. Raises ValueError for what `dump` has not returned."""
+        """Replace the entries of a shard. Raises ValueError if `dumped` is damaged."""
         entries = array("Q")
         entries.frombytes(dumped)
         if len(entries) and (entries[-1] < entries[0] or entries[-1] >> _PLACE_BITS > _ENTRIES):
@@ -145,7 +142,7 @@ class RememberedIds:
 
     @property
     def entries(self) -> int:
-        """How many entries there are: of each row, and of rows deleted after the last dump."""
+        """How many entries exist: of each row, and of rows deleted after the last dump."""
         return sum(map(len, self._shards))
 
     def clear(self) -> None:
@@ -153,7 +150,6 @@ class RememberedIds:
         self._shards = [array("Q") for _ in range(SHARDS)]
 
     def _check(self) -> None:
-        """Raise AssertionError unless each shard ascends, and has an entry of each row at least."""
         for number, shard in enumerate(self._shards):
             entries = shard.tolist()
             assert entries == sorted(set(entries)), f"shard {number}: {entries}"
@@ -161,5 +157,4 @@ class RememberedIds:
 
 
 def _entry(hashed: int, place: int) -> int:
-    """Return the number by which a row is found."""
     return (hashed & _ENTRIES) << _PLACE_BITS | place

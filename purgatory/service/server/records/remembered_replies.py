@@ -1,12 +1,9 @@
 """RememberedReplies: the replies to the latest requests of each session.
 
 After a loss of the connection a client repeats unanswered requests. Completing with a limit, or
-extending, is not idempotent; so the server repeats the reply instead. Used by the store thread
-alone; changed by the open transaction alone.
-
-A session belongs to a client name: sessions of different clients are apart. Nothing is forgotten
-before its time, for its client may still ask again. So the number of sessions of a client and
-their bytes are bounded: the server refuses requests of further sessions, of that client only.
+extending, is not idempotent; so the server repeats the reply instead. Nothing is forgotten before
+its time: beyond a client's bounds of sessions and bytes, the server refuses its further sessions.
+Only the open transaction changes the replies. For the store thread.
 """
 
 from collections import OrderedDict, deque
@@ -17,22 +14,22 @@ from purgatory.service.server.memory import reply_bytes, session_bytes
 from purgatory.service.server.validation import shown
 from purgatory.service.store.changes import Changes
 
-#: Replies remembered of a session: as many as a client may have unanswered requests.
+#: Replies remembered of a session: a client has no more unanswered requests.
 REPLIES_PER_SESSION = 32
-#: Sessions remembered of a client, and for how long after their last request.
+#: Sessions remembered of a client, and for how many milliseconds after their last request.
 SESSIONS_PER_CLIENT = 10_000
 SESSION_MS = 600_000
-#: Sessions forgotten in one transaction.
+#: Sessions forgotten in a transaction.
 FORGET_AT_ONCE = 100
 
 
 def session_key(client: str, session: str) -> str:
-    """Return the name by which the server knows a client's session, also on disk."""
+    """Return the server's name of a client's session, also on disk."""
     return f"{len(client)}:{client}{session}"
 
 
 def owner_of(key: str) -> str:
-    """Return the client of a session; empty for names from an older server."""
+    """Return the client of a session; empty: the name is an older server's."""
     length, colon, rest = key.partition(":")
     return rest[: int(length)] if colon and length.isdecimal() else ""
 
@@ -40,45 +37,44 @@ def owner_of(key: str) -> str:
 class RememberedReplies:
     """Frames of replies, by session and sequence number of the request.
 
-    `max_bytes`: bound of their bytes; 0: none. Half of it is for the first clients; then each
-    client may take an equal part of the other half.
+    `max_bytes`: bound of their bytes; 0: none. Half of it is for the first clients, an equal part
+    of the other half for each client.
     """
 
     def __init__(self, max_bytes: int = 0) -> None:
-        self.bytes: int = 0  # that they take
+        self.bytes: int = 0
         self._half = max_bytes // 2
-        # The one with the latest request is the last. (A dict finds its first entry by a scan of
-        # what was removed before it.)
+        # The latest used is the last. (A dict finds its first entry by a scan of removed ones.)
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._clients: dict[str, _ClientShare] = {}
-        # What the open transaction has forgotten, in order: a failed commit brings it back.
+        # Forgotten by the open transaction, in order; a failed commit brings it back.
         self._evicted: list[tuple[str, int, bytes]] = []  # session, seq, frame
         self._dropped: list[tuple[str, _Session]] = []
 
     def load(self, rows: list[tuple[str, int, int, bytes]]) -> None:
-        """Remember what the store has."""
+        """Remember the replies of the store."""
         for key, seq, at_ms, frame in rows:
             session = self._session(key, at_ms)
             session.add(seq, frame)
             self._count(session.owner, reply_bytes(len(frame)))
 
     def key(self, client: str, session: str) -> str:
-        """Return the name of a client's session; the name of an older server is kept."""
+        """Return the name of a client's session; older servers' names stay."""
         known = self._sessions.get(session)
         if known is not None and not known.owner.name:
             return session
         return session_key(client, session)
 
     def find(self, key: str, seq: int) -> bytes | None:
-        """Return the reply to a request; None if it is not remembered."""
+        """Return the remembered reply to a request, if any."""
         found = self._sessions.get(key)
         return None if found is None else found.frames.get(seq)
 
     def check_room(self, client: str, key: str) -> None:
-        """Raise TooManySessions if one more reply is more than a client may have remembered."""
+        """Raise TooManySessions if a client may have no further reply remembered."""
         found = self._sessions.get(key)
         if found is not None and len(found.seqs) >= REPLIES_PER_SESSION:
-            return  # the new reply takes the place of the oldest one
+            return  # the new reply replaces the oldest
         share = self._clients.get(client, _NOBODY)
         if found is None and share.sessions >= SESSIONS_PER_CLIENT:
             raise _too_many(client, f"expected at most {SESSIONS_PER_CLIENT}", share)
@@ -88,7 +84,7 @@ class RememberedReplies:
                 raise _too_many(client, f"expected at most {most} bytes", share)
 
     def add(self, key: str, seq: int, frame: bytes, at_ms: int, changes: Changes) -> None:
-        """Remember a reply, and forget the oldest of its session."""
+        """Remember a reply; forget the session's oldest."""
         entry = self._session(key, at_ms)
         self._count(entry.owner, reply_bytes(len(frame)))
         entry.add(seq, frame)
@@ -100,12 +96,12 @@ class RememberedReplies:
             changes.delete_replies.append((key, oldest))
 
     def publish(self) -> None:
-        """Keep the committed transaction's changes."""
+        """Keep committed changes."""
         self._evicted.clear()
         self._dropped.clear()
 
     def roll_back(self, added: list[tuple[str, int]]) -> None:
-        """Forget the replies `added` (session, seq); bring back replies evicted for them."""
+        """Forget the replies `added` (session, seq); bring back forgotten ones."""
         for key, seq, frame in reversed(self._evicted):
             entry = self._sessions[key]
             entry.restore(seq, frame)
@@ -117,7 +113,6 @@ class RememberedReplies:
         self.publish()
 
     def _take_back(self, key: str, seq: int) -> None:
-        """Forget a reply that was not committed."""
         entry = self._sessions.get(key)
         if entry is not None and seq in entry.frames:
             entry.seqs.remove(seq)
@@ -126,9 +121,9 @@ class RememberedReplies:
                 self._drop(key)
 
     def forget_old(self, now_ms: int, changes: Changes) -> bool:
-        """Forget some of the sessions whose last request is long ago; returns whether any is left.
+        """Forget some sessions without a recent request; return whether any is left.
 
-        Sessions by the hundred thousand end in portions, so that no transaction takes long.
+        In portions, so that no transaction takes long.
         """
         for _ in range(FORGET_AT_ONCE):
             key = next(iter(self._sessions), None)
@@ -139,7 +134,6 @@ class RememberedReplies:
         return True
 
     def _drop(self, key: str) -> "_Session":
-        """Forget a session with its replies; returns the session."""
         entry = self._sessions.pop(key)
         owner = entry.owner
         owner.sessions -= 1
@@ -149,7 +143,7 @@ class RememberedReplies:
         return entry
 
     def _restore(self, key: str, entry: "_Session") -> None:
-        """Bring back a dropped session, as the one without a request for the longest time."""
+        """Bring back a dropped session, as the least recently used."""
         entry.owner = self._owner(entry.owner.name)
         self._count(entry.owner, _bytes_of(key, entry))
         self._sessions[key] = entry
@@ -167,7 +161,7 @@ class RememberedReplies:
         return entry
 
     def _owner(self, name: str) -> "_ClientShare":
-        """Return a client's share, with a session added."""
+        """Return a client's share, with one more session."""
         owner = self._clients.get(name)
         if owner is None:
             owner = self._clients[name] = _ClientShare(name)
@@ -175,13 +169,11 @@ class RememberedReplies:
         return owner
 
     def _count(self, owner: "_ClientShare", size: int) -> None:
-        """Note that a client's replies take so many bytes more."""
         owner.bytes += size
         self.bytes += size
 
 
 def _bytes_of(key: str, entry: "_Session") -> int:
-    """Return the bytes of a session with its replies."""
     return session_bytes(key) + sum(reply_bytes(len(frame)) for frame in entry.frames.values())
 
 
@@ -194,8 +186,6 @@ def _too_many(client: str, expected: str, share: "_ClientShare") -> TooManySessi
 
 
 class _ClientShare:
-    """How many sessions of a client are remembered, and the bytes that they take."""
-
     __slots__ = ("bytes", "name", "sessions")
 
     def __init__(self, name: str) -> None:
@@ -208,8 +198,6 @@ _NOBODY: Final = _ClientShare("")
 
 
 class _Session:
-    """The replies of a single session; `at_ms` is the time of the last."""
-
     __slots__ = ("at_ms", "frames", "owner", "seqs")
 
     def __init__(self, owner: _ClientShare) -> None:
@@ -223,11 +211,9 @@ class _Session:
         self.seqs.append(seq)
 
     def pop(self) -> tuple[int, bytes]:
-        """Forget the oldest; returns its number and frame."""
         seq = self.seqs.popleft()
         return seq, self.frames.pop(seq)
 
     def restore(self, seq: int, frame: bytes) -> None:
-        """Remember the oldest again."""
         self.frames[seq] = frame
         self.seqs.appendleft(seq)

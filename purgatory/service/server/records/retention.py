@@ -2,12 +2,12 @@
 
     committed ── unacknowledged ──> acknowledged ──> deleted
 
-An outcome is *unacknowledged* until its client acknowledges it, or until the retention of the
-configuration is over. Then it is kept for a while longer, the last `RETAINED_OUTCOMES` of them for
-`RETAINED_OUTCOMES_MS`, so that the operation can still be queried or submitted again. Then its rows
-are deleted, in groups, but never before the journal has confirmed them.
+An outcome is *unacknowledged* until its client acknowledges it, or its retention is over. Then it
+is kept for a while, the last `RETAINED_OUTCOMES` of them for `RETAINED_OUTCOMES_MS`, so that the
+operation can be queried or submitted again. Then its rows are deleted, in groups, but never before
+the journal has confirmed them.
 
-Used by the store thread alone; `unacknowledged` may be read by any.
+For the store thread; any thread may read `unacknowledged`.
 """
 
 import sys
@@ -23,44 +23,43 @@ from purgatory.service.server.records.operation import PendingOperation
 from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.store.rows import JournalPosition
 
-# So many rows of a table are deleted in a transaction, to keep requests from waiting. Or this share
-# of the waiting deletions, so that they do not pile up. And so many milliseconds lie between two
-# transactions.
+# Rows of a table deleted in a transaction, to keep no request waiting; or this share of the waiting
+# deletions, lest they pile up. And milliseconds between two such transactions.
 DELETED_PER_TRANSACTION: Final = 256
 DELETED_SHARE: Final = 64
 DELETION_PAUSE_MS: Final = 20
-#: So many of the deleted become remembered rows, at most: they are read before.
+#: Deleted outcomes that become remembered rows, at most: their rows are read before.
 REMEMBERED_PER_TRANSACTION = 512
 
 
 class DeletionPace:
-    """When the next rows of one kind may be deleted."""
+    """When the next rows of a kind may be deleted."""
 
     def __init__(self) -> None:
         #: Milliseconds of the server's clock.
         self.paused_until_ms: int = 0
 
     def begin(self, now_ms: int) -> None:
-        """Note that a transaction deletes some: then comes a pause."""
+        """Pause after a transaction that deletes rows."""
         self.paused_until_ms = now_ms + DELETION_PAUSE_MS
 
 
 def most_deleted(left: int) -> int:
-    """Return how many rows a transaction deletes at most, of those that are to go."""
+    """Return how many of the rows to delete a transaction deletes."""
     return max(DELETED_PER_TRANSACTION, left // DELETED_SHARE)
 
 
-#: How many acknowledged outcomes are kept, and for how many milliseconds.
+#: How many acknowledged outcomes are kept for so many milliseconds.
 RETAINED_OUTCOMES = 10_000
 RETAINED_OUTCOMES_MS = 600_000
-# Deletions are put off until there are so many, or for so many milliseconds: a transaction for each
-# acknowledgement would keep the disk busier than all requests do.
+# Deletions wait until they are so many, or for so many milliseconds: a transaction for each
+# acknowledgement would load the disk more than all requests.
 DELETED_TOGETHER = 256
 DELETION_DELAY_MS = 60_000
 
 
 class OutcomeRetention:
-    """Keeps the outcomes of one server. Shares the other arguments with its state."""
+    """Keeps the outcomes of a server. Shares the arguments with its state."""
 
     def __init__(
         self,
@@ -74,10 +73,10 @@ class OutcomeRetention:
         self._jobs = jobs
         self._operation_counts = operation_counts
         self.unacknowledged: int = 0
-        self.bytes: int = 0  # of the outcomes, until deleted
+        self.bytes: int = 0  # of undeleted outcomes
         # With the time of the acknowledgement, oldest first.
         self.acknowledged: deque[tuple[int, OutcomeRecord]] = deque()
-        # Without a journal every row counts as confirmed.
+        # Without a journal all rows count as confirmed.
         self._journal_position = JournalPosition(sys.maxsize, sys.maxsize)
         self._blocked = False  # the oldest is not in the journal yet
         self._pace = DeletionPace()
@@ -96,12 +95,12 @@ class OutcomeRetention:
         self.bytes += outcome_bytes(record.op_id)
 
     def add_job(self, record: OutcomeRecord) -> None:
-        """Keep the outcome of a due job, which is on disk, until the job is done."""
+        """Keep the committed outcome of a due job until the job's end."""
         self.unacknowledged += 1
         self.bytes += outcome_bytes(record.op_id)
 
     def end_job(self, record: OutcomeRecord, now_ms: int) -> None:
-        """Mark an ended job's outcome as acknowledged, after the commit."""
+        """Mark an ended job's outcome as acknowledged. After the commit."""
         record.end_period(record.unique_ms, now_ms)
         self._mark_deletable(record, now_ms)
 
@@ -111,7 +110,7 @@ class OutcomeRetention:
         self._mark_deletable(record, now_ms)
 
     def _forget(self, record: OutcomeRecord) -> None:
-        """Forget an id, unless that was done before: it may be used again."""
+        """Forget an id, unless it is already, and perhaps in use again."""
         if self._known.get(record.op_id) is record:
             del self._known[record.op_id]
             if record.job is not None:
@@ -120,9 +119,9 @@ class OutcomeRetention:
                 self._operation_counts.forget(record.client.name, record.outcome)
 
     def acknowledge(self, client: ClientRecord, seqs: Iterable[int], now_ms: int) -> None:
-        """Mark outcomes as acknowledged; sequence numbers that are not known are ignored.
+        """Mark known outcomes as acknowledged.
 
-        In memory only, so no commit can fail it: after a crash they are sent again.
+        In memory only, so no commit can fail it: after a crash the server sends them again.
         """
         for seq in seqs:
             record = client.unacknowledged.pop(seq, None)
@@ -130,7 +129,7 @@ class OutcomeRetention:
                 self._mark_deletable(record, now_ms)
 
     def expire_unacknowledged(self, before_ms: int, now_ms: int) -> None:
-        """Give up outcomes from before `before_ms` that no client has acknowledged."""
+        """Give up unacknowledged outcomes from before `before_ms`."""
         for client in list(self._clients.by_name.values()):
             records = client.unacknowledged.values()
             for record in list(takewhile(lambda record: record.ended_ms < before_ms, records)):
@@ -145,15 +144,12 @@ class OutcomeRetention:
         self._clients.drop_if_idle(record.client)
 
     def confirm_journaled(self, position: JournalPosition) -> None:
-        """Allow deleting the rows up to `position`, which the journal has."""
+        """Allow deleting rows up to `position`: the journal has them."""
         self._journal_position = position
         self._blocked = False
 
     def next_deletion_ms(self) -> int | None:
-        """Return when `select_deletable` has something; None if only the journal can change that.
-
-        A time in the past means at once.
-        """
+        """Return when outcomes are to be deleted, perhaps in the past; None: none is yet."""
         if not self.acknowledged or self._blocked:
             return None
         if self.overdue >= DELETED_TOGETHER:
@@ -162,11 +158,11 @@ class OutcomeRetention:
         return max(deletion_ms, self._pace.paused_until_ms)
 
     def acknowledgements(self) -> list[tuple[int, int]]:
-        """Return when each outcome was acknowledged that is kept, and its number; oldest first."""
+        """Return when each kept outcome was acknowledged, and its number; oldest first."""
         return [(acknowledged_ms, record.seq) for acknowledged_ms, record in self.acknowledged]
 
     def select_deletable(self, now_ms: int) -> list[OutcomeRecord]:
-        """Return the outcomes to delete now, oldest first; `delete` removes them."""
+        """Return the outcomes to delete now, oldest first, for `delete`."""
         selected: list[OutcomeRecord] = []
         left = len(self.acknowledged)
         most = most_deleted(self.overdue)
@@ -191,7 +187,7 @@ class OutcomeRetention:
         return record.number <= position.operations and record.seq <= position.outcomes
 
     def delete(self, selected: list[OutcomeRecord]) -> None:
-        """Remove the result of `select_deletable`: the rows are gone, the ids may be reused."""
+        """Remove selected outcomes: their rows are gone, the ids may be reused."""
         for record in selected:
             self.acknowledged.popleft()
             self._forget(record)

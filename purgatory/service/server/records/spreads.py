@@ -1,12 +1,11 @@
-"""Spread: an event of a key for which many operations wait; some of them end in each transaction.
+"""Spread: an event that ends its many operations in several transactions.
 
-The event happens at one moment, for all operations then waiting for its key. Their numbers are at
-most `last`, so no operation has to be marked: there may be millions, and all clients would wait.
-Later changes of such an operation come after the event: the transaction lets the event count for it
-first, see `KeyEvents.settle`.
+The event happens at one moment, for all operations then waiting for its key: those with numbers up
+to `last`, so none of millions has to be marked. A later change of such an operation counts the
+event first, see `KeyEvents.settle`.
 
 The database has the event, its value once, and the request until it is answered: after a crash the
-next start ends what is left. Used by the store thread alone.
+next start ends the other operations. For the store thread.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class SpreadRequest:
-    """The request of which events are spread: answered when all of them have ended.
+    """A request with spread events, answered when all of them have ended.
 
-    `counts`: its answer so far. `commands`: the request, as often as sent. `left`: how many of its
-    spreads are unfinished on disk.
+    `counts`: its answer so far. `commands`: the request, as often as sent. `left`: spreads
+    unfinished on disk.
     """
 
     __slots__ = ("commands", "counts", "failed", "is_new", "left", "seq", "session")
@@ -43,13 +42,13 @@ class SpreadRequest:
         self.failed: bool = failed
         self.commands: list[ClientRequest] = []
         self.left: int = 0
-        self.is_new: bool = True  # nothing of it is on disk
+        self.is_new: bool = True  # not on disk
 
 
 class Spread(EventContext):
-    """An event, and operations that may wait for the event, the next last. `place`: in the request.
+    """An event with operations that may wait for it, the next last.
 
-    Outcomes from `first_seq` on refer to it.
+    `place`: in the request. Outcomes from `first_seq` on refer to it.
     """
 
     __slots__ = ("bytes", "count", "first_seq", "key", "last", "place", "request", "waiting")
@@ -61,23 +60,23 @@ class Spread(EventContext):
         self.number = number
         self.key: str = key
         self.first_seq: int = first_seq
-        # The client's request, when known.
+        # The client's request, if known.
         self.request: SpreadRequest = SpreadRequest("", 0, [], failed=failed)
         self.place: int = 0
         self.waiting: list[DelayedOperation] = []
-        self.last: i64 = 0  # number of an operation: the event is not for later ones
-        self.count: int = 0  # operations ended by it
+        self.last: i64 = 0  # number of the last operation that the event is for
+        self.count: int = 0  # operations ended
         self.bytes: int = 0
 
     def reach(self, watchers: list[DelayedOperation], last: int) -> None:
-        """Have the event count for watchers of its key, the first one first, up to a number."""
+        """Set the watchers of the key, in order, and the last number."""
         watchers.reverse()
         self.waiting = watchers
         self.last = last
         self.bytes = spread_bytes(len(watchers), len(self.value))
 
     def is_for(self, operation: PendingOperation) -> bool:
-        """Whether the event is still to count for an operation that watches its key."""
+        """Whether the event is still to count for an operation of its key."""
         return (
             operation.number <= self.last
             and not operation.done()
@@ -85,7 +84,7 @@ class Spread(EventContext):
         )
 
     def row(self, last_seq: int) -> tuple[object, ...]:
-        """Return its row; `last_seq`: see `StoredSpread`."""
+        """Return the row; `last_seq`: see `StoredSpread`."""
         request = self.request
         return StoredSpread(
             self.number,
@@ -105,7 +104,7 @@ class Spread(EventContext):
 
 
 class Spreads(UnfinishedEvents):
-    """The unfinished spreads of a server, in order; `settle` lets them count for an operation."""
+    """The unfinished spreads of a server, in order."""
 
     def __init__(self, settle: Callable[[PendingOperation], None]) -> None:
         super().__init__()
@@ -117,12 +116,12 @@ class Spreads(UnfinishedEvents):
         self._settle(operation)
 
     def add(self, spread: Spread) -> None:
-        """Add one, the latest."""
+        """Add the latest spread."""
         self._in_order.append(spread)
         self.by_key.setdefault(spread.key, []).append(spread)
 
     def remove(self, spread: Spread) -> None:
-        """Remove one."""
+        """Remove a spread."""
         self._in_order.remove(spread)
         same = self.by_key[spread.key]
         same.remove(spread)
@@ -130,11 +129,11 @@ class Spreads(UnfinishedEvents):
             del self.by_key[spread.key]
 
     def last_of(self, key: str) -> int:
-        """Return up to which operation an unfinished spread of a key counts; 0: there is none."""
+        """Return the last operation of a key's unfinished spreads; 0: no spread."""
         return max([one.last for one in self._of_key(key)], default=0)
 
     def watched_by(self, operation: PendingOperation) -> list[Spread]:
-        """Return those of the keys of an operation, in order."""
+        """Return the spreads of an operation's keys, in order."""
         found: list[Spread] = []
         for key in operation.keys:
             found += self._of_key(key)
@@ -143,7 +142,7 @@ class Spreads(UnfinishedEvents):
         return found
 
     def _of_key(self, key: str) -> list[Spread]:
-        return self.by_key.get(key, [])  # type: ignore[return-value]  # `add` adds no others
+        return self.by_key.get(key, [])  # type: ignore[return-value]  # `add` adds spreads only
 
     def __iter__(self) -> Iterator[Spread]:
         return iter(self._in_order)

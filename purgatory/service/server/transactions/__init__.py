@@ -1,1 +1,1 @@
-"""A transaction of a server: changes, size, and the events of keys."""
+"""The transactions of a server."""

@@ -1,11 +1,9 @@
-"""KeyEvents: the completions and failures of keys in one transaction, and what is held for keys.
+"""KeyEvents: the completions and failures of keys in a transaction, and held events.
 
-Each has an effect on operations, may be held, and is written for the journal if it has changed
-anything. Used by the store thread alone.
-
-A trace, and so the journal, cannot say that an event skipped operations. So an event with a limit
-is journaled only if it reached every waiting operation, as an event without a limit does; a held
-event is journaled again whenever it reaches an operation.
+Each ends operations, may be held, and is journaled if it has changed anything. A trace, and so the
+journal, cannot show that an event skipped operations. So an event with a limit is journaled only if
+it reached every waiting operation; a held event is journaled again whenever it reaches an
+operation. For the store thread.
 """
 
 from collections.abc import Iterable
@@ -26,11 +24,11 @@ from purgatory.service.store.rows import UNLIMITED, StoredEvent
 if TYPE_CHECKING:
     from purgatory.service.server.state import ServerState
 
-# How many held events one transaction releases at most: it should not keep requests waiting.
+# Held events that a transaction releases, to keep no request waiting.
 MAX_RELEASED_PER_TRANSACTION = 5000
-# To look at so many operations that have ended already takes as long as to end one.
+# So many looks at ended operations take as long as to end one.
 _LOOKS: Final = 16
-# Whether an event is for any operation: so many are looked at, and so many changed for that.
+# To find whether a spread is for any operation: how many are looked at, and changed.
 _MOST_LOOKS: Final = 10_000
 _MOST_SETTLED: Final = 500
 # To write so many bytes takes as long as to end an operation.
@@ -38,14 +36,14 @@ _BYTES_LIKE_ONE: Final = 1 << 11
 
 
 class KeyEvents:
-    """The key events of one transaction, written to `changes`; all at the state's stamp."""
+    """The key events of a transaction, written to `changes`; all at the state's stamp."""
 
     def __init__(self, state: "ServerState", changes: Changes, jobs: JobChanges) -> None:
         self._state = state
         self._jobs = jobs
         self._changes = changes
         self.held_before: dict[str, StoredEvent | None] = {}  # by key, the changed ones
-        self.progressed: list[tuple[PendingOperation, str]] = []  # a key of several has counted
+        self.progressed: list[tuple[PendingOperation, str]] = []  # one of several keys has counted
         self._place = 0  # index of the next event in its request
         self.begun: list[Spread] = []
         self.finished: list[Spread] = []
@@ -58,7 +56,7 @@ class KeyEvents:
         return bool(self._state.spreads)
 
     def complete_all(self, completions: list[Completion]) -> list[int]:
-        """Complete keys; returns for each how many operations that completed, but for spreads."""
+        """Complete keys; return how many operations each ended, without spreads."""
         counts: list[int] = []
         for completion in completions:
             self._place = len(counts)
@@ -66,7 +64,7 @@ class KeyEvents:
         return counts
 
     def fail_all(self, failures: list[KeyFailure]) -> list[int]:
-        """Fail keys; returns for each how many operations that ended, but for spreads."""
+        """Fail keys; return how many operations each ended, without spreads."""
         counts: list[int] = []
         for failure in failures:
             self._place = len(counts)
@@ -88,13 +86,12 @@ class KeyEvents:
         return count + self._cancel_due(key, UNLIMITED)
 
     def _cancel_due(self, key: str, units: int) -> int:
-        """Cancel a key's due jobs; return how many."""
         if not units or key not in self._state.jobs.by_key:
             return 0
         return self._jobs.cancel_by_key(key, units)
 
     def fail(self, failure: KeyFailure) -> int:
-        """Fail a key; how many operations that ended. What is held for the key stays."""
+        """Fail a key; return how many operations ended. A held event stays."""
         state = self._state
         error = encode((failure.error_type, failure.message))
         state.stamp.open_for(failure.key)
@@ -108,7 +105,7 @@ class KeyEvents:
     def _complete_and_hold(self, completion: Completion) -> int:
         key = completion.key
         limit = UNLIMITED if completion.limit is None else completion.limit
-        # The journal's data.
+        # As the journal has it.
         hold_ms = completion.hold_ms if limit == UNLIMITED else 0
         replaced = self._replaced(key, hold_ms)
         now_ms = self._state.stamp.now_ms
@@ -130,7 +127,7 @@ class KeyEvents:
     def _replaced(self, key: str, hold_ms: int) -> bool:
         """Whether an event held for `hold_ms` replaces another that still counts.
 
-        Of several with one stamp the longest hold counts: another gets a later stamp.
+        Of one stamp the longest hold counts; so an event with a shorter hold gets a later stamp.
         """
         stamp = self._state.stamp
         event = self._state.held.in_force(key, stamp.now_ms)
@@ -143,7 +140,7 @@ class KeyEvents:
     def _complete_waiting(self, key: str, context: EventContext) -> tuple[int, bool]:
         """Complete a key for waiting operations; return how many ended, and if any was skipped.
 
-        With a limit, the longest waiting come first: jobs that were due are among them.
+        With a limit, the longest waiting come first, due jobs among them.
         """
         if context.units == UNLIMITED:
             return self._reach(key, context), False
@@ -154,7 +151,7 @@ class KeyEvents:
         last = self._state.spreads.last_of(key)
         for operation in self._state.watchers_of(key):
             if operation.number <= last:
-                continue  # the key counts for it already, or it is late
+                continue  # an unfinished spread reaches it
             self.settle(operation)
             if not operation.done() and operation.is_waiting_for(key, context.at_ms):
                 if due:
@@ -178,7 +175,7 @@ class KeyEvents:
     ) -> int:
         """Cancel jobs of `due` that wait for longer than the operation `number`; return how many.
 
-        Of the event's units so many are taken already.
+        `taken`: units of the event that are used already.
         """
         count = 0
         while due and due[0].number < number and context.units > taken:
@@ -188,7 +185,7 @@ class KeyEvents:
         return count
 
     def _reach(self, key: str, context: EventContext) -> int:
-        """Count an event for all waiting operations of its key; return how many ended so far."""
+        """Count an event for all watchers of its key; return how many ended so far."""
         state = self._state
         lists = state.parts.lists
         if not state.spreads and (only := lists.sole_watcher(key)) is not None:  # mostly
@@ -209,7 +206,6 @@ class KeyEvents:
     def _begin_spread(
         self, key: str, context: EventContext, watchers: list[DelayedOperation], last: int
     ) -> None:
-        """Have an event end operations in portions, in this transaction and in later ones."""
         state = self._state
         state.last_spread += 1
         number, value, at_ms = state.last_spread, context.value, context.at_ms
@@ -223,9 +219,9 @@ class KeyEvents:
         self.spreads_before[number] = (spread, 0)
 
     def _is_for_any(self, spread: Spread) -> bool:
-        """Whether a spread is for any operation, the latest first; of very many, it is said to be.
+        """Whether a spread is for any operation, the latest first; for very many: yes.
 
-        Call it before the spread is among the unfinished.
+        Call it before adding the spread to the unfinished.
         """
         last = self._state.spreads.last_of(spread.key)
         settled = 0
@@ -242,7 +238,7 @@ class KeyEvents:
         return len(spread.waiting) > _MOST_LOOKS
 
     def spread(self, most: int) -> None:
-        """End at most so many of the operations for which there are events."""
+        """End at most so many of the operations of spreads."""
         left = most
         looks = _LOOKS * most
         for spread in self._state.spreads:
@@ -261,7 +257,7 @@ class KeyEvents:
             self.finished.append(spread)
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the unfinished events count for an operation, before any later change."""
+        """Count unfinished events for an operation, before any later change."""
         for spread in self._state.spreads.watched_by(operation):
             if spread.is_for(operation):
                 self.spreads_before.setdefault(spread.number, (spread, spread.count))
@@ -271,10 +267,10 @@ class KeyEvents:
                     spread.count += 1
 
     def separate_submission(self, keys: Iterable[str]) -> None:
-        """Let a submission come later than the events before it, as in a trace it would not.
+        """Give a submission a later stamp than earlier events of its keys.
 
-        Not for a held event with units left for the operation: each used unit is journaled as an
-        event, and there may be many.
+        Not after a held event with units left: each used unit is journaled as an event, and there
+        may be many.
         """
         stamp = self._state.stamp
         for key in keys:
@@ -283,12 +279,11 @@ class KeyEvents:
                 return
 
     def _has_units(self, key: str) -> bool:
-        """Whether an event with a limit is held for a key."""
         event = self._state.held.in_force(key, self._state.stamp.now_ms)
         return event is not None and event.units != UNLIMITED
 
     def count_held(self, operation: PendingOperation) -> None:
-        """Let what is held count for an operation that was just submitted, in the order it came."""
+        """Count held events for a new operation, in their order."""
         now_ms = self._state.stamp.now_ms
         found = [(self._state.held.in_force(key, now_ms), key) for key in operation.keys]
         for event, key in sorted((event, key) for event, key in found if event is not None):
@@ -301,7 +296,7 @@ class KeyEvents:
                 return
 
     def release_held(self, before_ms: int) -> None:
-        """Release events held until before a time; of many, some."""
+        """Release events held until before a time, of many some."""
         for _ in range(MAX_RELEASED_PER_TRANSACTION):
             key = self._state.held.first_ended(before_ms)
             if key is None:
@@ -316,7 +311,6 @@ class KeyEvents:
             held.set(key, event)
 
     def _journal(self, key: str, hold_ms: int, *, failed: bool = False) -> None:
-        """Write an event for the journal."""
         state = self._state
         now_ms = state.stamp.now_ms
         state.stamp.add_event(key, failed=failed)
@@ -325,7 +319,7 @@ class KeyEvents:
             self._changes.queued_events += (number, key, now_ms, hold_ms, int(failed))
 
     def prepare(self) -> None:
-        """Complete the changes: from here on they can be committed."""
+        """Complete the changes before the commit."""
         changes = self._changes
         for operation, key in self.progressed:
             assert operation.values is not None
@@ -340,7 +334,7 @@ class KeyEvents:
             changes.spreads += spread.row(self._state.last_seq if spread in self.finished else 0)
 
     def publish(self) -> None:
-        """Count the memory that the values of keys take, and forget the ended spreads."""
+        """Count the memory of keys' values, and forget ended spreads."""
         state = self._state
         for spread in self.begun:
             spread.request.is_new = False
@@ -366,7 +360,7 @@ class KeyEvents:
             spread.count = count
 
     def reach_again(self) -> None:
-        """Offer events again to operations that were ended and wait again."""
+        """Offer events again to operations that wait again."""
         state = self._state
         for operation, spread in self.settled:
             entry = state.known.get(operation.op_id)

@@ -1,6 +1,6 @@
-"""Maintenance: what transactions do beside requests and expiry: delete, forget, note the clock.
+"""Maintenance: deletes, forgets and notes the clock, in transactions.
 
-Used by the thread with the store.
+For the thread with the store.
 """
 
 import logging
@@ -16,11 +16,11 @@ from purgatory.service.store.contract import Store
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Time between two runs of what is not urgent.
+#: Milliseconds between two runs of work that is not urgent.
 MAINTENANCE_MS: Final = 60_000
-#: Time between two transactions that forget old replies.
+#: Milliseconds between two transactions that forget old replies.
 FORGETTING_MS: Final = 10
-# The clock's drift is written when it has changed by as much.
+# The clock's drift is written after such a change.
 _DRIFT_MS: Final = 1000
 
 
@@ -41,13 +41,13 @@ class Maintenance:
         self._activity = activity
         self._retention_ms = retention_ms
         self._drift_ms: int = clock.metadata()["drift_ms"]  # as the store has it
-        #: When what is not urgent is due.
+        #: When work that is not urgent is due.
         self.next_ms: int = clock.now_ms()
         self._next_forgetting_ms = self.next_ms
         self._remembering: Remembering = Remembering(state, store)
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
-        """Do due work. Nothing is deleted before `retry_ms`, after a failed commit."""
+        """Do due work; after a failed commit, delete nothing before `retry_ms`."""
         now_ms = transaction.clock_ms
         state = self._state
         retention, numbers = state.retention, state.journal_numbers
@@ -70,26 +70,22 @@ class Maintenance:
             self._remembering.run(transaction, retry_ms)
 
     def stop(self, transaction: Transaction) -> None:
-        """Delete everything deletable, in a last transaction."""
+        """Delete what may be deleted, in a last transaction."""
         transaction.delete_outcomes()
         self._remembering.move(transaction)
         if self._state.journal_numbers.has_deletable:
             transaction.delete_journaled()
 
     def write_remembered(self) -> None:
-        """Write by what remembered ids are found, after the last transaction. Raises StoreError."""
+        """Write the index of remembered ids, after the last transaction. Raises StoreError."""
         self._remembering.stop()
 
     @property
     def wake_ms(self) -> int:
-        """When anything is due."""
+        """When any work is due."""
         return min(self.next_ms, self._next_forgetting_ms, self._remembering.next_ms)
 
     def _forget_replies(self, transaction: Transaction, retry_ms: int) -> None:
-        """Forget old replies, some in each transaction until none is left.
-
-        `retry_ms`: see `run`.
-        """
         now_ms = transaction.clock_ms
         if retry_ms:  # the last commit failed: this may fail, too
             self._next_forgetting_ms = max(now_ms, retry_ms) + FORGETTING_MS
@@ -98,7 +94,7 @@ class Maintenance:
         self._next_forgetting_ms = now_ms + (FORGETTING_MS if more else MAINTENANCE_MS)
 
     def _record_clock_drift(self) -> None:
-        """Note for the next start how far the wall clock has been set."""
+        """Note for the next start how far the wall clock was set."""
         metadata = self._clock.metadata()
         drift_ms = metadata["drift_ms"]
         if abs(drift_ms - self._drift_ms) < _DRIFT_MS:
@@ -109,5 +105,5 @@ class Maintenance:
         try:
             self._store.set_metadata(metadata)
         except StoreError as error:
-            log.warning("%s", error)  # it is written again at the end
+            log.warning("%s", error)  # the end of the server writes it again
         self._activity.commit_since_ns = 0

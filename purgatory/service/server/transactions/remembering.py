@@ -1,10 +1,10 @@
 """Remembering: keeps the store's rows of remembered ids, as a part of transactions.
 
-When the rows of what has ended are deleted, and its period lasts, the same transaction writes a row
-of it. Rows whose time is over are deleted in portions. From time to time the entries by which rows
-are found are written, so a start has few to make itself.
+The transaction that deletes an ended operation or job writes a row, if the period of its id lasts.
+Rows whose period is over are deleted in portions. Now and then the index of the rows is written, so
+a start has few entries to make.
 
-Used by the thread with the store.
+For the thread with the store.
 """
 
 import logging
@@ -26,19 +26,19 @@ from purgatory.service.store.rows import RememberedRow
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Milliseconds between two looks for rows whose time is over, and between two portions.
+#: Milliseconds between two looks for rows to delete, and between two portions.
 LOOK_MS: Final = 10_000
 PAUSE_MS: Final = 20
-#: How many rows a transaction deletes, and how many shards it writes.
+#: Rows deleted and shards written by a transaction.
 FORGOTTEN: Final = 256
 DUMPED: Final = 8
-# Entries are written when there are so many later rows, and a tenth of all; and, if a server stops,
-# when there are so many.
+# The index is written after so many later rows, and a tenth of all; and, when a server stops, after
+# so many.
 _DUMP_AFTER: Final = 100_000
 _DUMP_SHARE: Final = 10
 _DUMP_AT_STOP: Final = 20_000
 _DUMPED_AT_STOP: Final = 256
-# Outcomes that are read at once.
+# Outcomes read at once.
 _CHUNK: Final = 500
 
 
@@ -49,16 +49,16 @@ class Remembering:
         self._state = state
         self._ids = state.remembered
         self._store = store
-        #: When `run` has something to do, Unix milliseconds.
+        #: When `run` is due, Unix milliseconds.
         self.next_ms: int = 0
         self._dumped_place = self._ids.dumped_place
         self._shard = SHARDS  # the next to write; SHARDS: none
         self._dumping_place = 0
 
     def move(self, transaction: Transaction) -> None:
-        """Write rows for deleted operations whose period lasts.
+        """Write rows for deleted operations and jobs whose period lasts.
 
-        If they cannot be read, the transaction deletes nothing. Raises StoreError if the store is
+        If these cannot be read, the transaction deletes nothing. Raises StoreError if the store is
         damaged.
         """
         now_ms = transaction.clock_ms
@@ -107,10 +107,10 @@ class Remembering:
         return RememberedRow(ids.next_place(), until_ms, ids.hash_of(op_id), seq, status)
 
     def run(self, transaction: Transaction, retry_ms: int) -> None:
-        """Delete some rows whose time is over, and write some shards.
+        """Delete some rows whose period is over, and write some shards.
 
-        Nothing before `retry_ms`, if that is not 0: the last commit has failed. Raises StoreError
-        if the store is damaged.
+        After a failed commit, do nothing before `retry_ms`. Raises StoreError if the store is
+        damaged.
         """
         now_ms = transaction.clock_ms
         if retry_ms:
@@ -149,7 +149,7 @@ class Remembering:
         self._dumping_place = self._ids.settled_place
 
     def _dump(self, changes: RememberedChanges, count: int) -> None:
-        """Write the next shards. Should the commit fail, rows of them are read at a start."""
+        """Write the next shards. If the commit fails, a start reads the rows instead."""
         ids = self._ids
         end = min(self._shard + count, SHARDS)
         changes.shards += [
@@ -161,7 +161,7 @@ class Remembering:
             self._dumped_place = self._dumping_place
 
     def stop(self) -> None:
-        """Write all entries, if a start would have many to make. Raises StoreError."""
+        """Write the index, if a start would have many entries to make. Raises StoreError."""
         if self._shard == SHARDS and not self._is_dump_due(_DUMP_AT_STOP, sys.maxsize):
             return
         self._begin_dump()

@@ -1,7 +1,4 @@
-"""Transaction: a group of changes, committed or dropped together.
-
-Used by the store thread alone.
-"""
+"""Transaction: a group of changes, committed or dropped together. For the store thread."""
 
 import sys
 from collections.abc import Iterable
@@ -39,27 +36,25 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
 
 
-# How many operations one transaction expires: it should not keep requests waiting.
+# Operations that a transaction expires, to keep no request waiting.
 MAX_EXPIRED_PER_TRANSACTION = 1000
-# A batch is read as a whole: with so many bytes it is full.
+# A batch is read as a whole; with so many bytes it is full.
 BATCH_BYTES = 1 << 16
 
 
 class Transaction(OutcomeReceiver):
     """A group of changes, at the state's stamp, which begins at the clock's `clock_ns`.
 
-    Its life: the store loop begins it, making it the state's receiver of outcomes; the request
-    handler fills it, by `submit`, `extend`, `cancel`, by its `events` and with replies; `prepare`
-    completes `changes`, which the store commits; then either `publish` or `roll_back` ends it.
+    The store loop makes it the state's receiver of outcomes; the request handler fills it;
+    `prepare` completes `changes`, which the store commits; then `publish` or `roll_back` ends it.
 
-    It owns: the rows to write (`changes`), new operations, keys that counted, outcomes and, with
-    them, the clients to notify, the outcomes to delete, and all replies that depend on the commit.
-    None of that is visible elsewhere before `publish`; dropping the object drops it, at once:
-    nothing of it refers back to it, else the cycle collector would stop all threads to free it.
+    Nothing of its own is visible before `publish`: rows to write (`changes`), new operations, keys
+    that counted, outcomes, outcomes to delete, and all replies that depend on the commit. Nothing
+    of these refers back to it, so dropping it frees them at once, without the cycle collector.
 
-    Not owned, because a copy would cost too much: the operations in the purgatory's watch lists and
-    timer, their entries in `ServerState.known`, held events, and remembered replies. Changes of
-    these happen at once, and `roll_back` undoes them. Used numbers are not reused.
+    Not its own, because copies would cost too much: the operations in the purgatory's watch lists
+    and timer, their entries in `ServerState.known`, held events, and remembered replies. These
+    change at once, and `roll_back` undoes the changes. Used numbers are not reused.
     """
 
     def __init__(self, state: ServerState, clock_ns: int) -> None:
@@ -68,8 +63,8 @@ class Transaction(OutcomeReceiver):
         self.clock_ms: int = self.clock_ns // NS_PER_MS
         state.stamp.follow(self.clock_ms)
         self.changes: Changes = Changes()
-        self._limits: LimitChanges | None = None  # made when a limit changes
-        self._repeats: RepeatChanges | None = None  # made when a repeat changes or runs
+        self._limits: LimitChanges | None = None  # made at the first use
+        self._repeats: RepeatChanges | None = None  # likewise
         self._batch: OperationBatch | None = None  # the last of `changes.operations`
         self._batch_bytes = 0
         self.submitted: list[PendingOperation] = []
@@ -78,15 +73,14 @@ class Transaction(OutcomeReceiver):
         self.deleted: list[OutcomeRecord] = []
         self.writes: list[tuple[ClientRequest, Any]] = []  # changing requests, with their replies
         self.remembered: list[tuple[str, int]] = []  # session and number of replies
-        #: How many operations are new whose ids the callers have given.
+        #: How many new operations have ids from callers.
         self.given_ids: int = 0
         #: Ends whose ids are in use again.
         self.replaced: list[PendingOperation | OutcomeRecord] = []
         self.repeated_outcomes: list[tuple[ClientRequest, list[OutcomeRecord]]] = []
-        # What is told whether the commit succeeds or not: welcomes, refusals, repeated replies.
+        # Sent whether the commit succeeds or not: welcomes, refusals, repeated replies.
         self.unconditional_replies: list[tuple[bytes, Any]] = []
         self.late_replies: list[tuple[bytes, Any]] = []  # to requests of earlier transactions
-        #: Changes of jobs asked for.
         self.jobs: JobChanges = JobChanges(state, self.changes, self.clock_ms)
         self.events: KeyEvents = KeyEvents(state, self.changes, self.jobs)
         state.receiver = self
@@ -117,7 +111,6 @@ class Transaction(OutcomeReceiver):
         return self._state.stamp.now_ms
 
     def _deadline_ns(self, timeout_ms: i64) -> int:
-        """Return the deadline of what is submitted or extended now."""
         # Exact, but for a stamp that is ahead of the clock.
         return max(self.clock_ns, self._state.stamp.now_ms * NS_PER_MS) + timeout_ms * NS_PER_MS
 
@@ -127,10 +120,7 @@ class Transaction(OutcomeReceiver):
         return self._state.total + len(self.outcomes)
 
     def expire(self) -> None:
-        """Expire what is due by the clock; if it is much, the next transactions expire the rest.
-
-        And release what was held long enough.
-        """
+        """Expire what is due by the clock, of much a part, and release ended held events."""
         state, outcomes = self._state, self.outcomes
         state.expire_due(self.clock_ns, lambda: len(outcomes) >= MAX_EXPIRED_PER_TRANSACTION)
         if state.held.by_key:
@@ -143,9 +133,9 @@ class Transaction(OutcomeReceiver):
         size: int,
         options: Options | None = None,
     ) -> None:
-        """Let a valid new operation wait; `values`: its first six fields.
+        """Let a valid new operation wait.
 
-        `size`: its memory, see `operation_bytes`.
+        `values`: the first six fields of its submission. `size`: its memory, see `operation_bytes`.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
         state = self._state
@@ -219,7 +209,6 @@ class Transaction(OutcomeReceiver):
         return True
 
     def _set_timeout(self, operation: PendingOperation, timeout_ms: int) -> None:
-        """Have the timeout of a pending operation count anew from now."""
         state = self._state
         self.extended.append((operation, operation.op_deadline_ns))
         state.set_deadline(operation, self._deadline_ns(timeout_ms))
@@ -229,7 +218,7 @@ class Transaction(OutcomeReceiver):
             self.changes.queued_extensions += (number, operation.op_id, self.now_ms, timeout_ms)
 
     def move_job(self, entry: PendingOperation | OutcomeRecord | None, due_ms: int) -> bool:
-        """Have a job be due at another time; False if it is none, runs, or has ended."""
+        """Move a job to another time; False if it is none, runs, or has ended."""
         if entry is None or entry.job is None:
             return False
         if isinstance(entry, OutcomeRecord):
@@ -238,7 +227,7 @@ class Transaction(OutcomeReceiver):
         return True
 
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
-        """Return an operation's entry for a change; `owner`: see `find`."""
+        """Return an operation's entry for a change; see `ServerState.find`."""
         operation = self._state.find(op_id, owner)
         if isinstance(operation, PendingOperation) and self._state.spreads.by_key:
             self.events.settle(operation)
@@ -256,25 +245,22 @@ class Transaction(OutcomeReceiver):
         return operation.cancel()
 
     def delete_outcomes(self) -> None:
-        """Delete the outcomes that have been kept long enough; see `OutcomeRetention`.
-
-        Their operation ids can be used again from the next transaction on.
-        """
+        """Delete outcomes, see `OutcomeRetention`; later transactions can use their ids again."""
         self.deleted = self._state.retention.select_deletable(self.clock_ms)
         self.changes.delete_operations = [record.number for record in self.deleted]
         self.changes.delete_outcomes = [record.seq for record in self.deleted]
 
     def keep_outcomes(self) -> None:
-        """Delete none of the outcomes that `delete_outcomes` has selected."""
+        """Take `delete_outcomes` back."""
         self.deleted = []
         self.changes.delete_operations, self.changes.delete_outcomes = [], []
 
     def delete_journaled(self) -> None:
-        """Delete the events, extensions and ends of jobs that the journal has; of many, some."""
+        """Delete queued rows that the journal has, of many some."""
         self.changes.delete_queued = self._state.journal_numbers.select_deletable(self.clock_ms)
 
     def add_outcome(self, operation: PendingOperation, outcome: Outcome) -> None:
-        """Note that an operation has ended; called by the state for each, once."""
+        """Note the end of an operation; called by the state, once for each."""
         state = self._state
         state.last_seq = seq = state.last_seq + 1
         number = operation.number
@@ -309,11 +295,11 @@ class Transaction(OutcomeReceiver):
         )
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the unfinished events count for an operation."""
+        """Count unfinished events for an operation."""
         self.events.settle(operation)
 
     def prepare(self) -> None:
-        """Complete `changes`: from here on it can be committed."""
+        """Complete `changes` for the commit."""
         if self.events.progressed or self.events.held_before or self.events.spreads_before:
             self.events.prepare()
         if self._repeats is not None:
@@ -324,7 +310,7 @@ class Transaction(OutcomeReceiver):
             self.late_replies += self._state.named_leases.prepare(self.changes)
 
     def publish(self) -> None:
-        """Make it visible: `changes` are on disk. Ends the transaction."""
+        """Make the committed changes visible; ends the transaction."""
         self._state.receiver = None
         retention, remembered = self._state.retention, self._state.remembered
         self._state.replies.publish()
@@ -397,7 +383,7 @@ class Transaction(OutcomeReceiver):
             state.retention.end_job(record, self.clock_ms)
 
     def roll_back(self) -> None:
-        """Restore watch lists, timer and known ids. Ends the transaction, after a failed commit."""
+        """Undo all after a failed commit; ends the transaction."""
         state = self._state
         state.receiver = None  # the ends below are none
         self.events.roll_back()
@@ -445,12 +431,12 @@ _OUTCOMES: Final = {
 
 
 def _stored(operation: PendingOperation, result: bytes) -> bytearray:
-    """Return the result for the database: shared results are stored once."""
+    """Return the result for the database, which has shared results once."""
     return reference_to(operation.shared) if operation.shared else bytearray(result)
 
 
 def _name(outcome: Outcome) -> str:
-    """Return the member's value; faster than `Outcome.value`, which is a call."""
+    """Return the member's value; faster than the call of `Outcome.value`."""
     if outcome is COMPLETED:
         return "completed"
     if outcome is EXPIRED:

@@ -1,7 +1,7 @@
-"""TransactionObserver: sees each transaction of a server, in the order of the server.
+"""TransactionObserver: sees each transaction of a server, in order.
 
-A model beside the server executes the same requests and compares the answers. Called by the thread
-that has the store. An observer changes nothing, and raises nothing.
+A model beside the server compares its answers. Called by the thread with the store. An observer
+changes nothing, and raises nothing.
 """
 
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class TransactionObserver(Protocol):
-    """Hears of a store loop's transactions."""
+    """Gets a store loop's transactions."""
 
     def begun(self, transaction: "Transaction") -> None:
-        """Note a new transaction, in which due operations have expired."""
+        """Note a new transaction; due operations have expired in it."""
 
     def handled(
         self,
         transaction: "Transaction",
         command: "ClientRequest | ClientConnected | ClientDisconnected",
     ) -> None:
-        """Note the command that a transaction has handled last."""
+        """Note the command that a transaction has just handled."""
 
     def prepared(self, transaction: "Transaction") -> None:
-        """Note that the changes of a transaction are complete: the commit comes next."""
+        """Note that a transaction's changes are complete, before the commit."""
 
     def ended(
         self,
@@ -41,16 +41,16 @@ class TransactionObserver(Protocol):
         error: "StoreError | None",
         answer: "TransactionReplies | None",
     ) -> None:
-        """Note how the commit has ended, and what the network thread is given to send.
+        """Note how the commit has ended, and what the network thread sends.
 
-        After a fatal error the changes may be on disk or not; there is no answer then. The commits
-        of a server's start have no requests: their transactions end, and have not begun.
+        After a fatal error the changes may be on disk or not, without an answer. The commits of a
+        server's start end without having begun.
         """
 
     def paused(self, until_ms: int) -> None:
-        """Note that nothing expires before `until_ms`; 0: what is due expires.
+        """Note that nothing expires before `until_ms`; 0: due operations expire.
 
-        Called after each transaction that was committed, or that had nothing to commit.
+        Called after each transaction without a failed commit.
         """
 
     def read(self, answers: "Sequence[NetworkCommand]") -> None:

@@ -337,3 +337,22 @@ def test_remembered_outcomes_are_repeated_alike(server):
     told = server.step()[1]
     assert sorted(outcome.op_id for outcome in told) == ["a", "b"]
     assert outcome_frames(server) == [(told[-1].number, True)]
+
+
+def test_a_remembered_outcome_behind_deleted_ones_is_repeated(server):
+    """Only the deleted outcomes are skipped."""
+    remembered = operation("b", "kb")
+    remembered.options = SubmissionOptions(10**9)
+    server.submit(remembered)
+    _, outcomes = server.complete_and_push("kb")
+    server.acknowledge(*[outcome.number for outcome in outcomes])
+    while server.state.known:
+        server.pass_time(10**7)
+    ids = end_many(server, 257)
+    server.post(Submit, [*(operation(op_id, "k") for op_id in ids), remembered])
+    told = server.step()[1]
+    assert len(told) == 256
+    server.acknowledge(*range(told[0].number, told[-1].number + 2))
+    while server.state.known:
+        server.pass_time(10**7)
+    assert [outcome.op_id for outcome in fetch_repeated(server)] == ["b"]
