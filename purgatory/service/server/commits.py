@@ -1,8 +1,8 @@
-"""Commits: writes transactions to the disk, and finds out when a disk that failed is well again.
+"""Commits: writes transactions to the disk, and finds out when a failed disk is well again.
 
-A full disk may have room for what is small: then small transactions succeed, and large ones fail.
-So the disk counts as well once it has taken as many bytes as the largest transaction that failed:
-those of a transaction, or bytes written for the purpose. Used by the thread with the store.
+A full disk may have room for small transactions, while large ones fail. So the disk is well once it
+has taken as many bytes as the largest transaction that failed: in a transaction, or written as a
+test. Used by the thread with the store.
 """
 
 import logging
@@ -19,7 +19,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS: Final = 1000
-# While commits fail, every so many of them are logged: one a minute, if nothing is requested.
+# Every so many failures in a row are logged: one a minute without requests.
 LOGGED_FAILURES: Final = 60
 
 
@@ -35,7 +35,7 @@ class Commits:
         self._activity = activity
         #: Nothing is expired or deleted before; 0: the last commit succeeded.
         self.retry_ms: int = 0
-        #: When to look whether the disk is well; 0: it is.
+        #: When to look at the disk; 0: it is well.
         self.look_ms: int = 0
         self._refused_bytes = 0  # largest failed transaction since the last healthy state
         if state.unnoted:  # the start has found the disk full
@@ -44,7 +44,7 @@ class Commits:
             self.retry_ms = self.look_ms = clock.now_ms()
 
     def write(self, changes: Changes) -> None:
-        """Commit changes; before, what the start could not write. Raises StoreError."""
+        """Commit changes, after those that the start could not write. Raises StoreError."""
         self._note_start()
         self._store.commit(changes)
 
@@ -54,7 +54,7 @@ class Commits:
             self._state.unnoted = {}
 
     def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
-        """Write changes, if any exist; returns the error if that fails.
+        """Write changes, if any exist; return the error if that fails.
 
         `size`: the bytes of the requests.
         """
@@ -72,9 +72,9 @@ class Commits:
         return None
 
     def look(self, clock_ms: int) -> StoreError | None:
-        """Write something, though no client asks for anything, if it is time to; see `look_ms`.
+        """Write to the disk without a request, if it is time (`look_ms`).
 
-        Returns the error if the disk cannot be relied on.
+        Returns an error if the disk is unreliable.
         """
         if not 0 < self.look_ms <= clock_ms:
             return None
@@ -101,7 +101,7 @@ class Commits:
             log.error("nothing was written: %s", error)
 
     def _note_success(self, size: int) -> None:
-        """Note so many bytes on disk: healthy, unless a larger transaction failed."""
+        """Note a success: the disk is well unless a larger transaction failed."""
         activity = self._activity
         self.retry_ms = 0
         if size < self._refused_bytes:

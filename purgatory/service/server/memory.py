@@ -1,8 +1,8 @@
 """Estimates of the memory that a server's objects take, in bytes, and of what stored ones will.
 
-An estimate depends only on constant properties of an object, or is adjusted with them: the amount
-added is exactly the amount removed later. The figures are from measurements of the resident memory
-of servers, see tests/purgatory/service/test_memory.py. Pure functions; any thread.
+An estimate depends only on constant properties of an object, or is adjusted with them: exactly the
+added amount is removed later. Figures: measured resident memory of servers, see
+tests/purgatory/service/test_memory.py. Pure functions; any thread.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,13 @@ from typing import Final
 from purgatory.service.errors import ServerError
 from purgatory.service.store.contract import Store
 
-# The process before its first operation: the interpreter, the libraries, the database's cache, and
-# messages between the threads.
+# The process before its first operation: interpreter, libraries, the database's cache, messages.
 PROCESS_BYTES: Final = 224 << 20
-#: Remembered replies take no more than that share of the memory: then more are refused.
+#: Remembered replies take at most this share of the memory: more are refused.
 REPLIES_SHARE: Final = 8
-#: A due job takes so many, besides its outcome.
+#: A due job, besides its outcome.
 JOB_BYTES: Final = 600
-# The memory of a job from submission until forgotten: itself, and its places in the orders.
+# A job from submission until forgotten: itself, and its places in the orders.
 _JOB_LIFE_BYTES: Final = 600
 _TAG_BYTES: Final = 200
 _OPERATION_BYTES: Final = 950  # with timer, and entries by id and number
@@ -35,7 +34,7 @@ _REPEAT_BYTES: Final = 4000  # with its expression, and the ids of as many jobs 
 
 
 def text_bytes(text: str) -> int:
-    """Return the bytes of a text's characters: four each if any is not ASCII, and UTF-8 beside."""
+    """Return the bytes of a text: four a character if not ASCII, and UTF-8 beside."""
     return len(text) if text.isascii() else 8 * len(text)
 
 
@@ -60,7 +59,7 @@ def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
 
 
 def value_bytes(length: int) -> int:
-    """Return the bytes of the value of a key, in an operation waiting for others."""
+    """Return the bytes of a key's value, in an operation that waits for others."""
     return _VALUE_BYTES + length
 
 
@@ -104,15 +103,14 @@ def repeat_bytes(client: str, name: str, cron: str, length: int) -> int:
     return _REPEAT_BYTES + text_bytes(client) + text_bytes(name) + len(cron) + length
 
 
-# A server that was about to take too much may have been stopped while it took a little more: it
-# starts again. In percent of what operations may take.
+# A server that ran with a little more starts again. In percent of the room for operations.
 _TOLERANCE: Final = 10
-# What an error asks for has so much room for new operations, in percent.
+# Room for new operations in the limit that the error asks for, in percent.
 _ROOM: Final = 25
 
 
 class StoredMemoryCheck:
-    """Keeps a server from loading more than `max_memory` bytes of `store`; 0: any number."""
+    """Keeps a server from loading more than `max_memory` bytes; 0: any number."""
 
     def __init__(self, store: Store, max_memory: int) -> None:
         self._store = store
@@ -125,7 +123,7 @@ class StoredMemoryCheck:
             self.check(PROCESS_BYTES + _others_bytes(self._store))
 
     def check(self, memory_bytes: int) -> None:
-        """Raise ServerError if a server that takes so much takes too much."""
+        """Raise ServerError if `memory_bytes` is too much."""
         if self._max_memory and memory_bytes > self._most:
             needed = PROCESS_BYTES + _others_bytes(self._store) + _operations_bytes(self._store)
             room = (needed - PROCESS_BYTES) * _ROOM // 100
@@ -146,7 +144,6 @@ def _operations_bytes(store: Store) -> int:
 
 
 def _others_bytes(store: Store) -> int:
-    """Return the bytes of held events, of remembered replies, and of the values of keys."""
     held = sum(held_bytes(key, size) for key, size in store.sizes("held"))
     values = sum(value_bytes(size) for _, size in store.sizes("progress"))
     replies = [(session, reply_bytes(size)) for session, size in store.sizes("replies")]

@@ -29,7 +29,7 @@ from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 
 _ANY: Final = JobFilter()
-# A job's entry, and when the job is to be due.
+# A job's entry, and its new due time.
 _Move = tuple[PendingOperation | OutcomeRecord | None, int]
 
 
@@ -105,7 +105,7 @@ class ControlRequests:
         return JobsRescheduled(request.seq, [transaction.move_job(*move) for move in moves])
 
     def take_decided(self, transaction: Transaction) -> list[ClientRequest]:
-        """Take the waiting requests to reschedule whose jobs are back, or have begun."""
+        """Take the waiting requests whose jobs are back, or have begun."""
         waiting = self._state.waiting_moves
         decided: list[ClientRequest] = []
         for command in waiting.commands[:]:
@@ -120,7 +120,6 @@ class ControlRequests:
         return decided
 
     def _due_ms(self, move: Reschedule, now_ms: int) -> int:
-        """Return when a job is to be due."""
         if (move.delay_ms is None) == (move.due_ms is None):
             raise Malformed(
                 f"delay_ms is {move.delay_ms}, due_ms is {move.due_ms}; expected one of them"
@@ -151,12 +150,12 @@ class ControlRequests:
 
 
 def _recall(transaction: Transaction, moves: list[_Move]) -> bool:
-    """Ask workers for all jobs whose handlers may have begun; whether there are any."""
+    """Ask workers for the jobs whose handlers may have begun; whether any may have."""
     return sum([transaction.jobs.recall(*move) for move in moves]) > 0
 
 
 def _at(request: RescheduleJobs, dues: list[int]) -> RescheduleJobs:
-    """Return a request to reschedule with the times that it means now."""
+    """Return a request with its due times as of now."""
     moves = [
         Reschedule(move.job_id, due_ms=due_ms)
         for move, due_ms in zip(request.moves, dues, strict=True)

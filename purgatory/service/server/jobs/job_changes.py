@@ -1,7 +1,7 @@
-"""JobChanges: what a transaction changes of jobs asked for by id, tag or key.
+"""JobChanges: a transaction's changes of jobs asked for by id, tag or key.
 
-A job may be scheduled, due before this transaction (`LeaseEnds` changes such jobs), or due in it.
-Used by the store thread alone.
+A job may be scheduled, due before this transaction (see `LeaseEnds`), or due in it. Used by the
+store thread alone.
 """
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY
@@ -25,8 +25,7 @@ class JobChanges:
         self._now_ms = now_ms
         #: See `lease_ends`; None while no lease has ended.
         self.made_lease_ends: LeaseEnds | None = None
-        # Of jobs that are due in the transaction, by number of the outcome: when they are due
-        # instead, or None: they were cancelled.
+        # Changed jobs that are due in the transaction: number -> the new due time; None: cancelled.
         self._just_due: dict[int, int | None] = {}
 
     @property
@@ -69,7 +68,7 @@ class JobChanges:
     def recall(self, entry: PendingOperation | OutcomeRecord | None, at_ms: int) -> bool:
         """Ask the worker of a job for it, before the job is moved to `at_ms`.
 
-        False if the job can be moved, or not, without the word of a worker.
+        False if the server can decide without the worker.
         """
         if not isinstance(entry, OutcomeRecord) or at_ms <= self._now_ms:
             return False
@@ -86,7 +85,7 @@ class JobChanges:
         )
 
     def cancel_by_key(self, key: str, units: int) -> int:
-        """Cancel jobs of `due_by_key`; returns how many: at most `units`, if not negative."""
+        """Cancel jobs of `due_by_key`, at most `units` unless negative; return how many."""
         count = 0
         for entry in self.due_by_key(key):
             if count == units:
@@ -95,13 +94,13 @@ class JobChanges:
         return count
 
     def cancel_by(self, entry: OutcomeRecord, key: str) -> bool:
-        """Cancel a job of `due_by_key`, and say by which key."""
+        """Cancel a job of `due_by_key`."""
         return self.cancel(entry, CANCELLED_BY_KEY + key)
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
-        """Return the jobs that were due, have `key` in `unless`, and do not run.
+        """Return the due jobs with `key` in `unless` that do not run.
 
-        The longest waiting (since their submission) come first.
+        In order of submission.
         """
         found: list[OutcomeRecord] = []
         for job in self._state.jobs.by_key.get(key, {}).values():
@@ -114,7 +113,7 @@ class JobChanges:
         return found
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
-        """Have a job wait for a worker that was due in the transaction, unless it was changed."""
+        """Have a job that was due in the transaction wait for a worker, unless changed."""
         state = self._state
         at_ms = self._just_due.get(record.seq, 0)
         if at_ms is None:

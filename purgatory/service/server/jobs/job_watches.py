@@ -9,7 +9,7 @@ from purgatory.service.errors import Refused, TooManyItems
 from purgatory.service.server.memory import text_bytes
 from purgatory.service.server.records.job_record import JobRecord
 
-# Of a connection; in the class the name `bytes` is an attribute's.
+# In the class, `bytes` is an attribute.
 _Route: TypeAlias = bytes
 
 #: How many jobs a connection may watch, and all together.
@@ -19,7 +19,7 @@ _WATCH_BYTES: Final = 300
 
 
 class JobWatches:
-    """Watched jobs, by id and by route. A job that ends is not watched any more."""
+    """Watched jobs, by id and by route, until they end."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, dict[_Route, None]] = {}
@@ -31,7 +31,7 @@ class JobWatches:
         self.ended: list[tuple[JobRecord, list[_Route]]] = []
 
     def add(self, route: _Route, job_ids: list[str]) -> Refused | None:
-        """Have a connection told of ends; returns why that is refused."""
+        """Have a connection told of ends; return why that is refused."""
         watched = self._by_route.get(route, {})
         new = {job_id for job_id in job_ids if job_id not in watched}
         if len(watched) + len(new) > PER_CONNECTION:
@@ -47,7 +47,7 @@ class JobWatches:
         return None
 
     def stop(self, route: _Route, job_ids: list[str]) -> None:
-        """Have a connection told no more of some jobs."""
+        """Stop watching some jobs."""
         for job_id in job_ids:
             if job_id in self._by_route.get(route, {}):
                 self._remove(route, job_id)

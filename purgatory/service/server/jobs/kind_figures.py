@@ -11,7 +11,7 @@ from purgatory.service.job_messages import KindOverview
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
 
-#: Kinds with their own figures: the kinds with most jobs. The rest are OTHER.
+#: Kinds with their own figures: those with most jobs. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 
@@ -24,7 +24,8 @@ def kind_figures(
 ) -> list[KindOverview]:
     """Return the figures of the busiest kinds, and of all others together.
 
-    `counted`: jobs by kind and state; None: all jobs. `client`: ages and workers of that client.
+    `counted`: jobs by kind and state; None: all jobs.
+    `client`: ages and workers of that client.
     """
     counted = state.jobs.counts if counted is None else counted
     counts = {kind: tuple(some) for kind, some in list(counted.items())}
@@ -69,7 +70,6 @@ def _together(kinds: Iterable[KindOverview]) -> KindOverview:
 
 
 def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
-    """Return, by kind, since when the job has been ready that has waited longest."""
     found: dict[str, int] = {}
     for group in groups:
         for kind, ready in list(group.ready.items()):
@@ -80,7 +80,6 @@ def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
 
 
 def _workers(groups: list[JobGroup]) -> dict[str, int]:
-    """Return, by kind, how many connections take it."""
     found: dict[str, int] = {}
     for group in groups:
         for worker in list(group.workers.values()):

@@ -1,7 +1,7 @@
-"""WaitingMoves: requests to reschedule jobs, which wait for the word of a worker.
+"""WaitingMoves: requests to reschedule jobs that wait for the answer of a worker.
 
-A handler may have begun before the server is told. So the server asks the worker for the job, and
-answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
+A handler may have begun before the server hears of it. So the server asks the worker for the job,
+and answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
 server ends before, the client has no answer, and asks again. Used by the store thread alone.
 """
 
@@ -19,7 +19,7 @@ class WaitingMoves:
 
     def __init__(self) -> None:
         self.commands: list[ClientRequest] = []
-        #: Those of the open transaction.
+        #: Of the open transaction.
         self.new: list[ClientRequest] = []
 
     def add(self, command: ClientRequest) -> None:

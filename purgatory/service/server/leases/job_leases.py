@@ -5,14 +5,13 @@
               ├─ later <┤ failed, or lost: the lease has ended, or the connection
               └─ dead <─┘ after the last attempt, until it is sent again or dropped
 
-An attempt begins with its handler. If a lease is lost before, none has ended, and the job is ready
-again, in its place. A worker that does not tell which handlers have begun begins with the lease.
+An attempt begins with its handler. If a lease is lost before, the job is ready again, in its place.
+For a worker that does not report the beginning, an attempt begins with the lease.
 
-The disk has the due job (its outcome), its number of ended attempts, and whether done or dead; see
-`LeaseEnds`, which changes the jobs here after the commit. A lease is in memory alone: a restart
-ends all leases. Each lease has a token above all earlier tokens, even of earlier runs: so storage
-that remembers the highest can refuse a worker after the unnoticed loss of its lease (a fencing
-token).
+The disk has the due job (its outcome), its number of ended attempts, and whether done or dead;
+`LeaseEnds` changes the jobs here after the commit. A lease is in memory alone: a restart ends all
+leases. Each lease has a token above all earlier ones, even of earlier runs: storage that remembers
+the highest can refuse a worker that has lost its lease (a fencing token).
 
 Used by the store thread alone; `counts` may be read by any.
 """
@@ -38,20 +37,20 @@ from purgatory.service.server.leases.lease_times import LeaseTimes
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.limits.kind_limits import KindLimits
 
-#: Most jobs leased after one transaction.
+#: Jobs leased after one transaction, at most.
 MAX_ASSIGNED: Final = 512
-#: A job whose handler may have ended so many workers, too soon for the server to be told of its
-#: beginning, begins with its lease from then on: else it would end workers for ever.
+#: After so many losses an attempt begins with the lease: a handler that ends its worker before the
+#: server hears of the beginning would else end workers for ever.
 MAX_LOSSES: Final = 5
-#: Why a job that is ready, and of a kind without a limit, is not with a worker.
+#: Why a ready job, of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker for this kind"
 BUSY: Final = "the workers are busy"
-# A token is the epoch of the run and, in so many bits, a count: JSON can hold it for 100 years.
+# A token is the epoch and, in so many bits, a count: JSON can hold it for 100 years.
 _COUNT_BITS: Final = 22
 
 
 class JobCounts(NamedTuple):
-    """How many jobs wait for a worker or a time, are leased, and are given up."""
+    """How many jobs wait for a worker or a time, are leased, and are dead."""
 
     waiting: int
     leased: int
@@ -62,10 +61,9 @@ class JobLeases:
     """All jobs that are due and not done. `epoch` is above those of earlier runs."""
 
     def __init__(self, epoch: int) -> None:
-        #: All of them, by number: without any there is nothing to do.
+        #: All of them.
         self.by_number: dict[int, DueJob] = {}
         self._groups: dict[str, JobGroup] = {}
-        #: Of the kinds of jobs, for all workers.
         self.limits: KindLimits = KindLimits()
         self.times: JobTimes = JobTimes(self.by_number)
         self._lease_times = LeaseTimes(self.by_number)
@@ -73,11 +71,9 @@ class JobLeases:
         self._last_token = epoch << _COUNT_BITS
         self._leased = 0
         self._dead = 0
-        #: By route: connections that have let a lease lapse and sent nothing since.
+        #: By route: connections that let a lease lapse and have sent nothing since.
         self.lapsed: dict[bytes, WorkerConnection] = {}
-        #: Hears of every job's change of state.
         self.observer: JobObserver | None = None
-        #: What workers are to be told.
         self.notices: LeaseNotices = LeaseNotices()
 
     @property
@@ -87,7 +83,7 @@ class JobLeases:
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
     def groups(self, client: str | None = None) -> list[JobGroup]:
-        """Return the present groups, or that of a client; any thread."""
+        """Return the groups, or that of a client; any thread."""
         if client is None:
             return list(self._groups.values())
         group = self._groups.get(client)
@@ -125,7 +121,7 @@ class JobLeases:
         )
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
-        """Forget a connection that has gone; returns the jobs whose leases end with it.
+        """Forget an ended connection; return the jobs that it held.
 
         The last first: each returned job goes before waiting jobs.
         """
@@ -145,14 +141,14 @@ class JobLeases:
         return jobs
 
     def _move(self, job: DueJob, state: str, at_ms: int = 0) -> None:
-        """Have a job be in another state; each change of a state is made here."""
+        """Have a job be in another state; all changes of states are made here."""
         job.state = state
         job.at_ms = at_ms
         if self.observer is not None:
             self.observer.moved(job)
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
-        """Have a job that is due wait for a worker, from `at_ms` on."""
+        """Have a due job wait for a worker, from `at_ms` on."""
         self.by_number[job.record.seq] = job
         if at_ms:
             self._wait_until(job, at_ms)
@@ -161,14 +157,12 @@ class JobLeases:
         self.times.watch_start(job)
 
     def _wait(self, job: DueJob, ready_ms: int, *, first: bool = False) -> None:
-        """Have a job wait for a worker."""
         job.ready_ms = ready_ms
         self._group(job.record.client.name).put(job, first=first)
         if job.state != READY:
             self._move(job, READY)
 
     def _wait_until(self, job: DueJob, at_ms: int) -> None:
-        """Have a job wait for a time."""
         self.times.wait(job, at_ms)
         self._move(job, RETRYING if job.attempts else SCHEDULED, at_ms)
 
@@ -193,7 +187,7 @@ class JobLeases:
         return job
 
     def begin(self, client: str, number: int, token: int, now_ms: int) -> None:
-        """Note that the handler of a lease has begun; nothing if the lease has ended."""
+        """Note that the handler of a lease has begun, unless the lease has ended."""
         job = self.held(client, number, token)
         if job is not None and not job.has_begun:
             job.losses = 0
@@ -207,7 +201,7 @@ class JobLeases:
         self._move(job, RUNNING)
 
     def recall(self, job: DueJob) -> None:
-        """Have a worker give a job back, if no handler has begun it."""
+        """Ask a worker for a job whose handler has not begun."""
         if not job.is_recalled:
             job.is_recalled = True
             self.notices.add(job, recall=True)
@@ -219,14 +213,11 @@ class JobLeases:
         self.notices.add(job, recall=False)
 
     def ended(self, now_ms: int, grace_ms: int = 0) -> list[DueJob]:
-        """Return the jobs whose leases have ended by time; each once, the caller ends the lease.
-
-        `grace_ms`: leases last so much longer this time, for the server has requests to handle.
-        """
+        """See `LeaseTimes`; the caller ends the leases."""
         return self._lease_times.ended(now_ms, grace_ms)
 
     def hear(self, route: bytes) -> None:
-        """Give jobs again to a connection that has let a lease lapse: it has sent a request."""
+        """Give jobs again to a lapsed connection: it has sent a request."""
         worker = self.lapsed.pop(route, None)
         if worker is not None:
             worker.has_lapsed = False
@@ -234,9 +225,9 @@ class JobLeases:
                 self.limits.count(kind, 1)
 
     def lapse(self, job: DueJob) -> None:
-        """Note that a job's lease ended by time: the worker gets no jobs until a sign of life.
+        """Note that a job's lease ended by time.
 
-        Until then its jobs count for no limit.
+        Until its next request the worker gets no jobs, and its jobs count for no limit.
         """
         worker = job.holder
         if worker is not None and not worker.detached and not worker.has_lapsed:
@@ -246,7 +237,7 @@ class JobLeases:
                 self.limits.count(kind, -1)
 
     def why(self, job: DueJob, now_ms: int) -> str:
-        """Return why a job that is ready is not with a worker; empty of another job."""
+        """Return why a ready job is not with a worker; empty of another job."""
         if not job.is_waiting:
             return ""
         reason = self.limits.blocked(job.kind, now_ms)
@@ -258,7 +249,7 @@ class JobLeases:
         return NO_WORKER
 
     def watch_again(self, job: DueJob) -> None:
-        """Have a lease that `ended` has returned be found by it again."""
+        """Have `ended` find a lease again."""
         self._lease_times.watch(job)
 
     def dead_jobs(self, client: str, after: int, limit: int) -> list[DueJob]:
@@ -271,17 +262,17 @@ class JobLeases:
         """Return a dead job of a client; None if none exists."""
         return self._groups[client].dead.get(number) if client in self._groups else None
 
-    # What follows takes effect when the change is on disk.
+    # Called after the commit.
 
     def finish(self, job: DueJob, state: str = DONE) -> None:
-        """Forget a job: it is done, or cancelled, or dropped."""
+        """Forget a job: it is done, cancelled or dropped."""
         self._release(job)
         del self.by_number[job.record.seq]
         self._drop_if_empty(job.record.client.name)
         self._move(job, state)
 
     def withdraw(self, job: DueJob) -> None:
-        """Forget a job that no worker has: it is cancelled."""
+        """Forget a cancelled job that no worker has."""
         self.finish(job, CANCELLED)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
@@ -306,7 +297,7 @@ class JobLeases:
             self._wait(job, self._lease_times.looked_ms if counts else job.ready_ms, first=True)
 
     def give_up(self, job: DueJob) -> None:
-        """Note that the last attempt has ended."""
+        """Note that the last attempt has failed."""
         self._release(job)
         job.attempts += 1
         self._bury(job)
@@ -324,12 +315,11 @@ class JobLeases:
         self._move(job, DEAD)
 
     def _unbegin(self, job: DueJob) -> None:
-        """Note that a job's lease, if any, made no attempt."""
         if job.holder is not None:
             self.limits.give_back(job.kind)
 
     def _release(self, job: DueJob) -> None:
-        """Take a job from its worker, or from where it waits, or from the dead."""
+        """Take a job from its worker, its queue, or the dead."""
         number = job.record.seq
         if job.holder is not None:
             if not job.holder.has_lapsed:
@@ -358,7 +348,7 @@ class JobLeases:
             if group.ready:
                 before = len(given)
                 given += group.assign(MAX_ASSIGNED - before, now_ms)
-                if len(given) > before and self.limits.is_used:  # the next turn is another's
+                if len(given) > before and self.limits.is_used:  # the groups take turns
                     self._staffed[name] = self._staffed.pop(name)
         for worker, job in given:
             self._lease(worker, job, now_ms)

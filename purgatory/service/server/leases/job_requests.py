@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transactions.transaction import Transaction
 
-#: The shortest lease, and the most leases of a connection, and the most kinds.
+#: The shortest lease; the most leases and kinds of a connection.
 MIN_LEASE_MS: Final = 100
 MAX_ROOM: Final = 4096
 MAX_KINDS: Final = 1000
@@ -39,7 +39,7 @@ class JobRequests:
         self._validator = validator
 
     def do_in_memory(self, command: "ClientRequest", now_ms: int) -> Any:
-        """Carry out a request that nothing on disk depends on; returns its answer, or None."""
+        """Carry out a request that nothing on disk depends on; return its answer, or None."""
         request = command.request
         if isinstance(request, Keep):
             return self._keep(command.client, request, now_ms)
@@ -68,7 +68,7 @@ class JobRequests:
         return Kept(request.seq, [job is not None for job in jobs], cancelled)
 
     def change(self, transaction: "Transaction", command: "ClientRequest") -> Any:
-        """Carry out a request in a transaction; returns its answer."""
+        """Carry out a request in a transaction; return its answer."""
         request, client = command.request, command.client
         ends = transaction.lease_ends
         if isinstance(request, Finish):

@@ -1,14 +1,11 @@
-"""JobTimes: when jobs are ready again, and until when their first attempt may begin.
-
-Used by the store thread alone.
-"""
+"""JobTimes: when jobs are ready again or must begin. Used by the store thread alone."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.server.leases.due_job import DEAD, RETRYING, SCHEDULED, DueJob
 
-# The heap may have so many stale entries, and as many as jobs wait.
+# So many stale entries may be in the heap, and as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
 
@@ -23,7 +20,7 @@ class JobTimes:
         self.waiting: int = 0
 
     def wait(self, job: DueJob, at_ms: int) -> None:
-        """Have `take_ready` find a job at a time; the caller sets the job's `at_ms`."""
+        """Have `take_ready` find a job at a time; the caller sets `at_ms` of the job."""
         self.waiting += 1
         heappush(self._later, (at_ms, job.record.seq))
         if len(self._later) > 2 * self.waiting + _STALE_ENTRIES:
@@ -31,7 +28,6 @@ class JobTimes:
             heapify(self._later)
 
     def _waiting_job(self, entry: tuple[int, int]) -> DueJob | None:
-        """Return the job of an entry of `_later`; None if it is stale."""
         job = self._by_number.get(entry[1])
         if job is None or job.at_ms != entry[0] or job.state not in (SCHEDULED, RETRYING):
             return None
@@ -53,7 +49,6 @@ class JobTimes:
             heappush(self._starts, (job.start_by_ms, job.record.seq))
 
     def _starting_job(self, entry: tuple[int, int]) -> DueJob | None:
-        """Return the job of an entry of `_starts`; None if it is stale."""
         job = self._by_number.get(entry[1])
         if job is None or job.start_by_ms != entry[0] or job.state == DEAD:
             return None

@@ -1,8 +1,8 @@
 """KindLimits: which kinds are paused, how many of their jobs run, and how many begin in a second.
 
-A job counts from its lease on, before its handler begins, so that a limit is never passed. Rates
-are token buckets of one second: an attempt takes a token with its lease, and gives it back if the
-job is given back. Used by the store thread alone.
+A job counts from its lease on, so that a limit is never passed. Rates are token buckets of one
+second: a lease takes a token, and a job that is given back returns it. Used by the store thread
+alone.
 """
 
 from typing import Final
@@ -12,16 +12,16 @@ from purgatory.service.server.memory import limit_bytes
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import StoredLimit
 
-#: Why a job that is ready does not run.
+#: Why a ready job does not run.
 PAUSED: Final = "paused"
 RUNNING: Final = "limit of running jobs"
 RATE: Final = "limit of jobs per second"
-# A token that has come but for the errors of floating point numbers is there.
+# A token, but for floating point errors.
 _ENOUGH: Final = 1.0 - 1e-9
 
 
 class TokenBucket:
-    """A bucket that gets `rate` tokens a second, and holds one second's tokens, at least one.
+    """A bucket that gets `rate` tokens a second, and holds at most one second's, at least one.
 
     It has `tokens` at `at_ms`.
     """
@@ -58,9 +58,8 @@ class KindLimits:
     def __init__(self) -> None:
         self._by_kind: dict[str, StoredLimit] = {}
         self._buckets: dict[str, TokenBucket] = {}
-        #: How many jobs are leased, by kind, to connections that count.
+        #: How many jobs are leased, by kind, but for lapsed connections.
         self.leased: dict[str, int] = {}
-        #: The memory that limits take.
         self.bytes: int = 0
 
     @property
@@ -77,11 +76,11 @@ class KindLimits:
         return kind in self._by_kind
 
     def find(self, kind: str) -> StoredLimit:
-        """Return the limits of a kind; without any if it has none."""
+        """Return the limits of a kind; all 0 if it has none."""
         return self._by_kind.get(kind) or StoredLimit(kind, 0, 0, 0.0)
 
     def listed(self) -> list[KindLimit]:
-        """Return the limits of all kinds that have one, in order of the kinds."""
+        """Return all limits, in order of the kinds."""
         return [
             KindLimit(kind, bool(one.paused), one.running or None, one.per_second or None)
             for kind, one in sorted(self._by_kind.items())
@@ -92,7 +91,7 @@ class KindLimits:
         self.put(limit, now_ms, tokens=0.0)
 
     def put(self, limit: StoredLimit, now_ms: int, tokens: float | None = None) -> None:
-        """Set the limits of a kind; `tokens` of a new bucket: all by default."""
+        """Set the limits of a kind; a new bucket has `tokens`, by default all."""
         kind, before = limit.kind, self._by_kind.pop(limit.kind, None)
         if before is not None:
             self.bytes -= limit_bytes(kind)
@@ -121,7 +120,7 @@ class KindLimits:
         return ""
 
     def next_ms(self, kind: str, now_ms: int) -> int | None:
-        """Return when a kind is not blocked any more, if that is a matter of time."""
+        """Return when the rate of a kind allows a job; None: the rate does not block it."""
         return self._buckets[kind].next_ms(now_ms) if self.blocked(kind, now_ms) == RATE else None
 
     def take(self, kind: str) -> None:
@@ -138,7 +137,7 @@ class KindLimits:
             bucket.add(1.0)
 
     def count(self, kind: str, more: int) -> None:
-        """Count leased jobs that begin to count, or that do no more."""
+        """Count more or fewer leased jobs."""
         count = self.leased.get(kind, 0) + more
         if count:
             self.leased[kind] = count

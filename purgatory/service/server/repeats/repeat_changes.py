@@ -38,7 +38,7 @@ class RepeatChanges:
         return () if record is None else record.runs
 
     def count(self, client: str | None = None) -> int:
-        """Return how many repeats there are, or a client has, after this transaction."""
+        """Return how many repeats all clients, or one, have after this transaction."""
         registry = self._registry
         count = len(registry) if client is None else registry.counts.get(client, 0)
         for key, record in self._records.items():
@@ -89,7 +89,7 @@ class RepeatChanges:
 
 
 def _differs(before: RepeatRecord, after: RepeatRecord) -> bool:
-    """Whether a repeat's row changes; the rest of a record is in memory only."""
+    """Whether a repeat's row changes."""
     return (
         before.settings is not after.settings
         or before.next_ms != after.next_ms
