@@ -108,10 +108,9 @@ def _whole_ms(ns: int) -> int:
 
 
 class TransactionClock:
-    """The clock of the server's timer: stands still within a transaction.
+    """The clock of the server's timer, for expirations.
 
-    For expirations; `Stamp`, which may be ahead, stamps events. Readings are Unix time in whole
-    ticks, and never go back.
+    Readings are Unix time in whole ticks, and never go back.
     """
 
     def __init__(self, now_ms: int) -> None:

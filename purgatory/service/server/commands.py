@@ -109,7 +109,7 @@ class TransactionReplies(Struct, frozen=True):
 
 
 class OutcomeFrame(Struct, frozen=True):
-    """Answer to `FetchOutcomes`: outcomes up to `last`; no frame if there are no more."""
+    """Answer `FetchOutcomes`: outcomes up to `last`; no frame if there are no more."""
 
     route: bytes
     frame: bytes | None
@@ -118,10 +118,7 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Tell that the store thread sleeps, after so many more commands.
-
-    With its last answers: each message may wake the network thread.
-    """
+    """Tell that the store thread sleeps, after so many more commands, with its last answers."""
 
     commands: int
     answers: "list[NetworkCommand]"

@@ -1,8 +1,7 @@
 """Commits: writes transactions to the disk, and finds out when a failed disk is well again.
 
-A full disk may have room for small transactions, while large ones fail. So the disk is well once it
-has taken as many bytes as the largest transaction that failed: in a transaction, or written as a
-test. Used by the thread with the store.
+A full disk may have room for small transactions alone. So the disk is well once it has taken as
+many bytes as the largest failed transaction: in a transaction, or as a test. Thread with the store.
 """
 
 import logging
@@ -24,7 +23,7 @@ LOGGED_FAILURES: Final = 60
 
 
 class Commits:
-    """Commits changes to `store`, and notes in `activity` how that went."""
+    """Commits changes to `store`, and reports to `activity`."""
 
     def __init__(
         self, state: ServerState, store: Store, clock: ServiceClock, activity: StoreActivity
@@ -37,8 +36,8 @@ class Commits:
         self.retry_ms: int = 0
         #: When to look at the disk; 0: it is well.
         self.look_ms: int = 0
-        self._refused_bytes = 0  # largest failed transaction since the last healthy state
-        if state.unnoted:  # the start has found the disk full
+        self._refused_bytes = 0  # the largest failed transaction
+        if state.unnoted:  # the disk was full at the start
             activity.commit_since_ns = activity.now_ns()
             activity.commit_failed("the disk is full")
             self.retry_ms = self.look_ms = clock.now_ms()
@@ -54,10 +53,7 @@ class Commits:
             self._state.unnoted = {}
 
     def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
-        """Write changes, if any exist; return the error if that fails.
-
-        `size`: the bytes of the requests.
-        """
+        """Write changes, if any exist; return the error. `size`: bytes of the requests."""
         if not changes:
             return None
         self._activity.commit_since_ns = self._activity.now_ns()
@@ -101,10 +97,9 @@ class Commits:
             log.error("nothing was written: %s", error)
 
     def _note_success(self, size: int) -> None:
-        """Note a success: the disk is well unless a larger transaction failed."""
         activity = self._activity
         self.retry_ms = 0
-        if size < self._refused_bytes:
+        if size < self._refused_bytes:  # a larger transaction has failed
             activity.commit_succeeded(is_well=False)
             return
         if activity.failures_in_a_row:

@@ -29,18 +29,16 @@ HANDLE_S: Final = 0.008
 
 
 class FairQueue(Generic[T]):
-    """Items, each of a client, with the route and the public key of its connection.
+    """Items, each of a client, with the `route` and the public `key` of its connection.
 
-    `route`: empty: none. `key`: empty if the server needs none.
+    Either may be empty.
     """
 
     def __init__(self) -> None:
-        # Of senders with items.
         self._by_client: dict[str, _SenderQueue[T]] = {}
         self._by_route: dict[bytes, _SenderQueue[T]] = {}
         self._keys: dict[str, _KeyTurns[T]] = {}
         self._turns: deque[_KeyTurns[T]] = deque()  # of `_keys`, the next one first
-        #: How many items there are.
         self.length: int = 0
 
     def count(self, client: str, route: bytes = b"") -> int:
@@ -57,7 +55,6 @@ class FairQueue(Generic[T]):
         if queue is None:
             queue = self._add_sender(client, route, key)
         elif queue.add_name(client, route):
-            # The client has another connection, or the connection another client.
             self._by_client[client] = queue
             if route:
                 self._by_route.setdefault(route, queue)
@@ -125,16 +122,14 @@ class FairQueue(Generic[T]):
 class RequestQueue(FairQueue[T]):
     """Waiting requests, and how many fit into a transaction.
 
-    Each request of a transaction is answered when all of it is on disk. A client that is alone
-    waits for its own requests only, and large transactions are cheaper. While several clients send
-    requests, transactions are small, and a large request has its own. Used by the thread with the
-    store.
+    A request is answered when all of its transaction is on disk. A client that is alone waits for
+    its own requests only, and large transactions are cheaper. While several clients send requests,
+    transactions are small, and a large request has its own. Thread with the store.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: float = HANDLE_S
-        #: Bytes of the transaction's requests.
         self.bytes: int = 0
         #: Whether several clients have sent requests lately; any thread may read it.
         self.is_shared: bool = False
@@ -150,10 +145,7 @@ class RequestQueue(FairQueue[T]):
         self._end = time.perf_counter() + self.seconds
 
     def take(self, now_ms: int) -> T | None:
-        """Remove the next request, if the transaction has room; the first always fits.
-
-        `now_ms`: by the server's clock.
-        """
+        """Remove the next request, if the transaction has room; the first always fits."""
         if not self.length:
             return None
         queue = self._next()
@@ -178,8 +170,7 @@ class RequestQueue(FairQueue[T]):
 class _SenderQueue(Generic[T]):
     """The items of a sender, and its credit; `turns`: of its key.
 
-    An item has a cost, a client and a route. `counts`: the items of each client and each route;
-    empty while all have the same `client` and `route`, the usual case.
+    `counts`: items of each client and route; empty while all have the same `client` and `route`.
     """
 
     __slots__ = ("client", "counts", "credit", "items", "route", "turns")
@@ -206,7 +197,7 @@ class _SenderQueue(Generic[T]):
         return True
 
     def remove(self, name: str | bytes) -> bool:
-        """Count an item less; return whether it was the last of a client or route."""
+        """Count an item less; return whether it was the last."""
         if not self.counts:
             return not self.items
         left = self.counts[name] - 1
@@ -228,7 +219,6 @@ class _KeyTurns(Generic[T]):
         self.credit = CREDIT
 
     def next(self) -> _SenderQueue[T]:
-        """See `FairQueue._next`."""
         senders = self.senders
         while (queue := senders[0]).items[0][1] > queue.credit:
             queue.credit += CREDIT

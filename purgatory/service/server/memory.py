@@ -1,8 +1,8 @@
-"""Estimates of the memory that a server's objects take, in bytes, and of what stored ones will.
+"""Estimates, in bytes, of the memory of a server's objects, and of what stored ones will take.
 
 An estimate depends only on constant properties of an object, or is adjusted with them: exactly the
-added amount is removed later. Figures: measured resident memory of servers, see
-tests/purgatory/service/test_memory.py. Pure functions; any thread.
+added amount is removed later. The figures are measured, see tests/purgatory/service/test_memory.py.
+Pure functions; any thread.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
 _LIMIT_BYTES: Final = 600
 _CLIENT_BYTES: Final = 700
-_REPEAT_BYTES: Final = 4000  # with its expression, and the ids of as many jobs as it keeps
+_REPEAT_BYTES: Final = 4000  # with its expression, and ids of jobs
 
 
 def text_bytes(text: str) -> int:
@@ -39,7 +39,7 @@ def text_bytes(text: str) -> int:
 
 
 def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
-    """Return the bytes of a pending operation, without the values of completed keys."""
+    """Return the bytes of a pending operation, without values of keys."""
     if len(keys) == 1 and op_id.isascii() and keys[0].isascii():  # the common case
         return _OPERATION_BYTES + _KEY_BYTES + len(op_id) + len(kind) + len(keys[0])
     size = _OPERATION_BYTES + text_bytes(op_id) + len(kind)
@@ -49,7 +49,7 @@ def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
 
 
 def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
-    """Return the bytes of a job beside its operation or outcome, until it is forgotten."""
+    """Return the bytes of a job, beside its operation or outcome."""
     if not tags and len(keys) == 1 and keys[0].isascii():  # the common case
         return _JOB_LIFE_BYTES + _TAG_BYTES + len(keys[0])
     size = _JOB_LIFE_BYTES
@@ -59,7 +59,7 @@ def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
 
 
 def value_bytes(length: int) -> int:
-    """Return the bytes of a key's value, in an operation that waits for others."""
+    """Return the bytes of a completed key's value, in a waiting operation."""
     return _VALUE_BYTES + length
 
 
@@ -69,17 +69,17 @@ def outcome_bytes(op_id: str) -> int:
 
 
 def held_bytes(key: str, length: int) -> int:
-    """Return the bytes of a held event, with a value of `length` bytes."""
+    """Return the bytes of a held event."""
     return _HELD_BYTES + text_bytes(key) + length
 
 
 def spread_bytes(count: int, length: int) -> int:
-    """Return the bytes of an event waiting for `count` operations, with its value."""
+    """Return the bytes of an event that waits for `count` operations."""
     return _CAPTURED_BYTES * count + length
 
 
 def reply_bytes(length: int) -> int:
-    """Return the bytes of a remembered reply, a frame of `length` bytes."""
+    """Return the bytes of a remembered reply."""
     return _REPLY_BYTES + length
 
 
@@ -89,7 +89,7 @@ def session_bytes(name: str) -> int:
 
 
 def limit_bytes(kind: str) -> int:
-    """Return the bytes of the limits of a kind."""
+    """Return the bytes of a kind's limits."""
     return _LIMIT_BYTES + text_bytes(kind)
 
 
@@ -99,7 +99,7 @@ def client_bytes(name: str) -> int:
 
 
 def repeat_bytes(client: str, name: str, cron: str, length: int) -> int:
-    """Return the bytes of a repeat, with a payload of `length` bytes."""
+    """Return the bytes of a repeat; `length`: of its payload."""
     return _REPEAT_BYTES + text_bytes(client) + text_bytes(name) + len(cron) + length
 
 

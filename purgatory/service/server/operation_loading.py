@@ -1,6 +1,6 @@
-"""OperationLoading: adds the stored operations to a new state, at the start.
+"""OperationLoading: adds the stored operations to a new state.
 
-Runs for each operation: a takeover waits for it. Used by the thread that starts the server.
+A takeover waits for it. Used by the thread that starts the server.
 """
 
 import sys
@@ -127,8 +127,7 @@ class OperationLoading:
     def _outcome_record(
         self, row: StoredOperation, client: ClientRecord, outcome: StoredOutcome
     ) -> OutcomeRecord:
-        """Make a record; from before times were moved, it counts as ended then."""
-        is_old = outcome.seq <= self.moved_outcomes
+        is_old = outcome.seq <= self.moved_outcomes  # counts as ended at the move
         ended_ms = self.moved_ms if is_old else outcome.at_ms + outcome.lateness_ms
         job = None
         if not row.need:

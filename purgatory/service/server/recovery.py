@@ -1,8 +1,7 @@
 """Recovery: brings back, at the start, what the last run left on disk.
 
-`start_clock` continues the clock, `load_state` reads operations and outcomes; then `start_journal`
-gives the journal the missing rows. Called by the thread that starts the server, before the store
-thread runs.
+`start_clock`, `load_state`, then `start_journal`. Called by the thread that starts the server,
+before the store thread runs.
 """
 
 import contextlib
@@ -43,11 +42,9 @@ from purgatory.service.store.rows import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Key of the metadata for the outcomes acknowledged when the last run ended.
+#: Keys of the metadata: outcomes acknowledged when the last run ended; `_Moved`.
 ACKNOWLEDGED: Final = "acknowledged"
-# And for `_Moved`.
 _MOVED: Final = "moved"
-# Moves of which the store keeps the size.
 _MOST_SHIFTS: Final = 1000
 # The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
 # after a boot without a battery: deadlines do not wait for it.
@@ -75,7 +72,6 @@ class _Moved(NamedTuple):
 
 @contextlib.contextmanager
 def _damage_refused() -> Iterator[None]:
-    """Raise StoreError for values that no server has written."""
     try:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
@@ -200,7 +196,6 @@ def _acknowledgements(metadata: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, Any]:
-    """Return the metadata of acknowledgements with moved times; empty if none exist."""
     moved = [(at_ms + by_ms, seq) for at_ms, seq in _acknowledgements(metadata)]
     return {ACKNOWLEDGED: msgspec.msgpack.encode(moved)} if moved else {}
 
@@ -257,7 +252,7 @@ def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
     return spread
 
 
-#: Key of the metadata for the epoch of the last run's leases.
+#: Key of the metadata: the epoch of the last run's leases.
 LEASE_EPOCH: Final = "lease_epoch"
 
 

@@ -3,7 +3,7 @@
 Changes happen at once, in the open transaction, and are answered after its commit, so no client
 hears of a change that is rolled back. Reads are answered later, see `reads`.
 
-Used by the store thread alone; `refused` may be read by any.
+Store thread alone; `refused` may be read by any.
 """
 
 from collections import Counter
@@ -92,7 +92,7 @@ from purgatory.service.server.validation import (
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import Options
 
-# Added to the name of a session: its submits have remembered answers of their own.
+# Added to a session's name: submits have remembered answers of their own.
 _SUBMITS: Final = "#submits"
 #: Carries out a request in the open transaction; returns the answer, None: it comes later.
 Change = Callable[[Transaction, ClientRequest], Any]
@@ -121,7 +121,6 @@ class RequestHandler:
         self._job_requests = JobRequests(state.leases, validator)
         self._remembered = RememberedReader(state, store)
         self._job_frames = JobFrames(state.leases, store)
-        #: Reads waiting for their answers.
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
@@ -240,7 +239,6 @@ class RequestHandler:
         self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
         if request.answer:
             reply = Acknowledged(request.seq, before - len(client.unacknowledged))
-            # No commit can fail it.
             transaction.unconditional_replies.append((command.route, reply))
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
@@ -266,7 +264,7 @@ class RequestHandler:
         if frame is None:
             replies.check_room(command.client, session)
             reply = change(transaction, command)
-            if reply is None:  # the answer comes later
+            if reply is None:
                 self._reply(transaction, command, None)
                 return
             if self._is_spread(transaction, command, reply, session):
@@ -461,9 +459,9 @@ class RequestHandler:
         said: SubmissionOptions | None,
         now_ms: int,
     ) -> PendingOperation | OutcomeRecord | None:
-        """Return the holder of a submission's id; None: the id is free.
+        """Return the holder of a submission's id; None: the id is free. Raises StoreError.
 
-        `known`: the state's entry for the id. Raises StoreError.
+        `known`: the state's entry.
         """
         if isinstance(known, OutcomeRecord) and known.is_over(now_ms):
             return None
@@ -474,7 +472,6 @@ class RequestHandler:
     def _with_options(
         self, values: SubmissionValues, said: SubmissionOptions, now_ms: int
     ) -> tuple[SubmissionValues, Options]:
-        """Return a submission's values, with the timeout of `due_ms`, and options."""
         op_id, keys, timeout_ms, need, kind, payload = values
         if said.due_ms is not None and need == 0:
             timeout_ms = max(0, said.due_ms - now_ms)

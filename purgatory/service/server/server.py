@@ -314,7 +314,7 @@ class Server:
     def close(self, timeout: float | None = None) -> None:
         """Accept nothing more, answer and commit what is in flight, end the threads. Idempotent.
 
-        Takes `timeout` seconds at most, default `config.close_timeout`. What waits stays on disk.
+        `timeout`: seconds, default `config.close_timeout`. What waits stays on disk.
         """
         parts = self._parts
         if parts is None or self._cleanup is None:
@@ -365,10 +365,10 @@ def build_parts(
     guard: Callable[[], bool] | None = None,
     note_state: Callable[[ServerState], None] = lambda _: None,
 ) -> ServerParts:
-    """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
+    """Load a store, and put a server of it together. Raises StoreError, ServerError.
 
-    `stats`: answers requests for statistics. `ended`: see `Network`. The other arguments are
-    configuration, or for tests.
+    `stats`: answers requests for statistics. `ended`: see `Network`. The rest: configuration, or
+    tests.
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)

@@ -1,8 +1,7 @@
 """The health of a server: whether a server works and is ready, and what has failed last.
 
 *Works*: its threads live and no transaction is stuck; else restart the process. *Ready*: also,
-commits succeed and return, and outcomes are soon delivered; an unready server may recover by
-itself. Any thread.
+commits succeed and return, and outcomes are soon delivered. Any thread.
 """
 
 from collections import deque
@@ -104,7 +103,7 @@ class RecentFailure(NamedTuple):
 
 
 class RecentFailures:
-    """The last KEPT failures of operations and of attempts at jobs, in memory alone.
+    """The last KEPT failures of operations and of attempts at jobs.
 
     The store thread adds, any thread reads.
     """

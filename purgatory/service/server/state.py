@@ -121,7 +121,6 @@ class ServerState:
         epoch: int = 0,
     ) -> None:
         self.max_memory: int = max_memory
-        #: Bytes that the pending operations take.
         self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
         self._executor = DeferredExecutor()
@@ -139,7 +138,6 @@ class ServerState:
         #: Ids of ended operations that only the store has.
         self.remembered: RememberedIds = RememberedIds()
         self.clients: ClientRegistry = ClientRegistry()
-        #: All jobs, as on disk.
         self.jobs: JobIndex = JobIndex()
         #: The operations in `known` that are no jobs, as on disk.
         self.operation_counts: OperationCounts = OperationCounts()
@@ -153,7 +151,7 @@ class ServerState:
         self.held: HeldKeys = HeldKeys()
         #: Unfinished events for many operations, in order.
         self.spreads: Spreads = Spreads(self.settle)
-        #: Their requests, by session and number.
+        #: By session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
         #: An event for more operations is a spread: it ends so many in a transaction, more while
@@ -210,7 +208,7 @@ class ServerState:
         return self.max_memory - self.memory_bytes if self.max_memory else sys.maxsize
 
     def no_room(self, what: str) -> TooMuchMemory:
-        """Return the refusal of what takes more than `memory_left`."""
+        """Return the refusal of more than `memory_left`."""
         return TooMuchMemory(
             f"no room for {what}: the server takes {self.memory_bytes} bytes of memory; "
             f"expected at most {self.max_memory}"

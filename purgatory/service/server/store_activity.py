@@ -1,4 +1,4 @@
-"""StoreActivity: what the store loop is doing, and how its commits went, as plain numbers.
+"""StoreActivity: the present work of the store loop, and its commits, as plain numbers.
 
 Written by the thread that runs the transaction; any thread reads.
 """
@@ -16,17 +16,14 @@ NS_PER_S: Final = 1_000_000_000
 
 
 class StoreActivity:
-    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0: none.
-
-    The store loop sets `step_since_ns` and `commit_since_ns` itself.
-    """
+    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0: none."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns: Callable[[], int] = now_ns
         self.step_since_ns: int = 0  # since when a transaction runs
         self.commit_since_ns: int = 0  # since when a commit runs
-        self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
-        self.failing_since_ns: int = 0  # the first of the commits that failed in a row
+        self.committed_ns: int = now_ns()  # the last success; at first, the start
+        self.failing_since_ns: int = 0  # the first of `failures_in_a_row`
         self.failures_in_a_row: int = 0
         self.error: str = ""  # of the last commit that failed
         #: When the oldest outcome that is not on disk is due, in Unix milliseconds of the server's
@@ -34,7 +31,7 @@ class StoreActivity:
         self.deadline_ms: int = 0
         # Since the start.
         self.commits: int = 0
-        self.last_commit_s: float = 0.0  # duration of the last success
+        self.last_commit_s: float = 0.0  # of the last success
         self.commit_seconds: float = 0.0
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)

@@ -141,7 +141,7 @@ class StoreLoop:
     def start(self) -> None:
         """Give the journal its missing rows, and finish interrupted events.
 
-        Raises StoreError, and what the journal raises.
+        Raises StoreError, and the errors of the journal.
         """
         if self._sink is not None:
             # The next start repeats a confirmation that comes too late.
@@ -473,7 +473,7 @@ class StoreLoop:
             if self.failure is None:
                 self._write_last()
         except StoreError as error:
-            log.warning("%s", error)  # nothing that a client was promised
+            log.warning("%s", error)  # no answer promised it
         finally:
             self._store.close()
             if self._sink is not None:

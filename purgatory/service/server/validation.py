@@ -42,7 +42,6 @@ class RequestValidator:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        # Limits as machine integers, for the fast path.
         self._pending_per_client: i64 = limits.pending_per_client
         self._pending: i64 = limits.pending
         self._timeout_ms: i64 = limits.timeout_ms
@@ -136,7 +135,7 @@ class RequestValidator:
             self.check_text(tag)
 
     def check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> None:
-        """Check a timeout, or another time with the same limit."""
+        """Check a timeout, or a time with the same limit."""
         if timeout_ms < 0:
             raise Malformed(f"{what} is {timeout_ms}; expected 0 or more")
         most = self.limits.timeout_ms
@@ -206,7 +205,7 @@ def shown(text: str) -> str:
 
 
 def limits_of(config: Config) -> Limits:
-    """Return a configuration's limits of requests."""
+    """Return a configuration's limits."""
     return Limits(
         message_bytes=config.max_message_bytes,
         keys=config.max_keys,

@@ -1,7 +1,6 @@
 """Watchdog: a thread that looks, again and again, for trouble with a server.
 
-Sees events that no loop is told, even while other threads wait for a disk. A single thread starts
-and closes it.
+Works even while other threads wait for a disk. A single thread starts and closes it.
 """
 
 import logging

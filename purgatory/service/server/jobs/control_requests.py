@@ -1,4 +1,4 @@
-"""ControlRequests: carries out the requests that change jobs. Used by the store thread alone."""
+"""ControlRequests: carries out the requests that change jobs. Store thread alone."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ _Move = tuple[PendingOperation | OutcomeRecord | None, int]
 
 
 class ControlRequests:
-    """Changes jobs of `state`, with the rules of `validator`. Methods raise `Refused`."""
+    """Changes jobs of `state`. Methods raise `Refused`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -155,7 +155,6 @@ def _recall(transaction: Transaction, moves: list[_Move]) -> bool:
 
 
 def _at(request: RescheduleJobs, dues: list[int]) -> RescheduleJobs:
-    """Return a request with its due times as of now."""
     moves = [
         Reschedule(move.job_id, due_ms=due_ms)
         for move, due_ms in zip(request.moves, dues, strict=True)

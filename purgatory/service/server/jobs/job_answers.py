@@ -1,6 +1,6 @@
-"""The answers about jobs, in portions: statuses, a page of a list, counts; and news of their ends.
+"""The answers about jobs: statuses, a page of a list, counts; and news of their ends.
 
-Used by the store thread alone.
+Store thread alone.
 """
 
 import logging
@@ -56,7 +56,7 @@ _ANY: Final = JobFilter()
 
 
 class JobAnswers:
-    """Answers reads of jobs of `state` and `store`, each with about `max_bytes` at most."""
+    """Answers reads of jobs, each with about `max_bytes` at most, in portions."""
 
     def __init__(self, state: ServerState, store: Store, max_bytes: int) -> None:
         self._state = state
@@ -119,7 +119,6 @@ class JobAnswers:
         return [by_id[job_id] for job_id in job_ids]
 
     def _ended_status(self, job_id: str, owner: str | None) -> JobStatus:
-        """Return the status of a job that memory does not have."""
         found = self._remembered.find(job_id, owner)
         status = None if found is None else self._remembered.job(found)
         return JobStatus(job_id, "unknown") if status is None else status
@@ -153,7 +152,7 @@ class JobAnswers:
         limit: int,
         found: list[JobRecord],
     ) -> tuple[tuple[int, int], bool]:
-        """Examine some jobs beyond a place; return the place then, and if there are no more."""
+        """Examine some jobs beyond a place; return the next place, and if it is the end."""
         request, owner = command.request, command.owner
         assert isinstance(request, ListJobs)
         wanted, by_due = request.wanted, request.order == "due"
@@ -168,7 +167,6 @@ class JobAnswers:
         return after, True
 
     def _listed(self, jobs: list[JobRecord]) -> list[JobStatus]:
-        """Return the statuses of a page; their values share VALUE_BYTES."""
         known = self._state.known
         entries = [known[job.op_id] for job in jobs if job.op_id in known]
         room = VALUE_BYTES
@@ -228,7 +226,7 @@ class JobAnswers:
         after: int,
         counts: dict[str, list[int]],
     ) -> tuple[int, bool]:
-        """Count some matching jobs; return where to continue, and if there are no more.
+        """Count some matching jobs; return the next place, and if it is the end.
 
         In the order of numbers, which never change: no job is counted twice.
         """

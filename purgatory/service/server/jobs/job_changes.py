@@ -1,7 +1,6 @@
-"""JobChanges: a transaction's changes of jobs asked for by id, tag or key.
+"""JobChanges: a transaction's changes of jobs asked for by id, tag or key. Store thread alone.
 
-A job may be scheduled, due before this transaction (see `LeaseEnds`), or due in it. Used by the
-store thread alone.
+A job may be scheduled, due before this transaction (see `LeaseEnds`), or due in it.
 """
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY
@@ -76,7 +75,6 @@ class JobChanges:
         return due is not None and self.lease_ends.recall(due)
 
     def _is_just_due(self, record: OutcomeRecord) -> bool:
-        """Whether a job is due in the transaction, and was not cancelled in it."""
         return (
             record.job is not None
             and record.job.is_alive

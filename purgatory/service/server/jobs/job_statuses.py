@@ -1,4 +1,4 @@
-"""The statuses of jobs, from memory and from the store. Used by the store thread alone."""
+"""The statuses of jobs, from memory and from the store. Store thread alone."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -30,7 +30,7 @@ def job_statuses(
     *,
     with_history: bool = False,
 ) -> list[JobStatus]:
-    """Return the statuses of jobs, in order, without those whose rows are gone; at most MOST.
+    """Return the statuses of at most MOST jobs, in order, without those whose rows are gone.
 
     `with_history`: with their attempts. Raises StoreError.
     """

@@ -23,9 +23,8 @@ END_STATES: Final = (DONE, DEAD, CANCELLED)
 class KindTimings:
     """The figures of a kind.
 
-    `queued`, `ran`: ended attempts, by how long the job was ready before, and by how long the
-    attempt took; histograms over TIMING_BOUNDS_MS. `queued_ms`, `ran_ms`: the sums. `ended`: jobs
-    by state.
+    `queued`, `ran`: histograms of ended attempts, by the time ready before, and by the time of the
+    attempt. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
     """
 
     def __init__(self) -> None:

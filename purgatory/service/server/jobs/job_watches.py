@@ -1,6 +1,6 @@
 """JobWatches: the connections that watch jobs' ends.
 
-Used by the store thread alone; the length may be read by any.
+Store thread alone; any may read `count`.
 """
 
 from typing import Final, TypeAlias
@@ -24,7 +24,6 @@ class JobWatches:
     def __init__(self) -> None:
         self._by_id: dict[str, dict[_Route, None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}
-        #: Number and memory of watches.
         self.count: int = 0
         self.bytes: int = 0
         #: Jobs that have ended, with the routes to tell.

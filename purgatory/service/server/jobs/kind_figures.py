@@ -50,7 +50,7 @@ def kind_figures(
 
 
 def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Return the counts by state of the busiest kinds, and of all others together."""
+    """Return the counts by state of the busiest kinds, and of OTHER."""
     if len(counts) <= MOST_KINDS:
         return counts
     busiest = nlargest(MOST_KINDS, counts, key=lambda kind: sum(counts[kind]))
@@ -60,7 +60,6 @@ def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
 
 
 def _together(kinds: Iterable[KindOverview]) -> KindOverview:
-    """Return the sum of some kinds, with the oldest job of all."""
     all_counts, oldest_ms, workers = [], 0, 0
     for each in kinds:
         all_counts.append(each.counts)

@@ -1,7 +1,7 @@
 """MassCancels: cancellations of all matching jobs, some in each transaction.
 
-So a hundred thousand jobs keep no other client waiting. The request is answered at the end. If the
-server ends before, the client has no answer, and asks again. Used by the store thread alone.
+So no other client waits for a hundred thousand jobs. The request is answered at the end. If the
+server ends before, the client asks again. Store thread alone.
 """
 
 from typing import Final

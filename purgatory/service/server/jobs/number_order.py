@@ -1,4 +1,4 @@
-"""NumberOrder: jobs in the order of their submission. Used by the store thread alone."""
+"""NumberOrder: jobs in the order of their submission. Store thread alone."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -2,7 +2,7 @@
 
 A handler may have begun before the server hears of it. So the server asks the worker for the job,
 and answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
-server ends before, the client has no answer, and asks again. Used by the store thread alone.
+server ends before, the client asks again. Store thread alone.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ MOST: Final = 1000
 
 
 class WaitingMoves:
-    """The waiting requests of a server, in order of arrival."""
+    """The waiting requests, in order of arrival."""
 
     def __init__(self) -> None:
         self.commands: list[ClientRequest] = []

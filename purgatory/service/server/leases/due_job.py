@@ -1,4 +1,4 @@
-"""DueJob: a due job, at the server. Used by the store thread alone."""
+"""DueJob: a due job, at the server. Store thread alone."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -23,10 +23,10 @@ ANY_TIME: Final = -1
 class DueJob:
     """A due job: `record` is its outcome, `attempts` counts ended attempts.
 
-    A worker may hold the job (`holder`, until `until_ms` at the latest) before the handler begins:
-    the job is ready until it `has_begun`. `begun_ms` is of the latest attempt, `max_attempts` from
-    the latest holder. `at_ms`: when a scheduled or retrying job is ready again. A first attempt
-    begins within `start_within_ms` of `due_ms`, or never.
+    A worker may hold the job (`holder`, until `until_ms`) before the handler begins: the job is
+    ready until it `has_begun`. `begun_ms` is of the latest attempt, `max_attempts` of the latest
+    holder. `at_ms`: when a scheduled or retrying job is ready again. A first attempt begins within
+    `start_within_ms` of `due_ms`, or never.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""JobGroup: the jobs and the workers of one client name. Used by the store thread alone."""
+"""JobGroup: the jobs and the workers of one client name. Store thread alone."""
 
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.ready_jobs import ReadyJobs

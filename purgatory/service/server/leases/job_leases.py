@@ -13,7 +13,7 @@ The disk has the due job (its outcome), its number of ended attempts, and whethe
 leases. Each lease has a token above all earlier ones, even of earlier runs: storage that remembers
 the highest can refuse a worker that has lost its lease (a fencing token).
 
-Used by the store thread alone; `counts` may be read by any.
+Store thread alone; `counts` may be read by any.
 """
 
 from typing import Final, NamedTuple
@@ -61,7 +61,6 @@ class JobLeases:
     """All jobs that are due and not done. `epoch` is above those of earlier runs."""
 
     def __init__(self, epoch: int) -> None:
-        #: All of them.
         self.by_number: dict[int, DueJob] = {}
         self._groups: dict[str, JobGroup] = {}
         self.limits: KindLimits = KindLimits()
@@ -121,10 +120,7 @@ class JobLeases:
         )
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
-        """Forget an ended connection; return the jobs that it held.
-
-        The last first: each returned job goes before waiting jobs.
-        """
+        """Forget an ended connection; return its jobs, the last first, to put back."""
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
         self.lapsed.pop(route, None)

@@ -1,4 +1,4 @@
-"""JobRequests: carries out the requests of workers. Used by the store thread alone."""
+"""JobRequests: carries out the requests of workers. Store thread alone."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,14 +32,14 @@ _HOWS: Final = frozenset(How)
 
 
 class JobRequests:
-    """Carries out requests about `leases`, with the rules of `validator`. Raises `Refused`."""
+    """Carries out requests about `leases`. Raises `Refused`."""
 
     def __init__(self, leases: JobLeases, validator: RequestValidator) -> None:
         self._leases = leases
         self._validator = validator
 
     def do_in_memory(self, command: "ClientRequest", now_ms: int) -> Any:
-        """Carry out a request that nothing on disk depends on; return its answer, or None."""
+        """Carry out a request that changes no disk; return its answer, or None."""
         request = command.request
         if isinstance(request, Keep):
             return self._keep(command.client, request, now_ms)

@@ -1,4 +1,4 @@
-"""JobTimes: when jobs are ready again or must begin. Used by the store thread alone."""
+"""JobTimes: when jobs are ready again or must begin. Store thread alone."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -14,13 +14,13 @@ class JobTimes:
 
     def __init__(self, by_number: dict[int, DueJob]) -> None:
         self._by_number = by_number
-        self._later: list[tuple[int, int]] = []  # a heap: when a job is ready, and its number
-        self._starts: list[tuple[int, int]] = []  # a heap: latest time to begin, and number
+        self._later: list[tuple[int, int]] = []  # a heap: ready time, number
+        self._starts: list[tuple[int, int]] = []  # a heap: latest start, number
         #: How many jobs wait for a time.
         self.waiting: int = 0
 
     def wait(self, job: DueJob, at_ms: int) -> None:
-        """Have `take_ready` find a job at a time; the caller sets `at_ms` of the job."""
+        """Have `take_ready` find a job; the caller sets `at_ms` of the job."""
         self.waiting += 1
         heappush(self._later, (at_ms, job.record.seq))
         if len(self._later) > 2 * self.waiting + _STALE_ENTRIES:
@@ -44,7 +44,7 @@ class JobTimes:
         return found
 
     def watch_start(self, job: DueJob) -> None:
-        """Have `take_not_begun` find a job that is to begin within a time."""
+        """Have `take_not_begun` find a job, if it is to begin within a time."""
         if job.start_by_ms:
             heappush(self._starts, (job.start_by_ms, job.record.seq))
 

@@ -1,6 +1,6 @@
-"""LeaseEnds: a transaction's changes of due jobs.
+"""LeaseEnds: a transaction's changes of due jobs. Store thread alone.
 
-Writes rows to the transaction's changes; the jobs change after the commit. Store thread alone.
+Writes rows to the transaction's changes; the jobs change after the commit.
 """
 
 from collections.abc import Callable
@@ -132,7 +132,7 @@ class LeaseEnds:
     def recall(self, job: DueJob) -> bool:
         """Ask the worker of a job for it, if its handler has not begun.
 
-        False if no worker is asked: none has the job, or its handler is known to have begun.
+        False if no worker is asked.
         """
         if job.holder is None or job.has_begun or job.record.seq in self._jobs:
             return False
@@ -207,7 +207,7 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.put_back, job, counts=True, at_ms=at_ms))
 
     def _keep_attempt(self, job: DueJob, error: str) -> None:
-        """Write an ended attempt for `jobs show`, but for a first that succeeds."""
+        """Write an ended attempt for `jobs show`."""
         seq, number = job.record.seq, job.attempts + 1
         worker = "" if job.holder is None else job.holder.route.hex()
         row = (seq, job.token, number, job.begun_ms, self._now_ms)

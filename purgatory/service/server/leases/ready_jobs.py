@@ -1,7 +1,7 @@
 """ReadyJobs: the waiting jobs of one kind and one client name.
 
 The highest priority is first, and the longest waiting within a priority. After AGED_MS a job counts
-as of the highest priority, so that none starves. Used by the store thread alone.
+as of the highest priority, so that none starves. Store thread alone.
 """
 
 import contextlib
@@ -86,7 +86,6 @@ class ReadyJobs:
         return found
 
     def _next_level(self, now_ms: int) -> int:
-        """Return the priority whose first job is next."""
         first = next(iter(self._levels))
         if len(self._levels) == 1:
             return first

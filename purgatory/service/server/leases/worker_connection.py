@@ -1,4 +1,4 @@
-"""WorkerConnection: what a worker's connection asks for and holds. Used by the store thread."""
+"""WorkerConnection: what a worker's connection asks for and holds. Store thread alone."""
 
 
 class WorkerConnection:

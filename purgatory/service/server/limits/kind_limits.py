@@ -1,8 +1,7 @@
 """KindLimits: which kinds are paused, how many of their jobs run, and how many begin in a second.
 
 A job counts from its lease on, so that a limit is never passed. Rates are token buckets of one
-second: a lease takes a token, and a job that is given back returns it. Used by the store thread
-alone.
+second: a lease takes a token, and a job that is given back returns it. Store thread alone.
 """
 
 from typing import Final
@@ -131,7 +130,7 @@ class KindLimits:
             bucket.add(-1.0)
 
     def give_back(self, kind: str) -> None:
-        """Note that a job was given back, or was not begun: it counts for no rate."""
+        """Note that a job was given back, or was not begun: the rate ignores it."""
         bucket = self._buckets.get(kind)
         if bucket is not None:
             bucket.add(1.0)
@@ -146,7 +145,7 @@ class KindLimits:
 
 
 class LimitChanges:
-    """Limits that replace those of `limits` when `changes`, of `now_ms`, are on disk."""
+    """Changes of `limits` in a transaction at `now_ms` that writes `changes`."""
 
     def __init__(self, limits: KindLimits, changes: Changes, now_ms: int) -> None:
         self._limits = limits

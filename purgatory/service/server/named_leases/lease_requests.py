@@ -1,4 +1,4 @@
-"""NamedLeaseRequests: carries out the requests about named leases. Used by the store thread alone.
+"""NamedLeaseRequests: carries out requests about named leases. Store thread alone.
 
 All are idempotent: a client without an answer retries.
 """
@@ -19,7 +19,7 @@ MIN_KEEP_MS: Final = 100
 
 
 class NamedLeaseRequests:
-    """Carries out requests about `leases`, with the rules of `validator`. Raises `Refused`."""
+    """Carries out requests about `leases`. Raises `Refused`."""
 
     def __init__(self, leases: NamedLeases, validator: RequestValidator) -> None:
         self._leases = leases

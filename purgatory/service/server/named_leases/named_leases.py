@@ -97,7 +97,6 @@ class NamedLeases:
     def _wait(
         self, lease: NamedLease, holder: str, wait_ms: int, route: bytes, now_ms: int
     ) -> None:
-        """Add a waiter; a known waiter keeps its place."""
         before = lease.waiters.get(holder)
         if not wait_ms:
             self._remove_waiter(lease, holder)
@@ -109,7 +108,7 @@ class NamedLeases:
                 )
             self._waiting += 1
             self.bytes += waiter_bytes(holder)
-        else:
+        else:  # it keeps its place
             self._leave_route(before.route, lease.name, holder)
         lease.waiters[holder] = Waiter(route, now_ms + wait_ms)
         self._routes.setdefault(route, {})[lease.name, holder] = None
@@ -167,7 +166,6 @@ class NamedLeases:
         self._plan(lease, now_ms + grace_ms)
 
     def _pass_on(self, lease: NamedLease, now_ms: int) -> None:
-        """End a lease; the first present waiter gets the lease and a message."""
         lease.held = None
         holder = lease.first_present()
         if holder is not None:

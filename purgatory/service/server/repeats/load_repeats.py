@@ -1,4 +1,4 @@
-"""`load_repeats`: brings the repeats back at the start. Used by the thread that starts a server."""
+"""`load_repeats`: brings the repeats back. Used by the thread that starts a server."""
 
 import logging
 from typing import Final
@@ -63,7 +63,6 @@ def _expression(row: StoredRepeat, cron: str, tz: str) -> CronExpression | None:
 
 
 def _find_runs(state: ServerState, keys: set[RepeatKey]) -> dict[RepeatKey, list[str]]:
-    """Return the ids of unfinished jobs of repeats."""
     found: dict[RepeatKey, list[str]] = {}
     for op_id, entry in state.known.items():
         key = entry.client.name, name_of_run(op_id)

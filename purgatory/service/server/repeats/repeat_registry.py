@@ -1,6 +1,6 @@
 """RepeatRegistry: all repeats of a server, and when to examine which.
 
-Used by the store thread alone; any thread may read the length.
+Store thread alone; any thread may read the length.
 """
 
 from heapq import heapify, heappop, heappush

@@ -1,4 +1,4 @@
-"""RepeatRequests: carries out requests about repeats. Used by the store thread alone."""
+"""RepeatRequests: carries out requests about repeats. Store thread alone."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -48,7 +48,7 @@ LISTED_BYTES: Final = 1 << 17
 
 
 class RepeatRequests:
-    """Carries out requests about the repeats of `state`, with the rules of `validator`."""
+    """Carries out requests about the repeats of `state`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator, runs: RepeatRuns) -> None:
         self._state = state
@@ -157,7 +157,6 @@ class RepeatRequests:
         return [key for key in keys if client in (None, key[0])]
 
     def _check(self, repeat: Repeat) -> CronExpression | None:
-        """Check a declaration; return its cron expression."""
         validator = self._validator
         validator.check_text(repeat.name)
         most = validator.limits.text_bytes - _ID_BYTES

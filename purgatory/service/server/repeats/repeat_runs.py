@@ -12,7 +12,7 @@ examines it more than LATE_MS too late, as after a stop of its process. Of misse
 turn, each waits for the end of the run before, unless overlaps are allowed.
 
 A transaction makes a bounded number of jobs, so that neither requests nor other repeats wait for a
-repeat with many missed times. Used by the store thread alone.
+repeat with many missed times. Store thread alone.
 """
 
 import logging
