@@ -71,8 +71,13 @@ MUTANTS = [
     Mutant(
         "an unknown end of a commit is answered by a refusal",
         SERVER + "store_loop.py",
-        "            self._tell_failure(transaction, error, None)\n            return\n",
-        "            self._tell_failure(transaction, error, None)\n",
+        "            answer = None\n        else:\n"
+        "            refusal = StoreFailed(str(error))\n"
+        "            answer = self.handler.reject(transaction, refusal, self.requests.bytes)\n"
+        "            self._answer(answer)\n",
+        "        refusal = StoreFailed(str(error))\n"
+        "        answer = self.handler.reject(transaction, refusal, self.requests.bytes)\n"
+        "        self._answer(answer)\n",
     ),
     Mutant(
         "outcomes are forgotten at the start",

@@ -279,7 +279,7 @@ def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def load_jobs(state: "ServerState", stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:
+def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:
     """Add jobs that have been due or cancelled; `stored`: their rows, by `seq`."""
     ended: list[tuple[int, OutcomeRecord]] = []
     for record in sorted(due, key=lambda one: one.seq):

@@ -61,6 +61,7 @@ from purgatory.service.protocol import (
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
 from purgatory.service.server.jobs.control_requests import ControlRequests
 from purgatory.service.server.jobs.job_answers import job_end_frames
+from purgatory.service.server.jobs.mass_cancels import MassCancel
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
 from purgatory.service.server.limits.limit_requests import LimitRequests
@@ -118,13 +119,12 @@ class RequestHandler:
         self._validator = validator
         self._server = server
         self._store = store
-        self._job_requests = JobRequests(state.leases, validator)
         self._remembered = RememberedReader(state, store)
         self._job_frames = JobFrames(state.leases, store)
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
-        jobs = self._job_requests
+        jobs = JobRequests(state.leases, validator)
         self._control = ControlRequests(state, validator)
         self.repeat_runs: RepeatRuns = RepeatRuns(state, validator)
         repeats = RepeatRequests(state, validator, self.repeat_runs)
@@ -134,8 +134,8 @@ class RequestHandler:
             Fail: self._fail,
             Cancel: self._cancel,
             Extend: self._extend,
-            Finish: jobs.change,
-            EndDead: jobs.change,
+            Finish: jobs.finish,
+            EndDead: jobs.end_dead,
             CancelJobs: self._control.cancel,
             CancelMatching: self._control.cancel_matching,
             RescheduleJobs: self._control.reschedule,
@@ -154,9 +154,9 @@ class RequestHandler:
             SetLimit: limits.change,
         }
         self._in_memory: dict[type[Request], InMemory] = {
-            Work: jobs.do_in_memory,
-            Keep: jobs.do_in_memory,
-            Begin: jobs.do_in_memory,
+            Work: jobs.work,
+            Keep: jobs.keep,
+            Begin: jobs.begin,
         }
 
     def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
@@ -242,7 +242,7 @@ class RequestHandler:
             transaction.unconditional_replies.append((command.route, reply))
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
-        """Answer a changing request, after the commit."""
+        """Answer after the commit."""
         transaction.writes.append((command, reply))
 
     def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
@@ -304,21 +304,25 @@ class RequestHandler:
             if count == request.left:
                 kind = Failed if request.failed else Completed
                 frame = encode(kind(request.seq, request.counts))
-                if request.session:
-                    self._remember(transaction, request.session, request.seq, frame)
-                transaction.late_replies += [
-                    (command.route, Raw(frame)) for command in request.commands
-                ]
+                self._answer_late(transaction, request, request.seq, frame)
 
     def cancel_more(self, transaction: Transaction) -> None:
         """Continue a cancellation of many jobs; answer its request at the end."""
         ended = self._control.cancel_more(transaction)
-        if ended is None:
-            return
-        cancel, frame = ended
-        if cancel.session:
-            self._remember(transaction, cancel.session, cancel.request.seq, frame)
-        transaction.late_replies += [(command.route, Raw(frame)) for command in cancel.commands]
+        if ended is not None:
+            cancel, frame = ended
+            self._answer_late(transaction, cancel, cancel.request.seq, frame)
+
+    def _answer_late(
+        self,
+        transaction: Transaction,
+        ended: SpreadRequest | MassCancel,
+        seq: int,
+        frame: bytes,
+    ) -> None:
+        if ended.session:
+            self._remember(transaction, ended.session, seq, frame)
+        transaction.late_replies += [(command.route, Raw(frame)) for command in ended.commands]
 
     def move_more(self, transaction: Transaction) -> None:
         """Carry out the waiting requests to reschedule that are decided."""
@@ -508,8 +512,8 @@ class RequestHandler:
         state = self._state
         if not state.unnoted and (state.leases.by_number or state.leases.notices.leases):
             frames += self._job_frames.assign(transaction.clock_ms)
-        if self._state.jobs.watches.ended:
-            frames += job_end_frames(self._state, self._store)
+        if state.jobs.watches.ended:
+            frames += job_end_frames(state, self._store)
         return TransactionReplies(frames, pushes, size)
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:

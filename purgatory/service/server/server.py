@@ -183,7 +183,7 @@ class Server:
         if why and store.lost is None and not store.is_closing:
             self.failure = store.lost = StoreError(why, fatal=True)
             log.critical("the server ends: %s", why)
-            _send(network, CloseServer(_LOST_CLOSE_S))
+            _send(network.mailbox, CloseServer(_LOST_CLOSE_S))
 
     def fail(self, failure: Exception) -> None:
         """End the server soon, without further answers; `failure` says why. Any thread.
@@ -192,7 +192,7 @@ class Server:
         """
         self.failure = failure
         if self._parts is not None:
-            _send(self._parts.network, CloseServer(0))
+            _send(self._parts.network.mailbox, CloseServer(0))
 
     def _build(self, store: Store) -> "ServerParts":
         config = self.config
@@ -304,7 +304,7 @@ class Server:
         for call in self._reload_callbacks:
             call()
         if self._parts is not None:
-            _send(self._parts.network, ReloadAllowList())
+            _send(self._parts.network.mailbox, ReloadAllowList())
 
     @property
     def is_closed(self) -> bool:
@@ -320,7 +320,7 @@ class Server:
         if parts is None or self._cleanup is None:
             return
         seconds = self.config.close_timeout if timeout is None else timeout
-        _send(parts.network, CloseServer(seconds))
+        _send(parts.network.mailbox, CloseServer(seconds))
         self._network_thread.join(seconds + JOIN_GRACE_S)
         self._store_thread.join(JOIN_GRACE_S)
         if self._network_thread.is_alive() or not self._store_thread.ended():
@@ -378,16 +378,12 @@ def build_parts(
     handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
 
-    def send(command: NetworkCommand) -> None:
-        with contextlib.suppress(MailboxClosed):  # the network thread has ended
-            mailbox.send(command)
-
     store_loop = StoreLoop(
         state,
         store,
         clock,
         handler,
-        send=send,
+        send=partial(_send, mailbox),
         retention_ms=retention_ms,
         sink=sink,
         platform=platform,
@@ -405,6 +401,6 @@ def build_parts(
     return ServerParts(store_loop, network)
 
 
-def _send(network: Network, command: NetworkCommand) -> None:
+def _send(mailbox: Mailbox[NetworkCommand], command: NetworkCommand) -> None:
     with contextlib.suppress(MailboxClosed):  # the network thread has ended
-        network.mailbox.send(command)
+        mailbox.send(command)

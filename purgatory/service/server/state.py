@@ -9,7 +9,7 @@ The timer's clock moves once a transaction: all of a transaction happens at one 
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -37,14 +37,11 @@ from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.server.records.remembered_ids import RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
-from purgatory.service.server.records.spreads import Spreads
+from purgatory.service.server.records.spreads import SpreadRequest, Spreads
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
 from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
-
-if TYPE_CHECKING:
-    from purgatory.service.server.records.spreads import SpreadRequest
 
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from purgatory.errors import StoreError
-from purgatory.service.errors import Refused, StoreFailed, refusal_of
+from purgatory.service.errors import StoreFailed, refusal_of
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.commands import (
@@ -36,7 +36,6 @@ from purgatory.service.server.commands import (
     StoreLoopCommand,
     StoreLoopStopped,
     StoreReleased,
-    TransactionReplies,
 )
 from purgatory.service.server.commits import Commits
 from purgatory.service.server.fair_queue import RequestQueue
@@ -294,11 +293,11 @@ class StoreLoop:
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         transaction = self._handle_requests(transaction)
         if transaction.clock_ms >= self._commits.retry_ms:
+            grace_ms = GRACE_MS if self.requests.length else 0
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
-                transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
+                transaction.lease_ends.expire(grace_ms)
             self._go_on(transaction)
             if self.state.named_leases.times:
-                grace_ms = GRACE_MS if self.requests.length else 0
                 self.state.named_leases.expire(transaction.clock_ms, grace_ms)
         self._maintenance.run(transaction, self._commits.retry_ms)
         self._end_transaction(transaction)
@@ -446,16 +445,11 @@ class StoreLoop:
         if error.fatal:
             # The changes may be on disk, so nothing is answered: clients ask again.
             self._fail(error)
-            self._tell_failure(transaction, error, None)
-            return
-        refusal: Refused = StoreFailed(str(error))
-        answer = self.handler.reject(transaction, refusal, self.requests.bytes)
-        self._answer(answer)
-        self._tell_failure(transaction, error, answer)
-
-    def _tell_failure(
-        self, transaction: Transaction, error: StoreError, answer: TransactionReplies | None
-    ) -> None:
+            answer = None
+        else:
+            refusal = StoreFailed(str(error))
+            answer = self.handler.reject(transaction, refusal, self.requests.bytes)
+            self._answer(answer)
         if self._observer is not None:
             self._observer.ended(transaction, error, answer)
 

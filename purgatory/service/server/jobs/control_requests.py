@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Malformed, TooManyItems
 from purgatory.service.job_messages import (
-    JOB_STATES,
     CancelJobs,
     CancelMatching,
     JobFilter,
@@ -20,6 +19,7 @@ from purgatory.service.job_messages import (
     RetryJobs,
 )
 from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.jobs.job_index import wrong_filter
 from purgatory.service.server.jobs.job_statuses import BY_REQUEST
 from purgatory.service.server.jobs.mass_cancels import MOST, MassCancel
 from purgatory.service.server.records.clients import OutcomeRecord
@@ -60,8 +60,8 @@ class ControlRequests:
         wanted = request.wanted
         if wanted == _ANY:
             raise Malformed("no filter is given; expected kind, state, tag or client")
-        if wanted.state is not None and wanted.state not in JOB_STATES:
-            raise Malformed(f"state is {wanted.state!r}; expected one of {JOB_STATES}")
+        if (wrong := wrong_filter(wanted)) is not None:
+            raise Malformed(wrong)
         session = command.session
         if session:
             session = self._state.replies.key(command.client, session)

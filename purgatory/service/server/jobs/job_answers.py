@@ -29,7 +29,7 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import NOTHING, Failure
 from purgatory.service.server.commands import ClientRequest
-from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches
+from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches, wrong_filter
 from purgatory.service.server.jobs.job_statuses import job_statuses
 from purgatory.service.server.jobs.kind_figures import in_few_kinds, kind_figures
 from purgatory.service.server.reads.outcome_frames import in_frames
@@ -239,13 +239,6 @@ class JobAnswers:
             if matches(job, wanted, owner):
                 counts.setdefault(job.kind, [0] * STATE_COUNT)[job.state] += 1
         return after, True
-
-
-def wrong_filter(wanted: JobFilter) -> str | None:
-    """Return what is wrong with a filter; None: nothing."""
-    if wanted.state is not None and wanted.state not in JOB_STATES:
-        return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
-    return None
 
 
 def _malformed(seq: int, message: str) -> bytes:

@@ -120,8 +120,8 @@ class JobIndex(JobObserver):
                 self.watches.note_end(job)
             if before < DONE:
                 self.timings.end_job(job.kind, state)
-            if job.has_unless and before < DONE:
-                self._forget_keys(job)
+                if job.has_unless:
+                    self._forget_keys(job)
         elif before >= DONE and job.has_unless:
             self._add_keys(job)
 
@@ -216,6 +216,13 @@ def matches(job: JobRecord, wanted: JobFilter, owner: str | None) -> bool:
         and (wanted.state is None or JOB_STATES[job.state] == wanted.state)
         and (wanted.tag is None or wanted.tag in job.tags)
     )
+
+
+def wrong_filter(wanted: JobFilter) -> str | None:
+    """Return what is wrong with a filter; None: nothing."""
+    if wanted.state is not None and wanted.state not in JOB_STATES:
+        return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
+    return None
 
 
 def _number(job: JobRecord) -> int:

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 
 from purgatory.service.server.leases.due_job import (
     ANY_TIME,
-    CANCELLED,
     DEAD,
     DONE,
     READY,
@@ -65,7 +64,7 @@ class JobLeases:
         self._groups: dict[str, JobGroup] = {}
         self.limits: KindLimits = KindLimits()
         self.times: JobTimes = JobTimes(self.by_number)
-        self._lease_times = LeaseTimes(self.by_number)
+        self.lease_times: LeaseTimes = LeaseTimes(self.by_number)
         self._staffed: dict[str, JobGroup] = {}  # groups with workers
         self._last_token = epoch << _COUNT_BITS
         self._leased = 0
@@ -208,10 +207,6 @@ class JobLeases:
         job.cancel_reason = reason
         self.notices.add(job, recall=False)
 
-    def ended(self, now_ms: int, grace_ms: int = 0) -> list[DueJob]:
-        """See `LeaseTimes`; the caller ends the leases."""
-        return self._lease_times.ended(now_ms, grace_ms)
-
     def hear(self, route: bytes) -> None:
         """Give jobs again to a lapsed connection: it has sent a request."""
         worker = self.lapsed.pop(route, None)
@@ -244,10 +239,6 @@ class JobLeases:
             return BUSY
         return NO_WORKER
 
-    def watch_again(self, job: DueJob) -> None:
-        """Have `ended` find a lease again."""
-        self._lease_times.watch(job)
-
     def dead_jobs(self, client: str, after: int, limit: int) -> list[DueJob]:
         """Return up to `limit` dead jobs of a client, by number, above `after`."""
         dead = self._groups[client].dead if client in self._groups else {}
@@ -267,10 +258,6 @@ class JobLeases:
         self._drop_if_empty(job.record.client.name)
         self._move(job, state)
 
-    def withdraw(self, job: DueJob) -> None:
-        """Forget a cancelled job that no worker has."""
-        self.finish(job, CANCELLED)
-
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
         """Have a job that no worker has be due at `at_ms`; 0: now."""
         self._release(job)
@@ -283,14 +270,14 @@ class JobLeases:
 
     def put_back(self, job: DueJob, *, counts: bool, at_ms: int = 0) -> None:
         """Have a job wait again, from `at_ms` on; `counts`: an attempt has ended."""
-        if not counts:
-            self._unbegin(job)
+        if not counts and job.holder is not None:  # the lease made no attempt
+            self.limits.give_back(job.kind)
         self._release(job)
         job.attempts += counts
         if at_ms:
             self._wait_until(job, at_ms)
         else:
-            self._wait(job, self._lease_times.looked_ms if counts else job.ready_ms, first=True)
+            self._wait(job, self.lease_times.looked_ms if counts else job.ready_ms, first=True)
 
     def give_up(self, job: DueJob) -> None:
         """Note that the last attempt has failed."""
@@ -303,16 +290,12 @@ class JobLeases:
         self._release(job)
         job.attempts = 0
         job.start_within_ms = ANY_TIME
-        self._wait(job, self._lease_times.looked_ms)
+        self._wait(job, self.lease_times.looked_ms)
 
     def _bury(self, job: DueJob) -> None:
         self._dead += 1
         self._group(job.record.client.name).dead[job.record.seq] = job
         self._move(job, DEAD)
-
-    def _unbegin(self, job: DueJob) -> None:
-        if job.holder is not None:
-            self.limits.give_back(job.kind)
 
     def _release(self, job: DueJob) -> None:
         """Take a job from its worker, its queue, or the dead."""
@@ -335,7 +318,7 @@ class JobLeases:
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Lease jobs to workers with room, up to MAX_ASSIGNED; return the pairs."""
-        lease_times = self._lease_times
+        lease_times = self.lease_times
         lease_times.looked_ms = max(lease_times.looked_ms, now_ms)
         for job in self.times.take_ready(now_ms):
             self._wait(job, job.at_ms)
@@ -359,14 +342,14 @@ class JobLeases:
         job.until_ms = now_ms + worker.lease_ms
         if not worker.begins or job.losses >= MAX_LOSSES:
             self._begin(job, now_ms)
-        self._lease_times.watch(job, self._leased)
+        self.lease_times.watch(job, self._leased)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
         """Return when there is something to do; None: not before a command."""
         if any(group.has_work(now_ms) for group in self._staffed.values()):
             return now_ms
         times: list[int] = []
-        if (end_ms := self._lease_times.next_ms()) is not None:
+        if (end_ms := self.lease_times.next_ms()) is not None:
             times.append(end_ms)
         if (next_ms := self.times.next_ms()) is not None:
             times.append(next_ms)

@@ -52,7 +52,7 @@ class LeaseEnds:
 
         `grace_ms`: see `LeaseTimes`.
         """
-        for job in reversed(self._leases.ended(self._now_ms, grace_ms)):
+        for job in reversed(self._leases.lease_times.ended(self._now_ms, grace_ms)):
             if self._begin(job):
                 self._effects.append(partial(self._leases.lapse, job))
                 self._lose(job, LEASE_ENDED)
@@ -118,8 +118,7 @@ class LeaseEnds:
             return True
         self._jobs[number] = job
         attempts = self._waits.pop(number, job.attempts)
-        self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)
-        self._effects.append(partial(self._withdraw, job))
+        self._end_cancelled(job, attempts, reason)
         return True
 
     def _cancel_leased(self, job: DueJob, reason: str) -> None:
@@ -242,10 +241,6 @@ class LeaseEnds:
         self._leases.finish(job, CANCELLED)
         self._retention.drop_job(job.record, self._now_ms)
 
-    def _withdraw(self, job: DueJob) -> None:
-        self._leases.withdraw(job)
-        self._retention.end_job(job.record, self._now_ms)
-
     def _write(self, job: DueJob, state: JobState, attempts: int, at_ms: int, error: str) -> None:
         self._changes.jobs += (job.record.seq, int(state), attempts, at_ms, error)
         self._rows.add_end(job, state, attempts, at_ms, error)
@@ -261,6 +256,6 @@ class LeaseEnds:
         self._effects.clear()  # see `publish`
         for job in self._jobs.values():
             if job.holder is not None:
-                self._leases.watch_again(job)
+                self._leases.lease_times.watch(job)
         for job in self._not_begun:
             self._leases.times.watch_start(job)

@@ -36,7 +36,7 @@ class NamedLease:
         self.waiters: dict[str, Waiter] = {}
         #: When to examine it again; 0: never.
         self.next_ms: int = 0
-        self.bytes: int = lease_bytes(name)
+        self.bytes: int = _LEASE_BYTES + text_bytes(name)
 
     @property
     def is_empty(self) -> bool:
@@ -56,11 +56,6 @@ class NamedLease:
         if self.held is not None:
             times.append(self.held.until_ms)
         return min(times, default=0)
-
-
-def lease_bytes(name: str) -> int:
-    """Return the bytes of a leased name."""
-    return _LEASE_BYTES + text_bytes(name)
 
 
 def waiter_bytes(holder: str) -> int:

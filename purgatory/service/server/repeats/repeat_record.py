@@ -68,10 +68,6 @@ class RepeatRecord(NamedTuple):
             return self.next_ms + intervals * every_ms
         return 0 if self.cron is None else first_time(self.cron, after_ms)
 
-    def go_on(self, after_ms: int) -> "RepeatRecord":
-        """Return the record with its next time after a moment."""
-        return self._replace(next_ms=self.time_after(after_ms))
-
     def skip(self, after_ms: int) -> "RepeatRecord":
         """Return the record with one more skipped time, and its next after a moment."""
         return self._replace(next_ms=self.time_after(after_ms), skipped=self.skipped + 1)

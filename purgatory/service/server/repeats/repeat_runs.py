@@ -68,7 +68,7 @@ LIVE: Final = (READY, RUNNING, RETRYING)
 
 
 class RepeatRuns:
-    """Submits runs into transactions over `state`, with the rules of `validator`."""
+    """Submits runs into transactions over `state`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -121,7 +121,7 @@ class RepeatRuns:
     ) -> RepeatRecord:
         at_ms, now_ms, missed = record.next_ms, transaction.clock_ms, record.settings.missed
         if missed == "none":
-            return record.go_on(record.missed_until_ms)
+            return record._replace(next_ms=record.time_after(record.missed_until_ms))
         record = self.without_ended(record) if skips else record
         is_busy = skips and self.is_busy(record)
         if missed == "all":
@@ -228,10 +228,9 @@ class RepeatRuns:
 
 
 def _is_run(job: JobRecord, key: RepeatKey) -> bool:
-    """Whether a job is of a repeat, and may run now or later."""
     return (job.client, name_of_run(job.op_id)) == key and key[1] in job.tags and _may_run(job)
 
 
 def _may_run(job: JobRecord) -> bool:
-    """Whether a job has not ended for good: a dead job may be retried."""
+    """Whether a job may run: a dead job may be retried."""
     return job.is_alive or job.state == DEAD
