@@ -16,6 +16,10 @@ class Waiter(NamedTuple):
     route: bytes
     until_ms: int
 
+    def absent(self, now_ms: int) -> "Waiter":
+        """Return the waiter without its connection."""
+        return Waiter(b"", min(self.until_ms, now_ms + ABSENCE_MS))
+
 
 class LeaseHolder(NamedTuple):
     """The program that holds a lease, and the lease's token and end."""

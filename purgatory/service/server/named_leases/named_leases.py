@@ -19,7 +19,6 @@ from typing import Final
 from purgatory.service.errors import TooManyLeases
 from purgatory.service.job_messages import LeaseReady
 from purgatory.service.server.named_leases.named_lease import (
-    ABSENCE_MS,
     LeaseHolder,
     NamedLease,
     Waiter,
@@ -140,9 +139,12 @@ class NamedLeases:
         """Note the end of a connection: its waiters are absent for ABSENCE_MS."""
         for name, holder in self._routes.pop(route, ()):
             lease = self.by_name[name]
-            until_ms = min(lease.waiters[holder].until_ms, now_ms + ABSENCE_MS)
-            lease.waiters[holder] = Waiter(b"", until_ms)
+            lease.waiters[holder] = lease.waiters[holder].absent(now_ms)
             self._plan(lease)
+        for _, waiters in self.before.values():  # a roll-back must not restore the connection
+            for holder, waiter in waiters.items():
+                if waiter.route == route:
+                    waiters[holder] = waiter.absent(now_ms)
 
     def expire(self, now_ms: int, grace_ms: int = 0) -> None:
         """End leases and waits whose time is over; leases last `grace_ms` longer."""

@@ -220,6 +220,22 @@ def test_a_commit_that_fails(bench, what):
     assert bench.end("a") == (True, [(b"r", "b")])
 
 
+def test_a_connection_ends_before_a_commit_fails(bench):
+    """Its waiter is absent after the roll-back, though it had got the lease."""
+    bench.take("a")
+    bench.take("b", route=b"1")
+    bench.take("c", route=b"2")
+    bench.leases.end("n", "a", bench.now_ms)
+    bench.leases.disconnect(b"1", bench.now_ms)
+    bench.leases.prepare(Changes())
+    bench.leases.roll_back()
+    bench.leases._check()
+    assert bench.end("a") == (True, [(b"2", "c")])
+    assert bench.take("b", route=b"3") == (None, [])
+    bench.take("c")
+    assert bench.end("c") == (True, [(b"3", "b")])
+
+
 def test_bounds(bench, monkeypatch):
     """So many names, and so many waiters; nothing changes for those that are there."""
     monkeypatch.setattr(named_leases, "MAX_LEASES", 2)
