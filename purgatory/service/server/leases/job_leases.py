@@ -44,7 +44,7 @@ MAX_LOSSES: Final = 5
 #: Why a ready job, of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker for this kind"
 BUSY: Final = "the workers are busy"
-# A token is the epoch and, in so many bits, a count: JSON can hold it for 100 years.
+# A token is the epoch, about Unix seconds, and in so many bits a count: fit for JSON until 2038.
 _COUNT_BITS: Final = 22
 
 

@@ -32,14 +32,7 @@ class NamedLeaseRequests:
         self._check(request)
         self._check_keep(request.keep_ms)
         self._validator.check_timeout(request.wait_ms, "wait_ms")
-        token = self._leases.take(
-            request.name,
-            request.holder,
-            request.keep_ms,
-            request.wait_ms,
-            command.route,
-            transaction.clock_ms,
-        )
+        token = self._leases.take(request, command.route, transaction.clock_ms)
         return LeaseTaken(request.seq, token)
 
     def keep(self, transaction: "Transaction", command: "ClientRequest") -> LeaseKept:

@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.errors import TooManyLeases
-from purgatory.service.job_messages import LeaseReady
+from purgatory.service.job_messages import LeaseReady, TakeLease
 from purgatory.service.server.named_leases.named_lease import (
     LeaseHolder,
     NamedLease,
@@ -63,14 +63,13 @@ class NamedLeases:
             lease.held = LeaseHolder(holder, token, until_ms)
             self._plan(lease)
 
-    def take(  # the fields of the request
-        self, name: str, holder: str, keep_ms: int, wait_ms: int, route: bytes, now_ms: int
-    ) -> int | None:
+    def take(self, request: TakeLease, route: bytes, now_ms: int) -> int | None:
         """Give a name to a program; return the token, or None if another has it.
 
-        The program then waits for `wait_ms`; 0: no longer. If it holds the name, its time restarts
-        now. Raises TooManyLeases.
+        The program then waits; with `wait_ms` 0 it leaves the queue. If it holds the name, its time
+        restarts now. Raises TooManyLeases.
         """
+        name, holder, until_ms = request.name, request.holder, now_ms + request.keep_ms
         lease = self.by_name.get(name)
         if lease is None:
             if len(self.by_name) >= MAX_LEASES:
@@ -81,23 +80,20 @@ class NamedLeases:
         held = lease.held
         self._touch(lease)
         if held is not None and held.holder == holder:
-            lease.held = held._replace(until_ms=now_ms + keep_ms)
+            lease.held = held._replace(until_ms=until_ms)
         elif held is None and lease.first_present() in (None, holder):
             self._remove_waiter(lease, holder)
-            self._grant(lease, holder, now_ms + keep_ms)
+            self._grant(lease, holder, until_ms)
         else:
-            self._wait(lease, holder, wait_ms, route, now_ms)
-            self._plan(lease)
-            return None
+            self._wait(lease, request, route, now_ms)
         self._plan(lease)
-        assert lease.held is not None
-        return lease.held.token
+        held = lease.held
+        return held.token if held is not None and held.holder == holder else None
 
-    def _wait(
-        self, lease: NamedLease, holder: str, wait_ms: int, route: bytes, now_ms: int
-    ) -> None:
+    def _wait(self, lease: NamedLease, request: TakeLease, route: bytes, now_ms: int) -> None:
+        holder = request.holder
         before = lease.waiters.get(holder)
-        if not wait_ms:
+        if not request.wait_ms:
             self._remove_waiter(lease, holder)
             return
         if before is None:
@@ -109,7 +105,7 @@ class NamedLeases:
             self.bytes += waiter_bytes(holder)
         else:  # it keeps its place
             self._leave_route(before.route, lease.name, holder)
-        lease.waiters[holder] = Waiter(route, now_ms + wait_ms)
+        lease.waiters[holder] = Waiter(route, now_ms + request.wait_ms)
         self._routes.setdefault(route, {})[lease.name, holder] = None
 
     def keep(self, name: str, holder: str, keep_ms: int, now_ms: int) -> bool:
