@@ -322,9 +322,9 @@ MUTANTS = [
     Mutant(
         "a lease is given twice",
         LEASES + "job_leases.py",
-        "            workers[route] = WorkerConnection(route, client)\n",
-        "            workers[route] = WorkerConnection(route, client)\n"
-        "        for number in workers[route].held:\n"
+        "            worker = group.workers[route] = WorkerConnection(route, client)\n",
+        "            worker = group.workers[route] = WorkerConnection(route, client)\n"
+        "        for number in worker.held:\n"
         "            group.put(self.by_number[number])\n",
     ),
     Mutant(

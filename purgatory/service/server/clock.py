@@ -93,7 +93,7 @@ class ServiceClock:
         return max(0, when_ns - self.now_ns()) / 1e9
 
     def metadata(self) -> dict[str, Any]:
-        """Return what the next run continues this clock from."""
+        """Return the metadata for the next run."""
         drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
         return {
             "boot_id": self._boot_id,
@@ -130,7 +130,7 @@ class TransactionClock:
 
 
 class Stamp:
-    """The present stamp, the keys with an event at it, and the keys closed for it."""
+    """The present stamp; the keys with an event at it, or closed for it."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
@@ -151,7 +151,7 @@ class Stamp:
         self.follow(self.now_ms + 1)
 
     def close(self, keys: Iterable[str]) -> None:
-        """Let no later event of these keys have this stamp."""
+        """Let no later event of some keys have this stamp."""
         self._closed_keys.update(keys)
 
     def open_for(self, key: str) -> None:

@@ -64,7 +64,7 @@ class ClientDisconnected(Struct, frozen=True):
 class FetchOutcomes(Struct, frozen=True):
     """Read the client's outcomes beyond `after`, for a connection with room.
 
-    `repeated`: those that it asked for by submitting again. `key`: see `ClientRequest`.
+    `repeated`: outcomes requested by submitting again. `key`: see `ClientRequest`.
     """
 
     route: bytes
@@ -118,7 +118,10 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Tell that the store thread sleeps, after so many more commands, with its last answers."""
+    """Tell that the store thread sleeps, after so many more commands.
+
+    With its last answers: each message may wake the network thread.
+    """
 
     commands: int
     answers: "list[NetworkCommand]"

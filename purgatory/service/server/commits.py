@@ -43,7 +43,7 @@ class Commits:
             self.retry_ms = self.look_ms = clock.now_ms()
 
     def write(self, changes: Changes) -> None:
-        """Commit changes, after those that the start could not write. Raises StoreError."""
+        """Commit changes, after the metadata of a start on a full disk. Raises StoreError."""
         self._note_start()
         self._store.commit(changes)
 

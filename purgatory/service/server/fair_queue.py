@@ -29,9 +29,9 @@ HANDLE_S: Final = 0.008
 
 
 class FairQueue(Generic[T]):
-    """Items, each of a client, with the `route` and the public `key` of its connection.
+    """Items, each with its client, `route` and public `key`.
 
-    Either may be empty.
+    Route and key may be empty.
     """
 
     def __init__(self) -> None:

@@ -108,8 +108,8 @@ def load_state(
 ) -> ServerState:
     """Read all operations and outcomes into a new state. Raises StoreError.
 
-    Raises ServerError if they take more than `max_memory`, before it reads all of them.
-    `note_state` gets the empty state, to show progress.
+    Raises ServerError before they take more than `max_memory`. `note_state` gets the empty state,
+    to show progress.
 
     The timer begins at the oldest submission, so that operations due while no server ran expire in
     order of deadline.
@@ -257,7 +257,7 @@ LEASE_EPOCH: Final = "lease_epoch"
 
 
 def next_epoch(store: Store, now_ms: int) -> int:
-    """Return an epoch for this run's leases: above that of each run before. Raises StoreError.
+    """Return this run's epoch of leases, above each earlier. Raises StoreError.
 
     Also above runs after a restored backup, if the clock is right.
     """
@@ -265,7 +265,7 @@ def next_epoch(store: Store, now_ms: int) -> int:
 
 
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Write the clock and the epoch of this run; return what could not be written.
+    """Write the clock and the epoch; return what could not be written.
 
     A server starts even on a full disk, to answer reads. Raises StoreError for a fatal error.
     """

@@ -526,7 +526,7 @@ class RequestHandler:
     def _reply_to_known(
         self, transaction: Transaction, command: ClientRequest, refusal: Refused
     ) -> bool:
-        """Reply to a submit if some of its operations were on disk before; else False.
+        """Reply to a submit if some operations were on disk; else False.
 
         A client without an answer submits again: such operations must not be reported as refused.
         """

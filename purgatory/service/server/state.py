@@ -227,7 +227,7 @@ class ServerState:
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
         """Return an operation's entry; None if unknown, or after its period.
 
-        `owner`: the client that sees its own operations alone; None: sees all.
+        `owner`: find operations of this client alone; None: of all.
         """
         entry = self.known.get(op_id)
         if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms - READABLE_MS):

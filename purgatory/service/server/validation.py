@@ -38,7 +38,7 @@ SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
 class RequestValidator:
-    """Compares with `limits`. Methods raise Refused, except where they return it."""
+    """Compares with `limits`. Methods return or raise Refused."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -150,7 +150,7 @@ class ControlRequests:
 
 
 def _recall(transaction: Transaction, moves: list[_Move]) -> bool:
-    """Ask workers for the jobs whose handlers may have begun; whether any may have."""
+    """Ask workers for jobs that may have begun; whether any may have."""
     return sum([transaction.jobs.recall(*move) for move in moves]) > 0
 
 

@@ -152,7 +152,7 @@ class JobAnswers:
         limit: int,
         found: list[JobRecord],
     ) -> tuple[tuple[int, int], bool]:
-        """Examine some jobs beyond a place; return the next place, and if it is the end."""
+        """Examine some jobs; return the next place, and if it is the end."""
         request, owner = command.request, command.owner
         assert isinstance(request, ListJobs)
         wanted, by_due = request.wanted, request.order == "due"
@@ -226,7 +226,7 @@ class JobAnswers:
         after: int,
         counts: dict[str, list[int]],
     ) -> tuple[int, bool]:
-        """Count some matching jobs; return the next place, and if it is the end.
+        """Count some jobs; return the next place, and if it is the end.
 
         In the order of numbers, which never change: no job is counted twice.
         """

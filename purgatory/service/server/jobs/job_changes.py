@@ -36,7 +36,7 @@ class JobChanges:
         return ends
 
     def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:
-        """Cancel a job; False if it is none, has ended, or is dead. `reason`: its error then."""
+        """Cancel a job for `reason`; False if it has ended, or is dead."""
         if entry is None or entry.job is None:
             return False
         if isinstance(entry, PendingOperation):
@@ -53,7 +53,7 @@ class JobChanges:
         return True
 
     def move(self, record: OutcomeRecord, at_ms: int) -> bool:
-        """Have a job that was due be due at another time; False if it runs, or has ended."""
+        """Move a due job to `at_ms`; False if it runs, or has ended."""
         due = self._state.leases.by_number.get(record.seq)
         if due is not None:
             return self.lease_ends.move(due, at_ms)
@@ -65,7 +65,7 @@ class JobChanges:
         return True
 
     def recall(self, entry: PendingOperation | OutcomeRecord | None, at_ms: int) -> bool:
-        """Ask the worker of a job for it, before the job is moved to `at_ms`.
+        """Ask a worker for a job, before a move to `at_ms`.
 
         False if the server can decide without the worker.
         """
@@ -111,7 +111,7 @@ class JobChanges:
         return found
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
-        """Have a job that was due in the transaction wait for a worker, unless changed."""
+        """Publish a job that became due in the transaction."""
         state = self._state
         at_ms = self._just_due.get(record.seq, 0)
         if at_ms is None:

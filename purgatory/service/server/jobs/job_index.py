@@ -126,7 +126,7 @@ class JobIndex(JobObserver):
             self._add_keys(job)
 
     def move(self, job: JobRecord, state: int, due_ms: int) -> None:
-        """Move a job to a state, in which it is due at a time."""
+        """Move a job to a state and a due time."""
         if due_ms == job.due_ms:
             self.set_state(job, state)
             return

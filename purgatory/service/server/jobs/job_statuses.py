@@ -30,9 +30,9 @@ def job_statuses(
     *,
     with_history: bool = False,
 ) -> list[JobStatus]:
-    """Return the statuses of at most MOST jobs, in order, without those whose rows are gone.
+    """Return the statuses of at most MOST jobs, in order.
 
-    `with_history`: with their attempts. Raises StoreError.
+    Jobs whose rows are gone are left out. `with_history`: with attempts. Raises StoreError.
     """
     rows = store.by_numbers([entry.number for entry in entries])
     seqs = [entry.seq for entry in entries if isinstance(entry, OutcomeRecord)]

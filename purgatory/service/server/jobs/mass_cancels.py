@@ -36,7 +36,7 @@ class MassCancel:
         self.count: int = 0
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
-        """Return the next jobs to cancel, the cursor after them, and if they are the last."""
+        """Return the next jobs to cancel, the cursor, and if it is the end."""
         found: list[JobRecord] = []
         after, left = self.after, LOOKED_AT
         owner = self.commands[0].owner

@@ -95,7 +95,7 @@ class DueJob:
 
     @property
     def start_by_ms(self) -> int:
-        """When the first attempt has to begin at the latest; 0: at any time."""
+        """The latest start of the first attempt; 0: any time."""
         if self.start_within_ms == ANY_TIME or self.attempts:
             return 0
         return self.due_ms + self.start_within_ms

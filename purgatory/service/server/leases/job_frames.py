@@ -20,7 +20,7 @@ log: logging.Logger = logging.getLogger(__name__)
 _JOB_BYTES: Final = 200
 # Unreadable jobs are leased again after so long.
 RETRY_MS: Final = 1000
-#: Jobs read at once: mostly those of one row, which is decoded as a whole.
+#: Jobs read at once: mostly those of a row, decoded as a whole.
 PORTION: Final = MAX_BATCH
 # Dead jobs in a message.
 _DEAD_JOBS: Final = 32

@@ -62,7 +62,7 @@ class JobGroup:
         )
 
     def assign(self, limit: int, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
-        """Give out up to `limit` jobs, the workers in turn; the caller makes the leases."""
+        """Give out up to `limit` jobs; the caller makes the leases."""
         given: list[tuple[WorkerConnection, DueJob]] = []
         idle = 0  # workers in a row that got nothing
         while idle < len(self.workers) and len(given) < limit and self.ready:
@@ -85,7 +85,7 @@ class JobGroup:
         )
 
     def opens_ms(self, now_ms: int) -> int | None:
-        """Return when the first rate limit of a waiting kind ends; None: none does."""
+        """Return when a rate limit next allows a job; None: never."""
         times = [self._limits.next_ms(kind, now_ms) for kind in self.ready]
         return min([at_ms for at_ms in times if at_ms is not None], default=None)
 

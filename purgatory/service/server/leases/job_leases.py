@@ -38,8 +38,8 @@ from purgatory.service.server.limits.kind_limits import KindLimits
 
 #: Jobs leased after one transaction, at most.
 MAX_ASSIGNED: Final = 512
-#: After so many losses an attempt begins with the lease: a handler that ends its worker before the
-#: server hears of the beginning would else end workers for ever.
+#: After so many losses an attempt begins with the lease: a handler that kills its worker before the
+#: server hears of the beginning would else kill workers for ever.
 MAX_LOSSES: Final = 5
 #: Why a ready job, of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker for this kind"
@@ -49,7 +49,7 @@ _COUNT_BITS: Final = 22
 
 
 class JobCounts(NamedTuple):
-    """How many jobs wait for a worker or a time, are leased, and are dead."""
+    """The numbers of waiting, leased and dead jobs."""
 
     waiting: int
     leased: int
@@ -97,26 +97,13 @@ class JobLeases:
         if name in self._groups and self._groups[name].is_empty:
             del self._groups[name]
 
-    def ask(
-        self,
-        route: bytes,
-        client: str,
-        kinds: dict[str, int],
-        room: int,
-        lease_ms: int,
-        *,
-        detached: bool = False,
-        kind_rooms: dict[str, int] | None = None,
-        begins: bool = False,
-    ) -> None:
-        """Note what a connection asks for; see `WorkerConnection`."""
+    def worker(self, route: bytes, client: str) -> WorkerConnection:
+        """Return a connection among the workers; a new one if it is unknown."""
         group = self._staffed[client] = self._group(client)
-        workers = group.workers
-        if route not in workers:
-            workers[route] = WorkerConnection(route, client)
-        workers[route].ask(
-            kinds, room, lease_ms, detached=detached, kind_rooms=kind_rooms, begins=begins
-        )
+        worker = group.workers.get(route)
+        if worker is None:
+            worker = group.workers[route] = WorkerConnection(route, client)
+        return worker
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
         """Forget an ended connection; return its jobs, the last first, to put back."""
@@ -136,7 +123,7 @@ class JobLeases:
         return jobs
 
     def _move(self, job: DueJob, state: str, at_ms: int = 0) -> None:
-        """Have a job be in another state; all changes of states are made here."""
+        """The only place that changes a job's state."""
         job.state = state
         job.at_ms = at_ms
         if self.observer is not None:
@@ -182,7 +169,7 @@ class JobLeases:
         return job
 
     def begin(self, client: str, number: int, token: int, now_ms: int) -> None:
-        """Note that the handler of a lease has begun, unless the lease has ended."""
+        """Note that a handler has begun, unless its lease has ended."""
         job = self.held(client, number, token)
         if job is not None and not job.has_begun:
             job.losses = 0
@@ -228,7 +215,7 @@ class JobLeases:
                 self.limits.count(kind, -1)
 
     def why(self, job: DueJob, now_ms: int) -> str:
-        """Return why a ready job is not with a worker; empty of another job."""
+        """Return why a ready job is not with a worker; else empty."""
         if not job.is_waiting:
             return ""
         reason = self.limits.blocked(job.kind, now_ms)

@@ -44,9 +44,7 @@ class JobRequests:
         del now_ms  # jobs are leased after the commit
         assert isinstance(request, Work)
         self._check_work(request)
-        self._leases.ask(
-            command.route,
-            command.client,
+        self._leases.worker(command.route, command.client).ask(
             request.kinds,
             request.room,
             request.lease_ms,

@@ -34,7 +34,7 @@ class JobTimes:
         return job
 
     def take_ready(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs whose time has come, in order; the caller changes their states."""
+        """Return the jobs whose time has come; the caller changes their states."""
         found: list[DueJob] = []
         while self._later and self._later[0][0] <= now_ms:
             job = self._waiting_job(heappop(self._later))

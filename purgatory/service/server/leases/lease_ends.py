@@ -48,7 +48,7 @@ class LeaseEnds:
         self._effects: list[Callable[[], None]] = []
 
     def expire(self, grace_ms: int) -> None:
-        """End the leases whose time is over, and the jobs that had to begin before now.
+        """End leases whose time is over, and jobs not begun in time.
 
         `grace_ms`: see `LeaseTimes`.
         """
@@ -103,7 +103,7 @@ class LeaseEnds:
         return True
 
     def cancel(self, job: DueJob, reason: str) -> bool:
-        """Cancel a job; False if it has ended, or is dead. `reason`: its error then.
+        """Cancel a job for `reason`; False if it has ended, or is dead.
 
         Without a worker, the job ends at once. Else the attempt is the last, and the job ends done
         if the handler succeeds; a worker that has not begun the handler gives the job back.
@@ -129,7 +129,7 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.cancel, job, reason))
 
     def recall(self, job: DueJob) -> bool:
-        """Ask the worker of a job for it, if its handler has not begun.
+        """Ask the worker of a job for it, unless the handler has begun.
 
         False if no worker is asked.
         """
@@ -139,7 +139,7 @@ class LeaseEnds:
         return True
 
     def move(self, job: DueJob, at_ms: int) -> bool:
-        """Have a job be due at another time; 0: now. False if it runs, or has ended.
+        """Move a job to `at_ms`; 0: now. False if it runs, or has ended.
 
         A leased job is due now; see `recall` for another time.
         """

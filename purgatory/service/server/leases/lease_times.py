@@ -22,7 +22,7 @@ class LeaseTimes:
         self.looked_ms: int = 0
 
     def watch(self, job: DueJob, leased: int = 0) -> None:
-        """Let `ended` find a lease; `leased`: how many there are, 0: drop no stale entries."""
+        """Let `ended` find a lease; `leased`: how many there are, if known."""
         heappush(self._ends, (job.until_ms, job.token, job.record.seq))
         if leased and len(self._ends) > 2 * leased + _STALE_ENTRIES:
             self._ends = [entry for entry in self._ends if self._leased_job(*entry) is not None]

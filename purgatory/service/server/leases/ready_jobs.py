@@ -1,4 +1,4 @@
-"""ReadyJobs: the waiting jobs of one kind and one client name.
+"""ReadyJobs: the waiting jobs of a kind and a client name.
 
 The highest priority is first, and the longest waiting within a priority. After AGED_MS a job counts
 as of the highest priority, so that none starves. Store thread alone.
@@ -73,9 +73,9 @@ class ReadyJobs:
         return None
 
     def oldest_ms(self) -> int | None:
-        """Return since when the oldest job at the head of a level is ready; None without.
+        """Return since when the longest waiting job is ready; None without.
 
-        Removed jobs at the head may hide others. Any thread.
+        Removed jobs may hide others. Any thread.
         """
         found: int | None = None
         for level in list(self._levels.values()):

@@ -20,9 +20,9 @@ _ENOUGH: Final = 1.0 - 1e-9
 
 
 class TokenBucket:
-    """A bucket that gets `rate` tokens a second, and holds at most one second's, at least one.
+    """A bucket that gets `rate` tokens a second.
 
-    It has `tokens` at `at_ms`.
+    It holds the tokens of a second, at least one, and has `tokens` at `at_ms`.
     """
 
     __slots__ = ("_at_ms", "_most", "_rate", "_tokens")
@@ -86,7 +86,7 @@ class KindLimits:
         ]
 
     def load(self, limit: StoredLimit, now_ms: int) -> None:
-        """Add a limit from the store; its bucket is empty: the last run may have emptied it."""
+        """Add a stored limit, its bucket empty: the last run may have emptied it."""
         self.put(limit, now_ms, tokens=0.0)
 
     def put(self, limit: StoredLimit, now_ms: int, tokens: float | None = None) -> None:
@@ -119,7 +119,7 @@ class KindLimits:
         return ""
 
     def next_ms(self, kind: str, now_ms: int) -> int | None:
-        """Return when the rate of a kind allows a job; None: the rate does not block it."""
+        """Return when the rate allows a job; None: it does not block."""
         return self._buckets[kind].next_ms(now_ms) if self.blocked(kind, now_ms) == RATE else None
 
     def take(self, kind: str) -> None:
@@ -130,7 +130,7 @@ class KindLimits:
             bucket.add(-1.0)
 
     def give_back(self, kind: str) -> None:
-        """Note that a job was given back, or was not begun: the rate ignores it."""
+        """Note that a leased job did not begin: the rate ignores it."""
         bucket = self._buckets.get(kind)
         if bucket is not None:
             bucket.add(1.0)

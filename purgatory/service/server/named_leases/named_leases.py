@@ -64,10 +64,10 @@ class NamedLeases:
             self._plan(lease)
 
     def take(self, request: TakeLease, route: bytes, now_ms: int) -> int | None:
-        """Give a name to a program; return the token, or None if another has it.
+        """Give a name to a program; return the token, None if it is taken.
 
-        The program then waits; with `wait_ms` 0 it leaves the queue. If it holds the name, its time
-        restarts now. Raises TooManyLeases.
+        The program then waits; with `wait_ms` 0 it leaves the queue. The holder's time restarts
+        now. Raises TooManyLeases.
         """
         name, holder, until_ms = request.name, request.holder, now_ms + request.keep_ms
         lease = self.by_name.get(name)
@@ -109,7 +109,7 @@ class NamedLeases:
         self._routes.setdefault(route, {})[lease.name, holder] = None
 
     def keep(self, name: str, holder: str, keep_ms: int, now_ms: int) -> bool:
-        """Have a lease last for `keep_ms` from now; False if the program does not have it."""
+        """Have a lease last for `keep_ms` from now; False if not held."""
         lease = self.by_name.get(name)
         if lease is None or lease.held is None or lease.held.holder != holder:
             return False
@@ -119,7 +119,7 @@ class NamedLeases:
         return True
 
     def end(self, name: str, holder: str, now_ms: int) -> bool:
-        """End a lease, or a wait; False if the program does not have the name."""
+        """End a lease, or a wait; False if the lease was not held."""
         lease = self.by_name.get(name)
         if lease is None:
             return False

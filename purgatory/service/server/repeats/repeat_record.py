@@ -69,7 +69,7 @@ class RepeatRecord(NamedTuple):
         return 0 if self.cron is None else first_time(self.cron, after_ms)
 
     def skip(self, after_ms: int) -> "RepeatRecord":
-        """Return the record with one more skipped time, and its next after a moment."""
+        """Skip to the first time after a moment, and count the skip."""
         return self._replace(next_ms=self.time_after(after_ms), skipped=self.skipped + 1)
 
     def state(self) -> RepeatState:
@@ -98,7 +98,7 @@ class RepeatRecord(NamedTuple):
 
 
 def first_time(cron: CronExpression, after_ms: int) -> int:
-    """Return the first time of a cron expression after a moment; 0 if none exists."""
+    """Return the first time after a moment; 0 if none exists."""
     found = cron.next_after(_EPOCH + after_ms * _MS)
     return 0 if found is None else (found - _EPOCH) // _MS
 
@@ -118,5 +118,5 @@ def run_id(name: str, at_ms: int) -> str:
 
 
 def name_of_run(job_id: str) -> str:
-    """Return the name of the repeat that a job may be of; empty if of none."""
+    """Return the name of the repeat in a run's id; else empty."""
     return job_id.rpartition("@")[0]

@@ -86,7 +86,7 @@ class RepeatRuns:
             steps -= self.advance(transaction, record, min(steps, STEPS_OF_ONE))
 
     def advance(self, transaction: Transaction, record: RepeatRecord, most: int) -> int:
-        """Handle up to `most` of a repeat's times that have come; return how many."""
+        """Handle up to `most` times that have come; return how many."""
         now_ms = transaction.clock_ms
         record = record._replace(wake_ms=0)
         steps = 0
@@ -171,7 +171,7 @@ class RepeatRuns:
         return record._replace(last_ms=at_ms, runs=(*record.runs, job_id)[-RUNS_KEPT:])
 
     def _unique_ms(self, repeat: Repeat) -> int:
-        """Return for how long the id of a run is remembered after its end.
+        """Return for how long to remember the id of a run after its end.
 
         As of any job; but frequent runs would fill the memory of ids.
         """
