@@ -322,8 +322,8 @@ MUTANTS = [
     Mutant(
         "a lease is given twice",
         LEASES + "job_leases.py",
-        "            worker = group.workers[route] = WorkerConnection(route, client)\n",
-        "            worker = group.workers[route] = WorkerConnection(route, client)\n"
+        "            worker = group.workers[route] = WorkerConnection(route)\n",
+        "            worker = group.workers[route] = WorkerConnection(route)\n"
         "        for number in worker.held:\n"
         "            group.put(self.by_number[number])\n",
     ),

@@ -102,7 +102,7 @@ class JobLeases:
         group = self._staffed[client] = self._group(client)
         worker = group.workers.get(route)
         if worker is None:
-            worker = group.workers[route] = WorkerConnection(route, client)
+            worker = group.workers[route] = WorkerConnection(route)
         return worker
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:

@@ -9,6 +9,7 @@ class LeaseNotices:
     """Leases whose jobs were cancelled or moved, by connection."""
 
     def __init__(self) -> None:
+        #: By route, and whether the server wants the jobs back.
         self.leases: dict[tuple[bytes, bool], list[Lease]] = {}
 
     def add(self, job: DueJob, *, recall: bool) -> None:

@@ -2,16 +2,15 @@
 
 
 class WorkerConnection:
-    """A connection by its `route`; `client` names the group of workers.
+    """A connection of a worker, by its `route`.
 
     `kinds`: kind -> attempts of a job. It holds at most `room` leases, of `lease_ms`, limited for
     each kind by `kind_rooms`. A `detached` worker gets `room` more jobs, whose leases end by time
     alone. `begins`: it reports begun handlers.
     """
 
-    def __init__(self, route: bytes, client: str) -> None:
+    def __init__(self, route: bytes) -> None:
         self.route: bytes = route
-        self.client: str = client
         self.held: dict[int, str] = {}  # numbers of jobs, with their kinds
         self.has_lapsed: bool = False  # a lease ended by time; no request since
         self.ask({}, 0, 0, detached=False)
