@@ -54,7 +54,7 @@ EXACT_MUTANTS = [
     Mutant(
         "a failed commit leaves leases that never end",
         LEASES + "lease_ends.py",
-        "                self._leases.watch_again(job)\n",
+        "                self._leases.lease_times.watch(job)\n",
         "                pass\n",
     ),
     # A fault that the model has found in the code as it was.

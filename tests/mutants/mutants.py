@@ -71,8 +71,13 @@ MUTANTS = [
     Mutant(
         "an unknown end of a commit is answered by a refusal",
         SERVER + "store_loop.py",
-        "            self._tell_failure(transaction, error, None)\n            return\n",
-        "            self._tell_failure(transaction, error, None)\n",
+        "            answer = None\n        else:\n"
+        "            refusal = StoreFailed(str(error))\n"
+        "            answer = self.handler.reject(transaction, refusal, self.requests.bytes)\n"
+        "            self._answer(answer)\n",
+        "        refusal = StoreFailed(str(error))\n"
+        "        answer = self.handler.reject(transaction, refusal, self.requests.bytes)\n"
+        "        self._answer(answer)\n",
     ),
     Mutant(
         "outcomes are forgotten at the start",
@@ -317,9 +322,9 @@ MUTANTS = [
     Mutant(
         "a lease is given twice",
         LEASES + "job_leases.py",
-        "            workers[route] = WorkerConnection(route, client)\n",
-        "            workers[route] = WorkerConnection(route, client)\n"
-        "        for number in workers[route].held:\n"
+        "            worker = group.workers[route] = WorkerConnection(route)\n",
+        "            worker = group.workers[route] = WorkerConnection(route)\n"
+        "        for number in worker.held:\n"
         "            group.put(self.by_number[number])\n",
     ),
     Mutant(

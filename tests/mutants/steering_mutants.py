@@ -28,9 +28,8 @@ STEERING_MUTANTS = [
     Mutant(
         "a cancel of a job that waits is not written",
         LEASES + "lease_ends.py",
-        "        self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)\n"
-        "        self._effects.append(partial(self._withdraw, job))\n",
-        "        self._effects.append(partial(self._withdraw, job))\n",
+        "        self._end_cancelled(job, attempts, reason)\n",
+        "        self._effects.append(partial(self._forget, job, CANCELLED))\n",
     ),
     Mutant(
         "an id forgotten a second early",

@@ -3,19 +3,16 @@
 `ServiceClock` derives Unix milliseconds from the time since boot, so setting the wall clock moves
 no deadline. The next run continues the same count, unless the machine was booted meanwhile. If the
 wall clock was set, the next start moves the times of what waits by as much (`shift_ms`): they are
-Unix times again, and as far away as before. A store that several machines use has the clock itself:
-then each run continues from there, whatever the wall clock of the machine shows. Any thread may
-read it.
+Unix times again, and as far away as before. A store of several machines has the clock itself, and
+each run continues from there. Any thread may read it.
 
-`TransactionClock`, the timer's, stands still within a transaction, and `Stamp` is the millisecond
-with which a server stamps what happens. In a trace all events of a millisecond come after its
-submissions, and of several events of one key the longest hold counts. A server handles requests one
-after another. If its order would differ from the trace's, the request gets the next millisecond: so
-a journal resolves to the delivered outcomes.
+`TransactionClock`, the timer's, stands still within a transaction. For the store thread.
 
-An operation expires within the millisecond of its deadline, and in a trace all events of the
-millisecond come before. So the expiry closes the millisecond for the keys of the operation: a later
-event of such a key gets the next millisecond. For the store thread.
+`Stamp` is the millisecond with which a server stamps events, so that a journal resolves to the
+delivered outcomes. A trace orders a millisecond: submissions, then events, then expiries; of
+several events of one key the longest hold counts. A request that the server handles in another
+order gets the next millisecond, and so does an event of a key of which an operation has expired in
+the millisecond. For the store thread.
 """
 
 import time
@@ -27,11 +24,11 @@ from typing import Any, Final
 from _purgatory_cpython.mypyc_types import i64
 from purgatory.service.platform import boot_ns
 
-# A smaller difference is the error of comparing two clocks, not a jump of the wall clock.
+# A smaller difference is the error of comparing two clocks.
 JUMP_MS: Final = 1000
 
 NS_PER_MS: Final = 1_000_000
-#: The tick of the server's timer: an operation expires at most so long after its deadline.
+#: The timer's tick: an operation expires at most so long after its deadline.
 TICK_NS: Final = 250_000
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -46,7 +43,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClockSources:
-    """The clocks of the system; functions, so that tests can replace them."""
+    """The clocks of the system; tests replace them."""
 
     wall_ns: Callable[[], int] = time.time_ns
     boot_ns: Callable[[], int] = boot_ns
@@ -54,10 +51,10 @@ class ClockSources:
 
 
 class ServiceClock:
-    """The clock of one run; `metadata` is what the last run returned, empty at the first.
+    """The clock of one run; `metadata` of the last run, empty at the first.
 
-    `offset_ns`: service time minus the time since boot, from a store with its own clock. None: this
-    machine's clock counts, and `metadata` continues it.
+    `offset_ns`: service time minus the time since boot, from a store with its own clock. None:
+    `metadata` continues this machine's clock.
     """
 
     def __init__(
@@ -69,7 +66,7 @@ class ServiceClock:
         self._sources = ClockSources() if sources is None else sources
         self._boot_id = self._sources.boot_id()
         wall_offset_ns = self._sources.wall_ns() - self._sources.boot_ns()
-        #: By how many milliseconds the times of what waits have to be moved at this start.
+        #: By how many milliseconds this start has to move the times of what waits.
         self.shift_ms: int = 0
         self._offset_ns = wall_offset_ns
         if offset_ns is not None:
@@ -96,7 +93,7 @@ class ServiceClock:
         return max(0, when_ns - self.now_ns()) / 1e9
 
     def metadata(self) -> dict[str, Any]:
-        """Return the data from which the next run continues this clock."""
+        """Return the metadata for the next run."""
         drift_ns = self._sources.wall_ns() - self._sources.boot_ns() - self._offset_ns
         return {
             "boot_id": self._boot_id,
@@ -111,10 +108,9 @@ def _whole_ms(ns: int) -> int:
 
 
 class TransactionClock:
-    """The clock of the server's timer: stands still within a transaction.
+    """The clock of the server's timer, for expirations.
 
-    For expirations; `Stamp`, which may be ahead, stamps events. Readings are Unix time in whole
-    ticks of the timer, and never go back.
+    Readings are Unix time in whole ticks, and never go back.
     """
 
     def __init__(self, now_ms: int) -> None:
@@ -125,26 +121,25 @@ class TransactionClock:
         self._now_ns = now_ns // TICK_NS * TICK_NS
 
     def now_ns(self) -> int:
-        """Return the present reading in nanoseconds."""
+        """Return the reading in nanoseconds."""
         return self._now_ns
 
     def __call__(self) -> int:
-        """Return the present reading in milliseconds."""
+        """Return the reading in milliseconds."""
         return self._now_ns // NS_PER_MS
 
 
 class Stamp:
-    """The present stamp, the keys with an event at this stamp, and the keys closed for it."""
+    """The present stamp; the keys with an event at it, or closed for it."""
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms: int = now_ms
-        #: The keys with an event at this stamp.
         self.keys: set[str] = set()
         self._failed_keys: set[str] = set()
         self._closed_keys: set[str] = set()
 
     def follow(self, clock_ms: int) -> None:
-        """Move to the clock's time, unless the stamp is ahead of it."""
+        """Move to the clock's time, unless the stamp is ahead."""
         if clock_ms > self.now_ms:
             self.now_ms = clock_ms
             self.keys.clear()
@@ -156,11 +151,11 @@ class Stamp:
         self.follow(self.now_ms + 1)
 
     def close(self, keys: Iterable[str]) -> None:
-        """Let no event of these keys have this stamp from now on."""
+        """Let no later event of some keys have this stamp."""
         self._closed_keys.update(keys)
 
     def open_for(self, key: str) -> None:
-        """Begin the next millisecond if an event of a key cannot have this stamp."""
+        """Begin the next millisecond if this one is closed for a key."""
         if key in self._closed_keys:
             self.begin_next()
 

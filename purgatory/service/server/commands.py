@@ -11,7 +11,7 @@
 The right to use state and store passes with them: to the store thread with the first command, back
 with the `StoreReleased` for the last. So only the network thread sends to the store loop.
 
-A *route* is the identity that the socket gives a connection.
+A *route* is the socket's identity of a connection.
 """
 
 from msgspec import Struct
@@ -21,10 +21,10 @@ from purgatory.service.store.rows import JournalPosition
 
 
 class ClientRequest(Struct, frozen=True):
-    """Handle a client's request; `size` is the size of its frame in bytes.
+    """Handle a client's request, a frame of `size` bytes.
 
-    `session`: the name of the requests with the same count; empty for none. `own_only`: the sender
-    may see and change the operations of `client` only. `key`: the public key of the connection.
+    `session`: names the requests with the same count; empty for none. `own_only`: the sender may
+    see and change the operations of `client` only. `key`: the public key of the connection.
     """
 
     route: bytes
@@ -42,7 +42,7 @@ class ClientRequest(Struct, frozen=True):
 
 
 class ClientConnected(Struct, frozen=True):
-    """Welcome a client that has said hello, in answer to its request `seq`.
+    """Welcome a client, in answer to its hello, request `seq`.
 
     `key`: see `ClientRequest`.
     """
@@ -62,10 +62,9 @@ class ClientDisconnected(Struct, frozen=True):
 
 
 class FetchOutcomes(Struct, frozen=True):
-    """Read the client's outcomes beyond `after`, for a connection that can take them.
+    """Read the client's outcomes beyond `after`, for a connection with room.
 
-    `repeated`: read the outcomes that the connection asked for by submitting again. `key`: see
-    `ClientRequest`.
+    `repeated`: outcomes requested by submitting again. `key`: see `ClientRequest`.
     """
 
     route: bytes
@@ -86,13 +85,13 @@ class RunTransaction(Struct, frozen=True):
 
 
 class StopStoreLoop(Struct, frozen=True):
-    """Handle what was sent before, then end."""
+    """Handle all earlier commands, then end."""
 
 
 class OutcomePush(Struct, frozen=True):
     """A frame of the outcomes `first` to `last`, for all connections of a client.
 
-    No frame: too many outcomes, so the connections fetch them.
+    None: too many outcomes, so the connections fetch them.
     """
 
     client: str
@@ -102,7 +101,7 @@ class OutcomePush(Struct, frozen=True):
 
 
 class TransactionReplies(Struct, frozen=True):
-    """Send replies, by route, and outcomes; `size` is that of the requests, in bytes."""
+    """Send replies, by route, and outcomes; `size`: bytes of the requests."""
 
     replies: list[tuple[bytes, bytes]]
     pushes: list[OutcomePush]
@@ -110,7 +109,7 @@ class TransactionReplies(Struct, frozen=True):
 
 
 class OutcomeFrame(Struct, frozen=True):
-    """Answer to `FetchOutcomes`: outcomes up to `last`; no frame if there are no more."""
+    """Answer `FetchOutcomes`: outcomes up to `last`; no frame if there are no more."""
 
     route: bytes
     frame: bytes | None
@@ -119,9 +118,9 @@ class OutcomeFrame(Struct, frozen=True):
 
 
 class StoreReleased(Struct, frozen=True):
-    """Tell that the store thread sleeps, after so many more commands; with its last answers.
+    """Tell that the store thread sleeps, after so many more commands.
 
-    One message, because each message may wake the network thread.
+    With its last answers: each message may wake the network thread.
     """
 
     commands: int
@@ -135,7 +134,7 @@ class StoreLoopStopped(Struct, frozen=True):
 
 
 class CloseServer(Struct, frozen=True):
-    """Accept nothing more, answer what is in flight, and end within `seconds`."""
+    """Accept nothing more, answer what is in flight, end within `seconds`."""
 
     seconds: float
 

@@ -1,8 +1,7 @@
-"""Commits: writes transactions to the disk, and finds out when a disk that failed is well again.
+"""Commits: writes transactions to the disk, and finds out when a failed disk is well again.
 
-A full disk may have room for what is small: then small transactions succeed, and large ones fail.
-So the disk counts as well once it has taken as many bytes as the largest transaction that failed:
-those of a transaction, or bytes written for the purpose. Used by the thread with the store.
+A full disk may have room for small transactions alone. So the disk is well once it has taken as
+many bytes as the largest failed transaction: in a transaction, or as a test. Thread with the store.
 """
 
 import logging
@@ -19,12 +18,12 @@ log: logging.Logger = logging.getLogger(__name__)
 
 # For so long after a failed commit nothing is expired or deleted; requests are tried at once.
 RETRY_MS: Final = 1000
-# While commits fail, every so many of them are logged: one a minute, if nothing is requested.
+# Every so many failures in a row are logged: one a minute without requests.
 LOGGED_FAILURES: Final = 60
 
 
 class Commits:
-    """Commits changes to `store`, and notes in `activity` how that went."""
+    """Commits changes to `store`, and reports to `activity`."""
 
     def __init__(
         self, state: ServerState, store: Store, clock: ServiceClock, activity: StoreActivity
@@ -35,16 +34,16 @@ class Commits:
         self._activity = activity
         #: Nothing is expired or deleted before; 0: the last commit succeeded.
         self.retry_ms: int = 0
-        #: When to look whether the disk is well; 0: it is.
+        #: When to look at the disk; 0: it is well.
         self.look_ms: int = 0
-        self._refused_bytes = 0  # largest failed transaction since the last healthy state
-        if state.unnoted:  # the start has found the disk full
+        self._refused_bytes = 0  # the largest failed transaction
+        if state.unnoted:  # the disk was full at the start
             activity.commit_since_ns = activity.now_ns()
             activity.commit_failed("the disk is full")
             self.retry_ms = self.look_ms = clock.now_ms()
 
     def write(self, changes: Changes) -> None:
-        """Commit changes; before, what the start could not write. Raises StoreError."""
+        """Commit changes, after the metadata of a start on a full disk. Raises StoreError."""
         self._note_start()
         self._store.commit(changes)
 
@@ -54,10 +53,7 @@ class Commits:
             self._state.unnoted = {}
 
     def commit(self, changes: Changes, size: int, clock_ms: int) -> StoreError | None:
-        """Write changes, if any exist; returns the error if that fails.
-
-        `size`: the bytes of the requests.
-        """
+        """Write changes, if any exist; return the error. `size`: bytes of the requests."""
         if not changes:
             return None
         self._activity.commit_since_ns = self._activity.now_ns()
@@ -72,9 +68,9 @@ class Commits:
         return None
 
     def look(self, clock_ms: int) -> StoreError | None:
-        """Write something, though no client asks for anything, if it is time to; see `look_ms`.
+        """Write to the disk without a request, if it is time (`look_ms`).
 
-        Returns the error if the disk cannot be relied on.
+        Returns an error if the disk is unreliable.
         """
         if not 0 < self.look_ms <= clock_ms:
             return None
@@ -101,10 +97,9 @@ class Commits:
             log.error("nothing was written: %s", error)
 
     def _note_success(self, size: int) -> None:
-        """Note so many bytes on disk: healthy, unless a larger transaction failed."""
         activity = self._activity
         self.retry_ms = 0
-        if size < self._refused_bytes:
+        if size < self._refused_bytes:  # a larger transaction has failed
             activity.commit_succeeded(is_well=False)
             return
         if activity.failures_in_a_row:

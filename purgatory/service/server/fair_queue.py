@@ -1,14 +1,13 @@
-"""FairQueue: what waits for a thread, first come first served within each sender.
+"""FairQueue: a queue in which senders take turns.
 
-The senders take turns, so a sender with many or large requests does not keep others waiting. Each
-turn brings a credit, and a sender waits until its next item is paid by enough turns (deficit round
-robin; Shreedhar and Varghese, 1995).
+So a sender with many or large requests does not keep others waiting. Each turn brings a credit, and
+a sender waits until its turns pay for its next item (deficit round robin; Shreedhar and Varghese,
+1995).
 
 A *sender* is a client or a connection: all connections of one client are one sender, and so are all
-clients of one connection (each request may say a new name). A client's items stay in order, over
-all its connections: requests sent again on a new connection come after requests sent on the old
-one. Keys take turns too, each with its senders: a key for many names has no more turns than any
-key. Each queue is used by one thread.
+clients of one connection (each request may name a new client). A client's items stay in order over
+all its connections. Keys take turns too, each with its senders: a key with many names has no more
+turns than another. One thread uses a queue.
 """
 
 import time
@@ -17,36 +16,33 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: What a turn brings, in the unit of the costs: bytes of requests.
+#: The credit of a turn, in bytes of requests, the unit of costs.
 CREDIT: Final = 64 << 10
-# A transaction takes no more frames, nor bytes of them, than that; fewer bytes while several
-# clients ask for something.
+# Limits of a transaction: frames, bytes, and bytes while several clients send requests.
 MAX_FRAMES: Final = 1024
 MAX_BYTES: Final = 4 << 20
 SHARED_BYTES: Final = 64 << 10
-#: For so long after a request of another client a server counts as shared.
+#: A server counts as shared for so long after a request of another client.
 SHARED_MS: Final = 10_000
-#: Seconds in which a transaction handles requests, about.
+#: Seconds for the requests of a transaction, about.
 HANDLE_S: Final = 0.008
 
 
 class FairQueue(Generic[T]):
-    """Items, each of a client, with the connection and the public key that it came by.
+    """Items, each with its client, `route` and public `key`.
 
-    `route`: the connection's; empty: none. `key`: empty if the server needs none.
+    Route and key may be empty.
     """
 
     def __init__(self) -> None:
-        # Of senders with items.
         self._by_client: dict[str, _SenderQueue[T]] = {}
         self._by_route: dict[bytes, _SenderQueue[T]] = {}
         self._keys: dict[str, _KeyTurns[T]] = {}
         self._turns: deque[_KeyTurns[T]] = deque()  # of `_keys`, the next one first
-        #: How many items there are.
         self.length: int = 0
 
     def count(self, client: str, route: bytes = b"") -> int:
-        """Return how many items of a client's, or a connection's, sender there are."""
+        """Return how many items the sender of a client or a connection has."""
         queue = self._by_client.get(client) or self._by_route.get(route)
         return 0 if queue is None else len(queue.items)
 
@@ -59,7 +55,6 @@ class FairQueue(Generic[T]):
         if queue is None:
             queue = self._add_sender(client, route, key)
         elif queue.add_name(client, route):
-            # The client came by another connection, or the connection has another client.
             self._by_client[client] = queue
             if route:
                 self._by_route.setdefault(route, queue)
@@ -78,11 +73,10 @@ class FairQueue(Generic[T]):
         return queue
 
     def popleft(self) -> T:
-        """Remove the next item, of the sender whose turn it is. Raises IndexError if none is."""
+        """Remove the next item. Raises IndexError if none is there."""
         return self._pop(self._next())
 
     def _pop(self, queue: "_SenderQueue[T]") -> T:
-        """Remove the item of the sender whose turn it is."""
         turns = queue.turns
         self._turns.popleft()
         turns.senders.popleft()
@@ -101,14 +95,13 @@ class FairQueue(Generic[T]):
         return item
 
     def _forget(self, queue: "_SenderQueue[T]", client: str, route: bytes) -> None:
-        """Note that an item of a client and a connection has gone."""
         if queue.remove(client):
             del self._by_client[client]
         if route and queue.remove(route) and self._by_route.get(route) is queue:
             del self._by_route[route]
 
     def _next(self) -> "_SenderQueue[T]":
-        """Return the first sender with credit for the next item; skipped senders lose a turn."""
+        """Return the first sender with credit for its next item; skipped ones get credit."""
         turns = self._turns
         while True:
             queue = turns[0].next()
@@ -129,18 +122,16 @@ class FairQueue(Generic[T]):
 class RequestQueue(FairQueue[T]):
     """Waiting requests, and how many fit into a transaction.
 
-    Each request of a transaction is answered when all of it is on disk, so it waits for the others.
-    A client that is alone waits for its own requests, and large transactions are the cheaper ones.
-    While several clients ask for something, transactions are small, and a large request has its
-    own. Used by the thread with the store.
+    A request is answered when all of its transaction is on disk. A client that is alone waits for
+    its own requests only, and large transactions are cheaper. While several clients send requests,
+    transactions are small, and a large request has its own. Thread with the store.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: float = HANDLE_S
-        #: Bytes of the requests that the transaction has taken.
         self.bytes: int = 0
-        #: Whether several clients have asked for something lately; any thread may read it.
+        #: Whether several clients have sent requests lately; any thread may read it.
         self.is_shared: bool = False
         self._frames = 0
         self._end = 0.0  # by `time.perf_counter`
@@ -154,10 +145,7 @@ class RequestQueue(FairQueue[T]):
         self._end = time.perf_counter() + self.seconds
 
     def take(self, now_ms: int) -> T | None:
-        """Remove the next request, if the transaction has room; the first always fits.
-
-        `now_ms`: by the server's clock.
-        """
+        """Remove the next request, if the transaction has room; the first always fits."""
         if not self.length:
             return None
         queue = self._next()
@@ -182,9 +170,7 @@ class RequestQueue(FairQueue[T]):
 class _SenderQueue(Generic[T]):
     """The items of a sender, and its credit; `turns`: of its key.
 
-    An item has a cost, a client and a connection's route. `counts`: the number of items for
-    each client and each connection; empty while all have the same `client` and `route`, the usual
-    case.
+    `counts`: items of each client and route; empty while all have the same `client` and `route`.
     """
 
     __slots__ = ("client", "counts", "credit", "items", "route", "turns")
@@ -198,7 +184,7 @@ class _SenderQueue(Generic[T]):
         self.credit = CREDIT
 
     def add_name(self, client: str, route: bytes) -> bool:
-        """Count a new item; False if client and connection are the usual ones."""
+        """Count a new item; False if client and route are the usual ones."""
         if not self.counts:
             if client == self.client and route == self.route:
                 return False
@@ -211,7 +197,7 @@ class _SenderQueue(Generic[T]):
         return True
 
     def remove(self, name: str | bytes) -> bool:
-        """Note that an item has gone; returns whether it was the last of a client or connection."""
+        """Count an item less; return whether it was the last."""
         if not self.counts:
             return not self.items
         left = self.counts[name] - 1
@@ -233,7 +219,6 @@ class _KeyTurns(Generic[T]):
         self.credit = CREDIT
 
     def next(self) -> _SenderQueue[T]:
-        """Return the first sender with credit for the next item; skipped senders lose a turn."""
         senders = self.senders
         while (queue := senders[0]).items[0][1] > queue.credit:
             queue.credit += CREDIT

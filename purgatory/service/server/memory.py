@@ -1,8 +1,8 @@
-"""Estimates of the memory that a server's objects take, in bytes, and of what stored ones will.
+"""Estimates, in bytes, of the memory of a server's objects, and of what stored ones will take.
 
-An estimate depends only on constant properties of an object, or is adjusted with them: the amount
-added is exactly the amount removed later. The figures are from measurements of the resident memory
-of servers, see tests/purgatory/service/test_memory.py. Pure functions; any thread.
+An estimate depends only on constant properties of an object, or is adjusted with them: exactly the
+added amount is removed later. The figures are measured, see tests/purgatory/service/test_memory.py.
+Pure functions; any thread.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,13 @@ from typing import Final
 from purgatory.service.errors import ServerError
 from purgatory.service.store.contract import Store
 
-# The process before its first operation: the interpreter, the libraries, the database's cache, and
-# messages between the threads.
+# The process before its first operation: interpreter, libraries, the database's cache, messages.
 PROCESS_BYTES: Final = 224 << 20
-#: Remembered replies take no more than that share of the memory: then more are refused.
+#: Remembered replies take at most this share of the memory: more are refused.
 REPLIES_SHARE: Final = 8
-#: A due job takes so many, besides its outcome.
+#: A due job, besides its outcome.
 JOB_BYTES: Final = 600
-# The memory of a job from submission until forgotten: itself, and its places in the orders.
+# A job from submission until forgotten: itself, and its places in the orders.
 _JOB_LIFE_BYTES: Final = 600
 _TAG_BYTES: Final = 200
 _OPERATION_BYTES: Final = 950  # with timer, and entries by id and number
@@ -31,16 +30,16 @@ _REPLY_BYTES: Final = 200
 _SESSION_BYTES: Final = 1000
 _LIMIT_BYTES: Final = 600
 _CLIENT_BYTES: Final = 700
-_REPEAT_BYTES: Final = 4000  # with its expression, and the ids of as many jobs as it keeps
+_REPEAT_BYTES: Final = 4000  # with its expression, and ids of jobs
 
 
 def text_bytes(text: str) -> int:
-    """Return the bytes of a text's characters: four each if any is not ASCII, and UTF-8 beside."""
+    """Return the bytes of a text: four a character if not ASCII, and UTF-8 beside."""
     return len(text) if text.isascii() else 8 * len(text)
 
 
 def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
-    """Return the bytes of a pending operation, without the values of completed keys."""
+    """Return the bytes of a pending operation, without values of keys."""
     if len(keys) == 1 and op_id.isascii() and keys[0].isascii():  # the common case
         return _OPERATION_BYTES + _KEY_BYTES + len(op_id) + len(kind) + len(keys[0])
     size = _OPERATION_BYTES + text_bytes(op_id) + len(kind)
@@ -50,7 +49,7 @@ def operation_bytes(op_id: str, kind: str, keys: tuple[str, ...]) -> int:
 
 
 def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
-    """Return the bytes of a job beside its operation or outcome, until it is forgotten."""
+    """Return the bytes of a job, beside its operation or outcome."""
     if not tags and len(keys) == 1 and keys[0].isascii():  # the common case
         return _JOB_LIFE_BYTES + _TAG_BYTES + len(keys[0])
     size = _JOB_LIFE_BYTES
@@ -60,7 +59,7 @@ def job_bytes(tags: Sequence[str], keys: Sequence[str]) -> int:
 
 
 def value_bytes(length: int) -> int:
-    """Return the bytes of the value of a key, in an operation waiting for others."""
+    """Return the bytes of a completed key's value, in a waiting operation."""
     return _VALUE_BYTES + length
 
 
@@ -70,17 +69,17 @@ def outcome_bytes(op_id: str) -> int:
 
 
 def held_bytes(key: str, length: int) -> int:
-    """Return the bytes of a held event, with a value of `length` bytes."""
+    """Return the bytes of a held event."""
     return _HELD_BYTES + text_bytes(key) + length
 
 
 def spread_bytes(count: int, length: int) -> int:
-    """Return the bytes of an event waiting for `count` operations, with its value."""
+    """Return the bytes of an event that waits for `count` operations."""
     return _CAPTURED_BYTES * count + length
 
 
 def reply_bytes(length: int) -> int:
-    """Return the bytes of a remembered reply, a frame of `length` bytes."""
+    """Return the bytes of a remembered reply."""
     return _REPLY_BYTES + length
 
 
@@ -90,7 +89,7 @@ def session_bytes(name: str) -> int:
 
 
 def limit_bytes(kind: str) -> int:
-    """Return the bytes of the limits of a kind."""
+    """Return the bytes of a kind's limits."""
     return _LIMIT_BYTES + text_bytes(kind)
 
 
@@ -100,19 +99,18 @@ def client_bytes(name: str) -> int:
 
 
 def repeat_bytes(client: str, name: str, cron: str, length: int) -> int:
-    """Return the bytes of a repeat, with a payload of `length` bytes."""
+    """Return the bytes of a repeat; `length`: of its payload."""
     return _REPEAT_BYTES + text_bytes(client) + text_bytes(name) + len(cron) + length
 
 
-# A server that was about to take too much may have been stopped while it took a little more: it
-# starts again. In percent of what operations may take.
+# A server that ran with a little more starts again. In percent of the room for operations.
 _TOLERANCE: Final = 10
-# What an error asks for has so much room for new operations, in percent.
+# Room for new operations in the limit that the error asks for, in percent.
 _ROOM: Final = 25
 
 
 class StoredMemoryCheck:
-    """Keeps a server from loading more than `max_memory` bytes of `store`; 0: any number."""
+    """Keeps a server from loading more than `max_memory` bytes; 0: any number."""
 
     def __init__(self, store: Store, max_memory: int) -> None:
         self._store = store
@@ -125,7 +123,7 @@ class StoredMemoryCheck:
             self.check(PROCESS_BYTES + _others_bytes(self._store))
 
     def check(self, memory_bytes: int) -> None:
-        """Raise ServerError if a server that takes so much takes too much."""
+        """Raise ServerError if `memory_bytes` is too much."""
         if self._max_memory and memory_bytes > self._most:
             needed = PROCESS_BYTES + _others_bytes(self._store) + _operations_bytes(self._store)
             room = (needed - PROCESS_BYTES) * _ROOM // 100
@@ -146,7 +144,6 @@ def _operations_bytes(store: Store) -> int:
 
 
 def _others_bytes(store: Store) -> int:
-    """Return the bytes of held events, of remembered replies, and of the values of keys."""
     held = sum(held_bytes(key, size) for key, size in store.sizes("held"))
     values = sum(value_bytes(size) for _, size in store.sizes("progress"))
     replies = [(session, reply_bytes(size)) for session, size in store.sizes("replies")]

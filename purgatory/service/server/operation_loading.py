@@ -1,7 +1,6 @@
-"""OperationLoading: adds what the store has of operations to a new state, at the start.
+"""OperationLoading: adds the stored operations to a new state.
 
-This is the part of a start that runs for each operation: a takeover waits for it. Used by the
-thread that starts the server.
+A takeover waits for it. Used by the thread that starts the server.
 """
 
 import sys
@@ -24,8 +23,8 @@ _CHUNK = 500
 class OperationLoading:
     """Loads the operations of `store` into `state`.
 
-    `outcomes` has those without results by the operation's number, `stored` what is known of due
-    jobs by `seq`.
+    `outcomes`: without results, by the operation's number. `stored`: the rows of due jobs, by
+    `seq`.
     """
 
     def __init__(
@@ -42,12 +41,12 @@ class OperationLoading:
         for number, key, value in store.progress():
             self._progress.setdefault(number, {})[key] = value
         self._now_ns: int = state.clock.now_ns()
-        #: Outcomes up to this number count as ended at `moved_ms`: times were moved then.
+        #: Outcomes up to this number count as ended at `moved_ms`, when times were moved.
         self.moved_outcomes: int = 0
         self.moved_ms: int = 0
         #: The moves, in order: the last outcome before each, and by how many milliseconds.
         self.shifts: tuple[tuple[int, int], ...] = ()
-        #: The jobs that have been due, in order of their numbers.
+        #: The jobs that have been due, in order of number.
         self.jobs: list[OutcomeRecord] = []
 
     def load(self, rows: Iterator[StoredOperation], memory: StoredMemoryCheck) -> None:
@@ -72,7 +71,7 @@ class OperationLoading:
             self._add_ended(row, client, outcome)
 
     def _replace(self, row: StoredOperation) -> None:
-        """Note that the id of what has ended is in use again; else an id may be there only once."""
+        """Forget the ended holder of an id; an id with another holder is damage."""
         before = self._state.known.get(row.op_id)
         if before is None:
             return
@@ -80,11 +79,11 @@ class OperationLoading:
             raise ValueError(f"operation {row.op_id!r} exists twice")
         if before.job is None:
             self._state.operation_counts.forget(before.client.name, before.outcome)
-        # Its client has acknowledged the outcome: the id was free.
+        # The id was free: its client had acknowledged the outcome.
         self._state.retention.acknowledge(before.client, [before.seq], before.ended_ms)
 
     def _add_pending(self, row: StoredOperation, client: ClientRecord) -> None:
-        """Add an operation, due after its whole millisecond: the exact part is unknown."""
+        """Add an operation, due after its whole millisecond: the store has no fraction."""
         state, keys = self._state, row.keys
         operation = PendingOperation(
             row.number,
@@ -128,14 +127,13 @@ class OperationLoading:
     def _outcome_record(
         self, row: StoredOperation, client: ClientRecord, outcome: StoredOutcome
     ) -> OutcomeRecord:
-        """Make a record; one from before times were moved is kept as if it had ended then."""
-        is_old = outcome.seq <= self.moved_outcomes
+        is_old = outcome.seq <= self.moved_outcomes  # counts as ended at the move
         ended_ms = self.moved_ms if is_old else outcome.at_ms + outcome.lateness_ms
         job = None
         if not row.need:
             kind = sys.intern(row.kind)
             due_ms = row.deadline_ms
-            if is_old:  # the store moved only later due times
+            if is_old:  # the store moved later due times only
                 due_ms += sum([by_ms for last, by_ms in self.shifts if outcome.seq <= last])
             job = JobRecord(row.number, row.op_id, client.name, kind, due_ms, row.options)
             job.keys = row.keys

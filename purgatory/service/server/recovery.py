@@ -1,8 +1,7 @@
 """Recovery: brings back, at the start, what the last run left on disk.
 
-In this order: `start_clock` continues the clock, `load_state` reads pending operations and
-unacknowledged outcomes; then `start_journal` gives the journal the missing rows. Called by the
-thread that starts the server, before the store thread runs.
+`start_clock`, `load_state`, then `start_journal`. Called by the thread that starts the server,
+before the store thread runs.
 """
 
 import contextlib
@@ -43,23 +42,21 @@ from purgatory.service.store.rows import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Key of the metadata for the outcomes acknowledged when the last run ended.
+#: Keys of the metadata: outcomes acknowledged when the last run ended; `_Moved`.
 ACKNOWLEDGED: Final = "acknowledged"
-# And for the last event and outcome when times were moved, and the time by the clock from then on.
 _MOVED: Final = "moved"
-# Moves of which the store keeps the size.
 _MOST_SHIFTS: Final = 1000
-# The last run's stamps may have been ahead of the clock, but not so far: then the clock is slow, as
-# after a boot without a battery, and deadlines do not wait until it is right.
+# The last run's stamps may have been ahead of the clock, but not so far. Else the clock is slow, as
+# after a boot without a battery: deadlines do not wait for it.
 _MAX_AHEAD_MS: Final = 60_000
-# The store may have so many entries of remembered ids that are of no use, and as many as others.
+# The store may have so many useless entries of remembered ids, and as many as useful ones.
 _STALE_ENTRIES: Final = 100_000
 
 
 class _Moved(NamedTuple):
-    """Rows up to these numbers have times of the clock before; `at_ms`: when times were moved.
+    """Rows up to these numbers have times of the clock before `at_ms`, when times were moved.
 
-    `shifts`: the latest moves, each with the last outcome before, and milliseconds.
+    `shifts`: the latest moves, each with the last outcome before it, and milliseconds.
     """
 
     events: int = 0
@@ -75,7 +72,6 @@ class _Moved(NamedTuple):
 
 @contextlib.contextmanager
 def _damage_refused() -> Iterator[None]:
-    """Raise StoreError for values that no server has written, or that cannot be."""
     try:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
@@ -112,12 +108,11 @@ def load_state(
 ) -> ServerState:
     """Read all operations and outcomes into a new state. Raises StoreError.
 
-    `note_state` gets the state before anything is in it, to show how far this is.
+    Raises ServerError before they take more than `max_memory`. `note_state` gets the empty state,
+    to show progress.
 
-    And ServerError if they take more than `max_memory`, without reading all into memory.
-
-    Its timer begins at the oldest submission, so that what became due while no server ran expires
-    in order of deadline.
+    The timer begins at the oldest submission, so that operations due while no server ran expire in
+    order of deadline.
     """
     now_ms = clock.now_ms()
     oldest_ms = store.oldest_submission_ms()
@@ -163,15 +158,15 @@ def load_state(
 
 
 def _last_expiry_ms(outcomes: Iterable[StoredOutcome], moved: _Moved) -> int:
-    """Return the last deadline at which an operation expired: events have to come after it."""
+    """Return the last deadline that expired: new events have to come after it."""
     expired = (o.at_ms for o in outcomes if o.outcome == "expired" and o.seq > moved.outcomes)
     return max(expired, default=0)
 
 
 def _load_remembered(ids: RememberedIds, store: Store) -> None:
-    """Read the entries that the store has, and make those of later rows.
+    """Read the stored entries, and make those of later rows.
 
-    All are made anew if the store's are mostly of rows that were deleted later.
+    All are made anew if most stored entries are of deleted rows.
     """
     ids.count, ids.last_place = store.remembered.counts()
     ids.settled_place = ids.last_place
@@ -191,7 +186,7 @@ def _load_remembered(ids: RememberedIds, store: Store) -> None:
 
 
 def pack_acknowledgements(retention: OutcomeRetention) -> bytes:
-    """Encode which outcomes were acknowledged and are kept, and when, for the next run."""
+    """Encode the acknowledged outcomes that are kept, with times, for the next run."""
     return msgspec.msgpack.encode(retention.acknowledgements())
 
 
@@ -201,15 +196,14 @@ def _acknowledgements(metadata: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def _moved_acknowledgements(metadata: dict[str, Any], by_ms: int) -> dict[str, Any]:
-    """Return the metadata of acknowledgements with other times; empty if none exist."""
     moved = [(at_ms + by_ms, seq) for at_ms, seq in _acknowledgements(metadata)]
     return {ACKNOWLEDGED: msgspec.msgpack.encode(moved)} if moved else {}
 
 
 def _load_acknowledgements(state: ServerState, metadata: dict[str, Any]) -> None:
-    """Do not send outcomes again that were acknowledged in an earlier run, and keep them as long.
+    """Acknowledge again what was acknowledged in earlier runs, at the same times.
 
-    Outcomes of a later, crashed run are sent again.
+    Outcomes acknowledged in a crashed run are sent again.
     """
     owners = {
         seq: client for client in state.clients.by_name.values() for seq in client.unacknowledged
@@ -225,10 +219,9 @@ def _read_moved(metadata: dict[str, Any]) -> _Moved:
 
 
 def unfinished_spreads(state: ServerState, store: Store) -> Iterator[Spread]:
-    """Yield the unfinished events, in order.
+    """Yield the unfinished events, in order. Raises StoreError.
 
-    Each event looks for its operations when yielded: the former event must have finished. Raises
-    StoreError.
+    Each event looks for its operations when yielded: the former event must have finished.
     """
     rows = store.spreads()
     state.last_spread = max([row.number for row in rows], default=0)
@@ -259,23 +252,22 @@ def _spread(row: StoredSpread, request: SpreadRequest) -> Spread:
     return spread
 
 
-#: Key of the metadata for the epoch of the last run's leases.
+#: Key of the metadata: the epoch of the last run's leases.
 LEASE_EPOCH: Final = "lease_epoch"
 
 
 def next_epoch(store: Store, now_ms: int) -> int:
-    """Return an epoch for this run's leases: above that of each run before. Raises StoreError.
+    """Return this run's epoch of leases, above each earlier. Raises StoreError.
 
-    Also of those after the one of which a backup was made, as long as the clock is right.
+    Also above runs after a restored backup, if the clock is right.
     """
     return max(int(store.metadata().get(LEASE_EPOCH, 0)) + 1, now_ms // 1000)
 
 
 def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Write the clock and the epoch of this run; returns what could not be written.
+    """Write the clock and the epoch; return what could not be written.
 
-    A server starts even on a full disk, to answer reads. Raises StoreError if the disk is
-    unreliable.
+    A server starts even on a full disk, to answer reads. Raises StoreError for a fatal error.
     """
     try:
         store.set_metadata(metadata)
@@ -287,8 +279,8 @@ def note_start(store: Store, metadata: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def load_jobs(state: "ServerState", stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:
-    """Add jobs that have been due, or were cancelled before; `stored`: what is known, by `seq`."""
+def load_jobs(state: ServerState, stored: dict[int, StoredJob], due: list[OutcomeRecord]) -> None:
+    """Add jobs that have been due or cancelled; `stored`: their rows, by `seq`."""
     ended: list[tuple[int, OutcomeRecord]] = []
     for record in sorted(due, key=lambda one: one.seq):
         job = record.job
@@ -312,7 +304,7 @@ def load_jobs(state: "ServerState", stored: dict[int, StoredJob], due: list[Outc
         state.retention.end_job(record, at_ms)
 
 
-# Of a job that was cancelled while it ran nothing is heard any more.
+# CANCELLING: the restart has ended the lease.
 _ENDED: Final[dict[int, int]] = {
     JobState.DONE: DONE,
     JobState.CANCELLED: CANCELLED,
@@ -322,7 +314,6 @@ _ENDED: Final[dict[int, int]] = {
 
 
 def _load_due(state: ServerState, record: OutcomeRecord, known: StoredJob | None) -> None:
-    """Add a due job to the leases."""
     if known is None:
         state.leases.add(due_job_of(record))
     elif known.state == JobState.DEAD:

@@ -1,9 +1,9 @@
 """RequestHandler: carries out the requests of clients, and makes the frames of replies.
 
-Changes happen at once, in the open transaction, and are answered after its commit; reads are
-answered later, see `reads`. So clients never hear of changes that might be rolled back.
+Changes happen at once, in the open transaction, and are answered after its commit, so no client
+hears of a change that is rolled back. Reads are answered later, see `reads`.
 
-Used by the store thread alone; `refused` may be read by any.
+Store thread alone; `refused` may be read by any.
 """
 
 from collections import Counter
@@ -61,6 +61,7 @@ from purgatory.service.protocol import (
 from purgatory.service.server.commands import ClientConnected, ClientRequest, TransactionReplies
 from purgatory.service.server.jobs.control_requests import ControlRequests
 from purgatory.service.server.jobs.job_answers import job_end_frames
+from purgatory.service.server.jobs.mass_cancels import MassCancel
 from purgatory.service.server.leases.job_frames import JobFrames
 from purgatory.service.server.leases.job_requests import JobRequests
 from purgatory.service.server.limits.limit_requests import LimitRequests
@@ -92,19 +93,18 @@ from purgatory.service.server.validation import (
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import Options
 
-# Added to the name of a session: its submits have remembered answers of their own.
+# Added to a session's name: submits have remembered answers of their own.
 _SUBMITS: Final = "#submits"
-#: Carries out a request in the open transaction; returns the answer, which is remembered.
+#: Carries out a request in the open transaction; returns the answer, None: it comes later.
 Change = Callable[[Transaction, ClientRequest], Any]
-#: Carries out a request, on which nothing on disk depends, at a time; returns the answer.
+#: Carries out a request that nothing on disk depends on, at a time; returns the answer.
 InMemory = Callable[[ClientRequest, int], Any]
 
 
 class RequestHandler:
     """Handles requests with the rules of `validator`.
 
-    `stats` returns what a `Stats` request is answered with; `server` is how the server introduces
-    itself in `Welcome`.
+    `stats` returns the answer to a `Stats` request; `server`: the server's name in `Welcome`.
     """
 
     def __init__(
@@ -119,14 +119,12 @@ class RequestHandler:
         self._validator = validator
         self._server = server
         self._store = store
-        self._job_requests = JobRequests(state.leases, validator)
         self._remembered = RememberedReader(state, store)
         self._job_frames = JobFrames(state.leases, store)
-        #: Reads waiting for their answers.
         self.reads: PendingReads = PendingReads(state, store, stats, validator.limits.message_bytes)
         #: How many requests, or operations of them, were refused.
         self.refused: int = 0
-        jobs = self._job_requests
+        jobs = JobRequests(state.leases, validator)
         self._control = ControlRequests(state, validator)
         self.repeat_runs: RepeatRuns = RepeatRuns(state, validator)
         repeats = RepeatRequests(state, validator, self.repeat_runs)
@@ -136,8 +134,8 @@ class RequestHandler:
             Fail: self._fail,
             Cancel: self._cancel,
             Extend: self._extend,
-            Finish: jobs.change,
-            EndDead: jobs.change,
+            Finish: jobs.finish,
+            EndDead: jobs.end_dead,
             CancelJobs: self._control.cancel,
             CancelMatching: self._control.cancel_matching,
             RescheduleJobs: self._control.reschedule,
@@ -148,7 +146,7 @@ class RequestHandler:
         limits = LimitRequests(state, validator)
         self.reads.answers[ReadLimits] = limits.answer_list
         named_leases = NamedLeaseRequests(state.named_leases, validator)
-        # Done once more, they change nothing: no answers are remembered.
+        # Idempotent: no answers are remembered.
         self._repeatable: dict[type[Request], Change] = {
             TakeLease: named_leases.take,
             KeepLease: named_leases.keep,
@@ -156,9 +154,9 @@ class RequestHandler:
             SetLimit: limits.change,
         }
         self._in_memory: dict[type[Request], InMemory] = {
-            Work: jobs.do_in_memory,
-            Keep: jobs.do_in_memory,
-            Begin: jobs.do_in_memory,
+            Work: jobs.work,
+            Keep: jobs.keep,
+            Begin: jobs.begin,
         }
 
     def handle(self, transaction: Transaction, command: ClientRequest | ClientConnected) -> None:
@@ -205,9 +203,9 @@ class RequestHandler:
             self.reads.add(command)
 
     def _first_answer(self, command: ClientRequest, request: Submit) -> Submitted | None:
-        """Return the answer that a submit had before; None if it is not remembered.
+        """Return the remembered answer to a submit; None if there is none.
 
-        A client sends a submit again if the first answer was lost.
+        A client that lost the answer sends the submit again.
         """
         if not command.session or not self._state.replies.bytes:
             return None
@@ -226,8 +224,7 @@ class RequestHandler:
     ) -> None:
         """Remember the answer to a submit, if there is room.
 
-        It is remembered if the caller has given any of the ids, or if any was known. The client may
-        send the submit again when a job has ended and the server knows its id no more.
+        The client may send the submit again when a job has ended, and its id is forgotten.
         """
         with suppress(TooManySessions):
             key = self._submits_key(command)
@@ -242,15 +239,14 @@ class RequestHandler:
         self._state.retention.acknowledge(client, request.outcomes, transaction.clock_ms)
         if request.answer:
             reply = Acknowledged(request.seq, before - len(client.unacknowledged))
-            # No commit can fail it.
             transaction.unconditional_replies.append((command.route, reply))
 
     def _reply(self, transaction: Transaction, command: ClientRequest, reply: Any) -> None:
-        """Answer a changing request, after the commit."""
+        """Answer after the commit."""
         transaction.writes.append((command, reply))
 
     def _apply_once(self, transaction: Transaction, command: ClientRequest, change: Change) -> None:
-        """Do a request, or if it was done before, repeat the reply."""
+        """Do a request; if it was done before, repeat the reply."""
         session, seq = command.session, command.request.seq
         if not session:
             reply = change(transaction, command)
@@ -268,7 +264,7 @@ class RequestHandler:
         if frame is None:
             replies.check_room(command.client, session)
             reply = change(transaction, command)
-            if reply is None:  # the answer comes later
+            if reply is None:
                 self._reply(transaction, command, None)
                 return
             if self._is_spread(transaction, command, reply, session):
@@ -299,7 +295,7 @@ class RequestHandler:
         return True
 
     def finish_spreads(self, transaction: Transaction) -> None:
-        """Answer the requests whose spreads end in this transaction, when that is committed."""
+        """Answer, after the commit, the requests whose spreads have ended."""
         finished = transaction.events.finished
         ended = Counter(spread.request for spread in finished)
         for spread in finished:
@@ -308,24 +304,28 @@ class RequestHandler:
             if count == request.left:
                 kind = Failed if request.failed else Completed
                 frame = encode(kind(request.seq, request.counts))
-                if request.session:
-                    self._remember(transaction, request.session, request.seq, frame)
-                transaction.late_replies += [
-                    (command.route, Raw(frame)) for command in request.commands
-                ]
+                self._answer_late(transaction, request, request.seq, frame)
 
     def cancel_more(self, transaction: Transaction) -> None:
         """Continue a cancellation of many jobs; answer its request at the end."""
         ended = self._control.cancel_more(transaction)
-        if ended is None:
-            return
-        cancel, frame = ended
-        if cancel.session:
-            self._remember(transaction, cancel.session, cancel.request.seq, frame)
-        transaction.late_replies += [(command.route, Raw(frame)) for command in cancel.commands]
+        if ended is not None:
+            cancel, frame = ended
+            self._answer_late(transaction, cancel, cancel.request.seq, frame)
+
+    def _answer_late(
+        self,
+        transaction: Transaction,
+        ended: SpreadRequest | MassCancel,
+        seq: int,
+        frame: bytes,
+    ) -> None:
+        if ended.session:
+            self._remember(transaction, ended.session, seq, frame)
+        transaction.late_replies += [(command.route, Raw(frame)) for command in ended.commands]
 
     def move_more(self, transaction: Transaction) -> None:
-        """Carry out the requests to reschedule jobs whose workers have given them back, or not."""
+        """Carry out the waiting requests to reschedule that are decided."""
         for command in self._control.take_decided(transaction):
             self._try(transaction, command)
 
@@ -365,7 +365,6 @@ class RequestHandler:
         return Cancelled(request.seq, transaction.cancel(request.op_ids, command.owner))
 
     def _check_held(self, request: Complete) -> None:
-        """Raise TooManyHeld if there would be too many held events."""
         held = self._state.held
         new = {c.key for c in request.completions if c.hold_ms and c.key not in held.by_key}
         most = self._validator.limits.held
@@ -386,7 +385,7 @@ class RequestHandler:
     def _check_memory(self, request: Complete) -> None:
         """Raise TooMuchMemory if there is no room for what completions leave behind.
 
-        A completion that leaves nothing is never refused: it gives memory back.
+        A completion that leaves nothing is never refused: it frees memory.
         """
         left = self._state.memory_left
         for completion in request.completions:
@@ -397,10 +396,10 @@ class RequestHandler:
                 raise self._state.no_room("what is held or counts for operations of several keys")
 
     def _bytes_left_behind(self, completion: Completion, left: int) -> int:
-        """Return how much memory a completion takes until its operations have ended, at most."""
+        """Return the bytes, at most, of a completion until its operations have ended."""
         size = held_bytes(completion.key, len(completion.value)) if completion.hold_ms else 0
         value = value_bytes(len(completion.value))
-        # Seldom is so little left, or a value so large, that it matters how many operations get it.
+        # Count the operations that get the value only if there may be too little room.
         if value * len(self._state.known) > left:
             watchers = self._state.watchers_of(completion.key)
             size += value * sum(operation.need > 1 for operation in watchers)
@@ -413,7 +412,7 @@ class RequestHandler:
         request: Submit,
         first: Submitted | None,
     ) -> Submitted:
-        """Submit what is new; `first`: the answer that the same request had before."""
+        """Submit new operations; `first`: the answer that the request had before."""
         if self.reads.repeated.by_route:
             self.reads.repeated.check_room(command.route)
         client = self._state.clients.record(command.client)
@@ -431,7 +430,7 @@ class RequestHandler:
             before = all_known.get(op_id)
             if said is not None or before is not None:
                 before = self._in_period(before, op_id, said, transaction.now_ms)
-            # By name: a client that was idle has a new record now.
+            # By name: a client that was idle has a new record.
             if before is not None and before.client.name == client.name:
                 _add_known(index, before, known, outcomes)
                 continue
@@ -464,9 +463,9 @@ class RequestHandler:
         said: SubmissionOptions | None,
         now_ms: int,
     ) -> PendingOperation | OutcomeRecord | None:
-        """Return what has the id of a submission; None: the id is free.
+        """Return the holder of a submission's id; None: the id is free. Raises StoreError.
 
-        `known`: the state's entry for the id. Raises StoreError.
+        `known`: the state's entry.
         """
         if isinstance(known, OutcomeRecord) and known.is_over(now_ms):
             return None
@@ -477,7 +476,6 @@ class RequestHandler:
     def _with_options(
         self, values: SubmissionValues, said: SubmissionOptions, now_ms: int
     ) -> tuple[SubmissionValues, Options]:
-        """Return the values of a submission, with the timeout that `due_ms` says; and options."""
         op_id, keys, timeout_ms, need, kind, payload = values
         if said.due_ms is not None and need == 0:
             timeout_ms = max(0, said.due_ms - now_ms)
@@ -500,7 +498,7 @@ class RequestHandler:
         transaction.unconditional_replies.append((command.route, failure))
 
     def answer(self, transaction: Transaction, size: int) -> TransactionReplies:
-        """Encode what a committed transaction is answered with, and lease jobs.
+        """Encode the answers of a committed transaction, and lease jobs.
 
         `size`: the bytes of its requests. Raises StoreError.
         """
@@ -514,8 +512,8 @@ class RequestHandler:
         state = self._state
         if not state.unnoted and (state.leases.by_number or state.leases.notices.leases):
             frames += self._job_frames.assign(transaction.clock_ms)
-        if self._state.jobs.watches.ended:
-            frames += job_end_frames(self._state, self._store)
+        if state.jobs.watches.ended:
+            frames += job_end_frames(state, self._store)
         return TransactionReplies(frames, pushes, size)
 
     def reject(self, transaction: Transaction, refusal: Refused, size: int) -> TransactionReplies:
@@ -528,9 +526,9 @@ class RequestHandler:
     def _reply_to_known(
         self, transaction: Transaction, command: ClientRequest, refusal: Refused
     ) -> bool:
-        """Reply to a submit if some of its operations are on disk from before; else False.
+        """Reply to a submit if some operations were on disk; else False.
 
-        A client that got no answer submits once more: those must not be said to be refused.
+        A client without an answer submits again: such operations must not be reported as refused.
         """
         request = command.request
         if not isinstance(request, Submit):
@@ -560,7 +558,7 @@ class RequestHandler:
 
 
 def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
-    """Return the places of the operations that were submitted when a request came first."""
+    """Return the indexes of the operations that the first answer accepted."""
     if first is None:
         return set()
     refused = {refusal.index for refusal in first.refused}
@@ -568,9 +566,9 @@ def _taken_at_first(request: Submit, first: Submitted | None) -> set[int]:
 
 
 def _know_as_at_first(reply: Submitted, first: Submitted) -> None:
-    """Have the answer to a submit sent again name what was known at first.
+    """Have the answer to a repeated submit name what was known at first.
 
-    So a client that has lost the first answer learns which jobs are new.
+    So a client that lost the first answer learns which jobs are new.
     """
     now = {one.index: one for one in reply.known}
     reply.known = [now.get(one.index, one) for one in first.known]
@@ -586,7 +584,6 @@ def _add_known(
     known: list[Known],
     outcomes: list[OutcomeRecord],
 ) -> None:
-    """Add the state of a known operation of a submit, and its outcome if it has ended."""
     known.append(Known(index, state_of(entry)))
     if isinstance(entry, OutcomeRecord) and not entry.is_job:
         outcomes.append(entry)

@@ -1,9 +1,8 @@
 """Server: the parts of a server, put together, started and closed.
 
 Two threads: `service-network` owns the socket (see `Network`); `service-store` owns the database
-and the state (see `StoreLoop`), and lends them to the network thread while idle. They exchange
-commands. One thread makes, starts and closes a server; any thread may call `stats`, `now_ms`,
-`wait` and `reload`.
+and the state (see `StoreLoop`), and lends them to the network thread while idle. One thread makes,
+starts and closes a server; any thread may call `stats`, `now_ms`, `wait` and `reload`.
 """
 
 import contextlib
@@ -55,21 +54,26 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds that `close` waits for the threads beyond their granted time.
+# Seconds that `close` waits for the threads beyond `timeout`.
 JOIN_GRACE_S = 1.0
-# Seconds for what is under way, of a server whose files are gone.
+# Seconds to close a server whose files are gone.
 _LOST_CLOSE_S: Final = 1.0
 
 
 class Server:
     """A server of delayed operations; as a context manager, started and closed.
 
-    `registry` gets its metrics, by default a new registry. `sink` is its journal. `secure` guards
-    its socket, see `SocketSecurity`. `owns_process`: no other code of the process opens
-    descriptors, so the server may count them to limit its connections. `open_store` opens the
-    database. `guard`: whether frames may leave, see `Connections`. `more_figures`: what clients get
-    with the statistics. After `start` it serves until
-    `close`, a failure of its store, or `fail`: then `failure` says why.
+    `registry`: gets the metrics; by default a new one.
+    `sink`: the journal.
+    `secure`: guards the socket, see `SocketSecurity`.
+    `owns_process`: no other code of the process opens descriptors, so the server may count them to
+    limit its connections.
+    `open_store`: opens the database.
+    `guard`: whether frames may leave, see `Connections`.
+    `more_figures`: what clients get with the statistics.
+
+    After `start` it serves until `close`, a failure of its store, or `fail`: then `failure` says
+    why.
     """
 
     def __init__(
@@ -157,11 +161,10 @@ class Server:
             roll_back.callback(self._watch(store, network).close)
             self._store_thread.start()
             self._network_thread.start()
-            # From here on the threads and `close` release all that.
             self._cleanup = roll_back.pop_all()
 
     def _watch(self, store: Store, network: Network) -> Watchdog:
-        store.trouble()  # inspects the store
+        store.trouble()
         looks = looks_at_peers(
             self.address,
             network.reception.gates,
@@ -175,21 +178,21 @@ class Server:
         return watchdog
 
     def _look_at_store(self, store: Store, network: Network) -> None:
-        """End the server if its files are gone: what is acknowledged would be lost."""
+        """End the server if its files are gone: acknowledged changes would be lost."""
         why = store.trouble()
         if why and store.lost is None and not store.is_closing:
             self.failure = store.lost = StoreError(why, fatal=True)
             log.critical("the server ends: %s", why)
-            _send(network, CloseServer(_LOST_CLOSE_S))
+            _send(network.mailbox, CloseServer(_LOST_CLOSE_S))
 
     def fail(self, failure: Exception) -> None:
-        """End the server soon, without a further answer; `failure` says why. Any thread.
+        """End the server soon, without further answers; `failure` says why. Any thread.
 
         The caller has stopped the store, see `Store.stop`.
         """
         self.failure = failure
         if self._parts is not None:
-            _send(self._parts.network, CloseServer(0))
+            _send(self._parts.network.mailbox, CloseServer(0))
 
     def _build(self, store: Store) -> "ServerParts":
         config = self.config
@@ -216,7 +219,7 @@ class Server:
         self._loading = state
 
     def start_progress(self) -> str:
-        """Say how far a start is; empty: the server runs. Any thread."""
+        """Say how far a start is; empty once the server runs. Any thread."""
         state = self._loading
         if self._parts is not None:
             return ""
@@ -225,7 +228,6 @@ class Server:
         return f"{len(state.known):,} operations and jobs are read"
 
     def _end(self, failure: Exception | None) -> None:
-        """Note the end of the network thread, in this thread."""
         if failure is not None:
             self.failure = failure
         self._ended.set()
@@ -277,7 +279,6 @@ class Server:
         )
 
     def _ended_thread(self) -> str:
-        """Say which of the threads has ended; empty if none has."""
         if self.failure is not None:
             return str(self.failure)
         if self._store_thread.ended():
@@ -285,11 +286,11 @@ class Server:
         return "" if self._network_thread.is_alive() else "the network thread has ended"
 
     def now_ms(self) -> int:
-        """Return Unix milliseconds by the server's clock, which drives its wheel; any thread."""
+        """Return Unix milliseconds by the server's clock; any thread."""
         return self._running.store_loop.clock.now_ms()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the server has ended; False if it still runs after `timeout` seconds."""
+        """Wait until the server has ended; False after `timeout` seconds."""
         return self._ended.wait(timeout)
 
     def on_end(self, call: Callable[[], None]) -> None:
@@ -305,27 +306,27 @@ class Server:
         for call in self._reload_callbacks:
             call()
         if self._parts is not None:
-            _send(self._parts.network, ReloadAllowList())
+            _send(self._parts.network.mailbox, ReloadAllowList())
 
     @property
     def is_closed(self) -> bool:
-        """Whether the server runs no threads, and has released its store and its address."""
+        """Whether threads have ended, and store and address are released."""
         return self._cleanup is None
 
     def close(self, timeout: float | None = None) -> None:
         """Accept nothing more, answer and commit what is in flight, end the threads. Idempotent.
 
-        Takes `timeout` seconds at most, default `config.close_timeout`. What waits stays on disk.
+        `timeout`: seconds, default `config.close_timeout`. What waits stays on disk.
         """
         parts = self._parts
         if parts is None or self._cleanup is None:
             return
         seconds = self.config.close_timeout if timeout is None else timeout
-        _send(parts.network, CloseServer(seconds))
+        _send(parts.network.mailbox, CloseServer(seconds))
         self._network_thread.join(seconds + JOIN_GRACE_S)
         self._store_thread.join(JOIN_GRACE_S)
         if self._network_thread.is_alive() or not self._store_thread.ended():
-            # They still use the database and the socket: only the end of the process closes these.
+            # They still use database and socket, which only the end of the process closes.
             why = "the disk hangs" if parts.store_loop.activity.commit_since_ns else "they are busy"
             log.error("the server's threads have not ended within %g s: %s", seconds, why)
             return
@@ -366,10 +367,10 @@ def build_parts(
     guard: Callable[[], bool] | None = None,
     note_state: Callable[[ServerState], None] = lambda _: None,
 ) -> ServerParts:
-    """Load what a store has, and put a server of it together. Raises StoreError, ServerError.
+    """Load a store, and put a server of it together. Raises StoreError, ServerError.
 
-    `stats`: the answer to a request for statistics. `ended`: see `Network`. The other arguments:
-    configuration, or tests.
+    `stats`: answers requests for statistics. `ended`: see `Network`. The rest: configuration, or
+    tests.
     """
     validator = RequestValidator(limits)
     clock = start_clock(store, clocks)
@@ -379,16 +380,12 @@ def build_parts(
     handler = RequestHandler(state, store, validator, stats, f"purgatory {package_version()}")
     mailbox: Mailbox[NetworkCommand] = platform.mailbox()
 
-    def send(command: NetworkCommand) -> None:
-        with contextlib.suppress(MailboxClosed):  # the network thread has ended, in time or not
-            mailbox.send(command)
-
     store_loop = StoreLoop(
         state,
         store,
         clock,
         handler,
-        send=send,
+        send=partial(_send, mailbox),
         retention_ms=retention_ms,
         sink=sink,
         platform=platform,
@@ -406,6 +403,6 @@ def build_parts(
     return ServerParts(store_loop, network)
 
 
-def _send(network: Network, command: NetworkCommand) -> None:
-    with contextlib.suppress(MailboxClosed):  # the network thread has ended by itself
-        network.mailbox.send(command)
+def _send(mailbox: Mailbox[NetworkCommand], command: NetworkCommand) -> None:
+    with contextlib.suppress(MailboxClosed):  # the network thread has ended
+        mailbox.send(command)

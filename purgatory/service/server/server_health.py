@@ -1,8 +1,7 @@
 """The health of a server: whether a server works and is ready, and what has failed last.
 
-*Works*: its threads live and no transaction is stuck; a process that does not work may be
-restarted. *Ready*: also, commits succeed and return, and outcomes are delivered soon after they are
-due; an unready server may recover by itself. Any thread.
+*Works*: its threads live and no transaction is stuck; else restart the process. *Ready*: also,
+commits succeed and return, and outcomes are soon delivered. Any thread.
 """
 
 from collections import deque
@@ -13,15 +12,15 @@ from purgatory.service.encoding import unpack
 from purgatory.service.errors import ServiceError
 from purgatory.service.server.store_activity import NS_PER_S, StoreActivity
 
-#: A server is not ready while a commit takes longer, or the oldest due outcome is later.
+#: A server is unready while a commit takes longer, or the oldest due outcome is later.
 READY_BOUND_S: Final = 5.0
-#: A server does not work if one transaction, its commit included, takes longer. A wait for a
-#: database that is away has no such bound: a restart would not bring the database back.
+#: A server does not work if a transaction, its commit included, takes longer. A wait for a database
+#: that is away has no such bound: a restart would not bring the database back.
 STUCK_S: Final = 60.0
-#: In the place of a time until something is due: nothing is. A number, as all statistics are.
+#: `next_due_s` if nothing waits: a number, as all statistics are.
 NEVER: Final = -1.0
 _MS_PER_S: Final = 1000
-#: How many failures are kept, and how many characters of an error.
+#: How many failures are kept, and characters of an error.
 KEPT: Final = 10
 ERROR_LENGTH: Final = 200
 
@@ -30,11 +29,12 @@ ERROR_LENGTH: Final = 200
 class HealthReport:
     """The health of a server at one moment.
 
-    `broken` says why it does not work, `not_ready` why it is not ready; else empty.
-    `last_commit_age_s`: seconds since a commit last succeeded. `oldest_due_age_s`: how late the
-    oldest due outcome is that is not yet on disk. `failing_s`: how long all commits have failed; 0
-    after a success. `next_due_s`: in how many seconds work may be due, at the earliest; NEVER if
-    nothing waits.
+    `broken`: why it does not work; else empty.
+    `not_ready`: why it is not ready; else empty.
+    `last_commit_age_s`: seconds since a commit last succeeded.
+    `oldest_due_age_s`: how late the oldest due outcome is that is not on disk.
+    `failing_s`: how long all commits have failed; 0 after a success.
+    `next_due_s`: seconds until work may be due, at the earliest; NEVER if nothing waits.
     """
 
     broken: str
@@ -48,9 +48,9 @@ class HealthReport:
 def report_health(
     activity: StoreActivity, ended: str, now_ms: int, waits_for: str = ""
 ) -> HealthReport:
-    """Judge by `activity`, and by `ended`, which says which thread has ended; empty if none has.
+    """Judge by `activity` at `now_ms`, by the server's clock. O(1).
 
-    `now_ms`: by the server's clock. `waits_for`: see `Store.waits_for`. O(1).
+    `ended`: which thread has ended; empty if none has. `waits_for`: see `Store.waits_for`.
     """
     late_s, next_due_s = 0.0, NEVER
     if deadline_ms := activity.deadline_ms:
@@ -118,9 +118,9 @@ class RecentFailure(NamedTuple):
 
 
 class RecentFailures:
-    """The last KEPT failures, of operations and of attempts at jobs, for the eyes of an operator.
+    """The last KEPT failures of operations and of attempts at jobs.
 
-    Nothing is kept on disk. The store thread adds, any thread reads.
+    The store thread adds, any thread reads.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class RecentFailures:
 
 
 def failure_text(error: bytes) -> str:
-    """Return the error with which a key has failed, type and message, as a text."""
+    """Return the error of a failed key, type and message, as a text."""
     try:
         return ": ".join(str(part) for part in unpack(error)[:2] if part)
     except (ServiceError, TypeError, KeyError):  # of a client of another kind

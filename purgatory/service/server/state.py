@@ -3,13 +3,13 @@
 Changed by the open `Transaction` alone, and by `recovery` at the start. Used by the store thread
 alone; `purgatory` and `unacknowledged` may be read by any.
 
-The timer's clock is moved by hand, once a transaction: all of a transaction happens at one moment.
+The timer's clock moves once a transaction: all of a transaction happens at one moment.
 """
 
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -37,22 +37,19 @@ from purgatory.service.server.records.operation_counts import OperationCounts
 from purgatory.service.server.records.remembered_ids import RememberedIds
 from purgatory.service.server.records.remembered_replies import RememberedReplies
 from purgatory.service.server.records.retention import OutcomeRetention
-from purgatory.service.server.records.spreads import Spreads
+from purgatory.service.server.records.spreads import SpreadRequest, Spreads
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
 from purgatory.service.server.server_health import RecentFailures
 from purgatory.service.store.rows import JournalPosition
 from timingwheel import Timer
 
-if TYPE_CHECKING:
-    from purgatory.service.server.records.spreads import SpreadRequest
-
 _RunBucket = Callable[[Any], None]
 _NEVER_NS: Final = sys.maxsize
-# So many operations end in about 0.6 ms; an event with more bytes of values has its value once.
+# So many operations end in about 0.6 ms.
 PORTION: Final = 100
-#: Ended operations stay readable for so long after their period: a program may still wait for the
-#: result.
+#: Ended operations stay readable for so long after their period: a program may wait for the result.
 READABLE_MS: Final = 20_000
+# An event with more bytes of values keeps its value once.
 COPIED_BYTES: Final = 1 << 18
 
 
@@ -69,13 +66,13 @@ class OutcomeReceiver:
 
 
 class DeferredExecutor:
-    """A `lowlevel.TaskExecutor` that keeps buckets until `run` is called. One thread."""
+    """A `lowlevel.TaskExecutor` that keeps buckets until `run`. One thread."""
 
     def __init__(self) -> None:
         self._buckets: deque[tuple[_RunBucket, Any]] = deque()
 
     def run(self, enough: Callable[[], bool]) -> None:
-        """Run the buckets in order, until there are no more or `enough` returns True."""
+        """Run the buckets in order, until none is left or `enough` returns True."""
         while self._buckets and not enough():
             run, bucket = self._buckets[0]
             run(bucket)
@@ -83,7 +80,7 @@ class DeferredExecutor:
                 self._buckets.popleft()
 
     def interrupt(self) -> None:
-        """Have `run` return after the present task; called by the task. The rest runs later."""
+        """End `run` after the present task, its caller; the rest runs later."""
         if self._buckets:
             self._buckets[0][1].take_over()
 
@@ -102,7 +99,7 @@ class DeferredExecutor:
         """Do nothing: the owner calls `run` again."""
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
-        """Do nothing: what was not run is still pending on disk."""
+        """Do nothing: buckets that did not run are pending on disk."""
         del wait, timeout
 
 
@@ -121,12 +118,11 @@ class ServerState:
         epoch: int = 0,
     ) -> None:
         self.max_memory: int = max_memory
-        #: Bytes that the pending operations take.
         self.pending_bytes: int = 0
         self.clock: TransactionClock = TransactionClock(start_ms)
         self._executor = DeferredExecutor()
-        # Shorter than a millisecond, the unit of all that the server stores and tells, because an
-        # expiry is told within it; no shorter, because each tick is a transaction.
+        # Shorter than a millisecond, the unit of the store and the messages, because an expiry is
+        # reported within it; no shorter, because each tick is a transaction.
         self.timer: Timer = Timer(
             name, tick_ms=TICK_NS / NS_PER_MS, clock=self.clock, executor=self._executor
         )
@@ -136,29 +132,27 @@ class ServerState:
         self.parts: Final = parts_of(self.purgatory)
         #: By operation id: pending operations, and ended ones until deleted.
         self.known: dict[str, PendingOperation | OutcomeRecord] = {}
-        #: What has ended and is not in `known` any more, but in the store until its time.
+        #: Ids of ended operations that only the store has.
         self.remembered: RememberedIds = RememberedIds()
         self.clients: ClientRegistry = ClientRegistry()
-        #: All jobs, as they are on disk.
         self.jobs: JobIndex = JobIndex()
-        #: The operations in `known` that are no jobs, as they are on disk.
+        #: The operations in `known` that are no jobs, as on disk.
         self.operation_counts: OperationCounts = OperationCounts()
         self.retention: OutcomeRetention = OutcomeRetention(
             self.known, self.clients, self.jobs, self.operation_counts
         )
-        #: The last numbers given, to an operation and to an outcome. A rolled back transaction
-        #: keeps its numbers: they leave a gap.
+        #: The last numbers of an operation and an outcome. A rolled back transaction leaves a gap.
         self.last_number = 0
         self.last_seq = 0
         self.stamp: Stamp = Stamp(start_ms)
         self.held: HeldKeys = HeldKeys()
-        #: Events that are for many operations and have not ended all of them, in order.
+        #: Unfinished events for many operations, in order.
         self.spreads: Spreads = Spreads(self.settle)
-        #: Their requests, by session and number.
+        #: By session and number.
         self.spread_requests: dict[tuple[str, int], SpreadRequest] = {}
         self.last_spread = 0
-        #: An event for more operations than that is a spread, and ends so many in a transaction. It
-        #: ends more while commits take long.
+        #: An event for more operations is a spread: it ends so many in a transaction, more while
+        #: commits take long.
         self.portion: int = PORTION
         self.leases: JobLeases = JobLeases(epoch)
         self.leases.observer = self.jobs
@@ -169,27 +163,26 @@ class ServerState:
         self.failures: RecentFailures = RecentFailures()
         self.replies: RememberedReplies = RememberedReplies(max_memory // REPLIES_SHARE)
         self.journal_numbers: JournalNumbers = JournalNumbers(JournalPosition(0, 0), (0, 0, 0))
-        #: Metadata of this start for which the disk had no room. Until they are written, nothing is
-        #: committed and no job is leased: the next run has to know the clock of times and the epoch
-        #: of leases.
+        #: Metadata of this start for which the disk had no room. They are written before any commit
+        #: or lease: the next run needs the clock and the epoch of leases.
         self.unnoted: dict[str, Any] = {}
-        #: The open transaction; None: outcomes are not recorded, as while one is rolled back.
+        #: The open transaction; None, as during a roll-back: outcomes are not recorded.
         self.receiver: OutcomeReceiver | None = None
-        # Nothing is due before; perhaps later, if the waiting operation ended otherwise.
+        # Nothing is due before.
         self._next_deadline_ns: i64 = 0
 
     @property
     def total(self) -> int:
-        """How many operations and outcomes count towards the limit of the whole server.
+        """How many operations and outcomes count towards the server's limit.
 
-        Pending operations, unacknowledged outcomes, and acknowledged ones beyond the number that is
-        kept, because they are not in the journal yet.
+        Pending operations, unacknowledged outcomes, and acknowledged ones beyond the kept number,
+        which the journal does not have yet.
         """
         return self.purgatory.delayed + self.unacknowledged + self.retention.overdue
 
     @property
     def memory_bytes(self) -> int:
-        """How much memory the process takes, by estimate. O(1); any thread."""
+        """The memory of the process, by estimate. O(1); any thread."""
         return (
             PROCESS_BYTES
             + self.pending_bytes
@@ -208,11 +201,11 @@ class ServerState:
 
     @property
     def memory_left(self) -> int:
-        """How many bytes may be added; below 0 if it takes too many already."""
+        """How many bytes may be added; negative if too many are used."""
         return self.max_memory - self.memory_bytes if self.max_memory else sys.maxsize
 
     def no_room(self, what: str) -> TooMuchMemory:
-        """Return the refusal of what takes more than `memory_left`."""
+        """Return the refusal of more than `memory_left`."""
         return TooMuchMemory(
             f"no room for {what}: the server takes {self.memory_bytes} bytes of memory; "
             f"expected at most {self.max_memory}"
@@ -220,7 +213,7 @@ class ServerState:
 
     @property
     def unacknowledged(self) -> int:
-        """How many outcomes wait for their client's acknowledgement."""
+        """How many outcomes are not acknowledged."""
         return self.retention.unacknowledged
 
     def watch(self, operation: PendingOperation, keys: Sequence[str]) -> None:
@@ -234,7 +227,7 @@ class ServerState:
     def find(self, op_id: str, owner: str | None) -> PendingOperation | OutcomeRecord | None:
         """Return an operation's entry; None if unknown, or after its period.
 
-        `owner`: the name of a client that sees only its own operations; None: sees all.
+        `owner`: find operations of this client alone; None: of all.
         """
         entry = self.known.get(op_id)
         if isinstance(entry, OutcomeRecord) and entry.is_over(self.stamp.now_ms - READABLE_MS):
@@ -253,15 +246,15 @@ class ServerState:
         for operation in self.parts.lists.watchers_of(key):
             assert isinstance(operation, PendingOperation)
             found.append(operation)
-        found.sort(key=_number)  # a rolled back transaction may have watched some of them anew
+        found.sort(key=_number)  # a roll-back may have watched some anew
         return found
 
     def is_for_many(self, count: int, value: bytes) -> bool:
-        """Whether an event for so many operations ends them in portions, and has its value once."""
+        """Whether an event for `count` operations is a spread."""
         return count > self.portion or (count > 1 and count * len(value) > COPIED_BYTES)
 
     def settle(self, operation: PendingOperation) -> None:
-        """Let the unfinished events count for an operation, in the open transaction."""
+        """See `OutcomeReceiver`."""
         assert self.receiver is not None
         self.receiver.settle(operation)
 
@@ -275,7 +268,7 @@ class ServerState:
     def expire_due(self, now_ns: int, enough: Callable[[], bool]) -> None:
         """Move the timer to `now_ns` and expire what is due, until `enough` says so.
 
-        The rest is expired by the next call.
+        The next call expires the rest.
         """
         self.clock.follow(now_ns)
         if now_ns >= self._next_deadline_ns:
@@ -293,13 +286,13 @@ class ServerState:
         return bool(self._executor)
 
     def interrupt_expiry(self) -> None:
-        """Let `expire_due` end after the present operation; nothing happens if it does not run."""
+        """End `expire_due`, if it runs, after the present operation."""
         self._executor.interrupt()
 
     def next_wake_ns(self) -> int | None:
-        """Return when to look for what is due, or held long enough; None if there is neither.
+        """Return when something is due, or held long enough; None: never.
 
-        An operation that has ended may be the reason, once: the look finds when the next is due.
+        Once too early if the next operation has ended otherwise.
         """
         wake_ns = self._next_deadline_ns or self.clock.now_ns()
         if self.held.by_key and (release_ms := self.held.next_end_ms()) is not None:
@@ -307,7 +300,7 @@ class ServerState:
         return None if wake_ns == _NEVER_NS else wake_ns
 
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """Pass an outcome on to the open transaction; see `purgatory.Journal`."""
+        """Pass an outcome to the open transaction; see `purgatory.Journal`."""
         assert isinstance(operation, PendingOperation)
         if self.receiver is not None:
             self.receiver.add_outcome(operation, outcome)
@@ -317,5 +310,5 @@ def _number(operation: PendingOperation) -> int:
     return operation.number
 
 
-# The records of a million operations are not visited: no lock is among them.
+# Not visited at exit: no lock is among a million records.
 at_exit.register_many(ServerState)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-#: The kind of a number: momentary, counted since the start, or the operations of one outcome.
+#: The kind of a number: momentary, counted since the start, or operations by outcome.
 GAUGE: Final = "gauge"
 COUNTER: Final = "counter"
 OUTCOME: Final = "outcome"
@@ -21,8 +21,8 @@ def _is(kind: str, text: str) -> dict[str, Any]:
 class ServerStats:
     """The statistics of a server at one moment; counters are since its start.
 
-    The metadata of each field describe the field. Jobs are among `unacknowledged`. `HealthReport`
-    explains `last_commit_age_seconds`, `oldest_due_age_seconds` and `failing_seconds`.
+    Jobs are among `unacknowledged`. `HealthReport` explains `last_commit_age_seconds`,
+    `oldest_due_age_seconds` and `failing_seconds`.
     """
 
     pending: int = field(metadata=_is(OWN, "Operations that wait"))

@@ -1,6 +1,6 @@
-"""StoreActivity: what the store loop is doing, and how its commits went, as plain numbers.
+"""StoreActivity: the present work of the store loop, and its commits, as plain numbers.
 
-Written by the thread running the transaction, a few assignments each; any thread reads.
+Written by the thread that runs the transaction; any thread reads.
 """
 
 import time
@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
-#: Upper bounds in seconds of the histogram of commits; a further bucket has the longer ones.
+#: Upper bounds in seconds of the histogram of commits; one more bucket has the longer ones.
 COMMIT_BOUNDS_S: Final = (
     0.00025, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0
 )  # fmt: skip
@@ -16,25 +16,22 @@ NS_PER_S: Final = 1_000_000_000
 
 
 class StoreActivity:
-    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0: none.
-
-    The store loop sets `step_since_ns` and `commit_since_ns` itself.
-    """
+    """Moments are nanoseconds of `now_ns`, a monotonic clock; 0: none."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self.now_ns: Callable[[], int] = now_ns
-        self.step_since_ns: int = 0  # since when a thread has been in one transaction
-        self.commit_since_ns: int = 0  # since when it waits for a commit
-        self.committed_ns: int = now_ns()  # when a commit last succeeded; at first, the start
-        self.failing_since_ns: int = 0  # the first of the commits that failed in a row
+        self.step_since_ns: int = 0  # since when a transaction runs
+        self.commit_since_ns: int = 0  # since when a commit runs
+        self.committed_ns: int = now_ns()  # the last success; at first, the start
+        self.failing_since_ns: int = 0  # the first of `failures_in_a_row`
         self.failures_in_a_row: int = 0
         self.error: str = ""  # of the last commit that failed
-        #: Unix milliseconds of the server's clock: when the oldest outcome that is not on disk is,
-        #: or was, due; 0 if nothing waits.
+        #: When the oldest outcome that is not on disk is due, in Unix milliseconds of the server's
+        #: clock; 0 if nothing waits.
         self.deadline_ms: int = 0
         # Since the start.
         self.commits: int = 0
-        self.last_commit_s: float = 0.0  # duration of the last success
+        self.last_commit_s: float = 0.0  # of the last success
         self.commit_seconds: float = 0.0
         self.commit_failures: int = 0
         self.commit_counts: list[int] = [0] * (len(COMMIT_BOUNDS_S) + 1)
@@ -58,7 +55,7 @@ class StoreActivity:
 
     def commit_failed(self, error: str) -> None:
         """Note a refused commit, and the reason."""
-        self.error = error  # before the moment, which readers look at first
+        self.error = error  # before the moment, which readers read first
         self.failures_in_a_row += 1
         self.commit_failures += 1
         if not self.failing_since_ns:

@@ -1,15 +1,13 @@
 """StoreLoop: the transactions of a server, one after another.
 
-Receive, begin a transaction, handle the requests, prepare, commit, publish, reply. A transaction
-takes the requests that have come meanwhile and expires what is due, so while one is on its way to
-the disk the requests for the next gather, and transactions grow with the load (group commit).
+A transaction takes the requests that have arrived, and expires what is due. While it commits, the
+requests for the next gather, so transactions grow with the load (group commit).
 
-No client keeps the others waiting: a transaction handles requests for a bounded time, of each
-client in turn, and what only reads is answered in portions after it (see `PendingReads`).
+No client keeps the others waiting: a transaction handles requests for a bounded time, the clients
+in turn. Reads are answered after it, in portions (see `PendingReads`).
 
-If the commit fails, the transaction is rolled back and every change asked for in it is
-refused. If the error is one after which the disk cannot be relied on, the changes may be there
-after a restart: they are not answered, and the loop ends with `failure`.
+If the commit fails, the transaction is rolled back, and its changes are refused. After a fatal
+error the changes may be on disk: they are not answered, and the loop ends with `failure`.
 
 Two threads take turns (see `Network`). The network thread calls `transact` and `max_sleep`, while
 all its commands are released. The store thread is timingwheel's `Reaper`: it waits here for
@@ -23,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from purgatory.errors import StoreError
-from purgatory.service.errors import Refused, StoreFailed, refusal_of
+from purgatory.service.errors import StoreFailed, refusal_of
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.server.clock import NS_PER_MS, ServiceClock
 from purgatory.service.server.commands import (
@@ -38,7 +36,6 @@ from purgatory.service.server.commands import (
     StoreLoopCommand,
     StoreLoopStopped,
     StoreReleased,
-    TransactionReplies,
 )
 from purgatory.service.server.commits import Commits
 from purgatory.service.server.fair_queue import RequestQueue
@@ -72,32 +69,31 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds in which reads are answered after a transaction, about: requests that come meanwhile wait.
+# Seconds for reads after a transaction, about: requests wait meanwhile.
 READ_S = 0.002
-# After a commit of so many seconds, so many portions of an unfinished event are in a transaction:
-# requests wait for the disk rather than for them.
+# After a commit of so many seconds, a transaction has so many portions of an unfinished event:
+# requests wait for the disk anyway.
 LONG_COMMIT_S = 0.005
 PORTIONS = 5
-# After the end of so many operations the cycle collector looks at the young objects. CPython counts
-# what is freed against what is made: else it would look late, and stop all threads for 20 ms.
+# After so many ends the cycle collector looks at the young objects. CPython subtracts freed objects
+# from new ones: by itself it would look late, and stop all threads for 20 ms.
 MANY_ENDS = 50
 # While requests wait, leases last so much longer: a waiting request may keep or end a lease.
 GRACE_MS = 1000
 
-# Requests and news of clients: handled in order, the clients in turn.
 _ClientCommand = ClientRequest | ClientConnected | ClientDisconnected
-# Handled after the commit, for they change nothing or belong to no transaction.
+# Handled after the commit: they belong to no transaction.
 _AfterCommit = JournalConfirmed | RunTransaction | StopStoreLoop
 
 
 class StoreLoop:
     """Runs the transactions of a server.
 
-    `send` posts to the network thread, from any. `retention_ms` is how long an outcome is kept that
-    is never acknowledged. `sink` is the journal, None for none. `observer` sees each transaction.
+    `send` posts to the network thread, from any. `retention_ms`: how long an unacknowledged outcome
+    is kept. `sink` is the journal, None for none. `observer` sees each transaction.
     """
 
-    #: The store thread begins with the store, and releases it as if it had been sent that many.
+    #: The store thread begins with the store, as if it had been sent so many commands.
     START_COMMANDS: Final = 1
 
     def __init__(
@@ -123,19 +119,17 @@ class StoreLoop:
         self._sink = sink
         state.journal_numbers.is_used = sink is not None
         self._reads = handler.reads
-        #: For the next transactions.
         self.requests: RequestQueue[_ClientCommand] = RequestQueue()
         self._after_commit: list[_AfterCommit] = []
-        #: Commands that the store thread has taken and not released; for that thread.
+        #: Commands that the store thread has taken and not released; its own.
         self.unreleased: int = self.START_COMMANDS
-        self._outgoing: list[NetworkCommand] = []  # not sent to the network yet
+        self._outgoing: list[NetworkCommand] = []
         self._answer: Callable[[NetworkCommand], None] = self._queue_answer
         self._has_ended_many = False  # in the last transaction
         self._stopping = False  # ends when the commands have been handled
         self.read_seconds: float = READ_S
         self._late_ms = 0  # when the oldest late outcome was due; 0: none
         self.failure: Exception | None = None
-        # Counted here, read by any thread.
         self.submitted: int = 0
         self.ended: dict[str, int] = {"completed": 0, "failed": 0, "expired": 0, "cancelled": 0}
         self.activity: StoreActivity = StoreActivity(platform.monotonic_ns)
@@ -146,10 +140,10 @@ class StoreLoop:
     def start(self) -> None:
         """Give the journal its missing rows, and finish interrupted events.
 
-        Raises StoreError, and what the journal raises.
+        Raises StoreError, and the errors of the journal.
         """
         if self._sink is not None:
-            # A confirmation that comes too late is told at the next start.
+            # The next start repeats a confirmation that comes too late.
             position = start_journal(
                 self._sink,
                 self._store,
@@ -174,14 +168,14 @@ class StoreLoop:
 
     @property
     def backlog(self) -> int:
-        """How many commands it was sent and has not handled; any thread."""
+        """How many commands wait to be handled; any thread."""
         return self.mailbox.depth + self.requests.length
 
     def wait(self, timeout: float | None) -> None:
         """Send the replies, then take the commands; sleep until there are some.
 
-        Do not sleep if `timeout` is 0: something is due. How long the sleep may be otherwise is the
-        network thread's business, which has the store meanwhile.
+        `timeout` 0: something is due, do not sleep. Other timeouts are ignored: the network thread
+        has the store during the sleep, and wakes this thread.
         """
         mailbox = self.mailbox
         idle = timeout != 0 and not self.requests.length and not mailbox.peek()
@@ -194,11 +188,10 @@ class StoreLoop:
             self.unreleased += 1
             self._take(command)
             yield_gil()
-            # A command that comes after this look is found by the next wait.
+            # The next wait finds a command that comes after this look.
             command = mailbox.recv(0) if mailbox.peek() else None
 
     def _take(self, command: StoreLoopCommand) -> None:
-        """Queue a command for the next transactions."""
         if isinstance(command, ClientRequest):
             self.requests.append(
                 command.client, command, command.size, route=command.route, key=command.key
@@ -213,7 +206,7 @@ class StoreLoop:
             self._after_commit.append(command)
 
     def send_replies(self) -> None:
-        """Send the network what the last transaction is answered with.
+        """Send the network thread the answers.
 
         Before reads, which take longer; else last before a sleep: the network thread then finds the
         GIL free.
@@ -223,14 +216,14 @@ class StoreLoop:
             self._send(command)
 
     def wake(self) -> None:
-        """Do nothing: whatever has to end the sleep comes as a command."""
+        """Do nothing: each reason to wake comes as a command."""
 
     def transact(
         self, commands: list[StoreLoopCommand], answer: Callable[[NetworkCommand], None]
     ) -> None:
-        """Run a transaction in the network thread; `answer` gets its messages.
+        """Run a transaction in the network thread.
 
-        As soon as that is committed: journal and reads come after the replies.
+        `answer` gets the messages as soon as the commit has succeeded, before journal and reads.
         """
         for command in commands:
             self._take(command)
@@ -242,7 +235,6 @@ class StoreLoop:
             answer(later)
 
     def _queue_answer(self, answer: NetworkCommand) -> None:
-        """Keep an answer until the store thread reads, or sleeps."""
         self._outgoing.append(answer)
 
     def max_sleep(self) -> float:
@@ -282,12 +274,12 @@ class StoreLoop:
         activity.step_since_ns = activity.now_ns()
         try:
             self._run_transaction()
-        except Exception as error:  # noqa: BLE001  # memory and disk might disagree from here on
+        except Exception as error:  # noqa: BLE001  # memory and disk may differ now
             self._fail(error)
         if self._has_ended_many:
             self._has_ended_many = False
             if gc.isenabled():
-                _collect()  # the transaction and its ended operations are garbage now
+                _collect()
         activity.step_since_ns = activity.commit_since_ns = 0
         return True
 
@@ -301,11 +293,11 @@ class StoreLoop:
         due = (ended[0][0].op_deadline_ms, ended[-1][0].op_deadline_ms) if ended else (0, 0)
         transaction = self._handle_requests(transaction)
         if transaction.clock_ms >= self._commits.retry_ms:
+            grace_ms = GRACE_MS if self.requests.length else 0
             if self.state.leases.by_number:  # after the requests: one may end or keep a lease
-                transaction.lease_ends.expire(GRACE_MS if self.requests.length else 0)
+                transaction.lease_ends.expire(grace_ms)
             self._go_on(transaction)
             if self.state.named_leases.times:
-                grace_ms = GRACE_MS if self.requests.length else 0
                 self.state.named_leases.expire(transaction.clock_ms, grace_ms)
         self._maintenance.run(transaction, self._commits.retry_ms)
         self._end_transaction(transaction)
@@ -338,7 +330,6 @@ class StoreLoop:
             self._fail(lost)
 
     def _read(self) -> None:
-        """Answer what only reads, for a while."""
         self.send_replies()
         answers = self._reads.run(self.read_seconds)
         if self._observer is not None:
@@ -346,7 +337,7 @@ class StoreLoop:
         self._outgoing += answers
 
     def _go_on(self, transaction: Transaction) -> None:
-        """Go on with requests that take more than a transaction, and submit the runs of repeats."""
+        """Continue long requests, and submit the runs of repeats."""
         if self.state.spreads:
             is_long = self.activity.last_commit_s >= LONG_COMMIT_S
             self._spread(transaction, PORTIONS if is_long else 1)
@@ -358,24 +349,23 @@ class StoreLoop:
             self.handler.repeat_runs.run_due(transaction)
 
     def _spread(self, transaction: Transaction, portions: int) -> None:
-        """End so many portions of the operations for which there are unfinished events."""
         transaction.events.spread(portions * self.state.portion)
         if transaction.events.finished:
             self.handler.finish_spreads(transaction)
 
     def _note_lateness(self, due: tuple[int, int]) -> None:
-        """Note since when an outcome is due that is not on disk.
+        """Note since when an outcome that is not on disk is due.
 
-        `due`: when the first and the last that have expired were due; (0, 0) without any.
+        `due`: when the first and the last expired operation were due; (0, 0) without any.
         """
         first_ms, last_ms = due
-        if self._commits.retry_ms:  # nothing written, or empty
+        if self._commits.retry_ms:  # nothing was written
             self._late_ms = min(self._late_ms or first_ms, first_ms or self._late_ms)
-        else:  # operations expire by deadline: the remaining were due later
+        else:  # in order of deadline: the remaining were due later
             self._late_ms = last_ms if last_ms and self.state.has_unfinished_expiry else 0
 
     def _handle_requests(self, transaction: Transaction) -> Transaction:
-        """Handle the next requests, as many as fit; return their transaction."""
+        """Handle the requests that fit; return their transaction."""
         requests = self.requests
         requests.begin()
         while (command := requests.take(transaction.clock_ms)) is not None:
@@ -385,16 +375,16 @@ class StoreLoop:
                 transaction = self._handle(transaction, command)
             if self._observer is not None:
                 self._observer.handled(transaction, command)
-            yield_gil()  # to the network thread: it reads the next requests meanwhile
+            yield_gil()  # the network thread reads the next requests
         return transaction
 
     def _handle(
         self, transaction: Transaction, command: ClientRequest | ClientConnected
     ) -> Transaction:
-        """Handle a request; returns its transaction, a new one if the request brings out a fault.
+        """Handle a request; return its transaction, a new one after an unexpected error.
 
-        Its changes so far are rolled back with the transaction, and the other requests, perhaps of
-        other clients, are handled again.
+        Then the changes so far are rolled back, and the other requests, perhaps of other clients,
+        are handled again.
         """
         try:
             self.handler.handle(transaction, command)
@@ -453,18 +443,13 @@ class StoreLoop:
     def _roll_back(self, transaction: Transaction, error: StoreError) -> None:
         transaction.roll_back()
         if error.fatal:
-            # It is not known whether it is on disk, so nothing is answered: clients ask again.
+            # The changes may be on disk, so nothing is answered: clients ask again.
             self._fail(error)
-            self._tell_failure(transaction, error, None)
-            return
-        refusal: Refused = StoreFailed(str(error))
-        answer = self.handler.reject(transaction, refusal, self.requests.bytes)
-        self._answer(answer)
-        self._tell_failure(transaction, error, answer)
-
-    def _tell_failure(
-        self, transaction: Transaction, error: StoreError, answer: TransactionReplies | None
-    ) -> None:
+            answer = None
+        else:
+            refusal = StoreFailed(str(error))
+            answer = self.handler.reject(transaction, refusal, self.requests.bytes)
+            self._answer(answer)
         if self._observer is not None:
             self._observer.ended(transaction, error, answer)
 
@@ -473,7 +458,7 @@ class StoreLoop:
         self.failure = error
 
     def finished(self) -> bool:
-        """Return whether it was stopped, or has failed."""
+        """Return whether the loop was stopped, or has failed."""
         return self.failure is not None or (self._stopping and not self.requests.length)
 
     def shut_down(self) -> None:
@@ -482,7 +467,7 @@ class StoreLoop:
             if self.failure is None:
                 self._write_last()
         except StoreError as error:
-            log.warning("%s", error)  # nothing that a client was promised
+            log.warning("%s", error)  # no answer promised it
         finally:
             self._store.close()
             if self._sink is not None:
@@ -492,7 +477,6 @@ class StoreLoop:
             self.send_replies()
 
     def _write_last(self) -> None:
-        """Write the clock's metadata and the acknowledgements, and delete what may be deleted."""
         transaction = Transaction(self.state, self.clock.now_ns())
         self._maintenance.stop(transaction)
         transaction.prepare()
@@ -504,11 +488,10 @@ class StoreLoop:
 
 
 def _collect() -> None:
-    """Have the cycle collector look at young objects, and at the next older ones when it is time.
+    """Collect the young objects, and the next older ones when CPython would.
 
-    Each look at young objects adds to the next older ones. By itself the collector looks at these
-    only when many objects are made between two calls: 25 ms for all threads, in whichever makes
-    them.
+    By itself CPython considers the older ones only when many objects are made between two calls: 25
+    ms for all threads, in whichever makes them.
     """
     _, looks, _ = gc.get_count()
     _, most, _ = gc.get_threshold()

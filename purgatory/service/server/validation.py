@@ -1,6 +1,6 @@
 """RequestValidator: compares requests with the limits, and says why one is refused.
 
-Immutable, so any thread may use it: the network thread and the store thread do.
+Immutable; any thread.
 """
 
 from msgspec import Raw
@@ -31,23 +31,22 @@ from purgatory.service.protocol import (
 from purgatory.service.server.records.clients import ClientRecord
 from purgatory.service.store.rows import Options
 
-#: The fields of a `Submission`, read at once: reading a field of a msgspec struct is a call.
+#: The fields of a `Submission`, read at once: each access to a field is a call.
 SubmissionFields = tuple[str, tuple[str, ...], int, int, str, Raw, SubmissionOptions | None]
 #: Without the options.
 SubmissionValues = tuple[str, tuple[str, ...], int, int, str, Raw]
 
 
 class RequestValidator:
-    """Compares with `limits`. Methods raise Refused, but for `check_submission`."""
+    """Compares with `limits`. Methods return or raise Refused."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        # Copies of the limits for the fast path, as machine integers.
         self._pending_per_client: i64 = limits.pending_per_client
         self._pending: i64 = limits.pending
         self._timeout_ms: i64 = limits.timeout_ms
         self._payload_bytes: i64 = min(limits.payload_bytes, MAX_LEVELS)  # none can be too deep
-        # Characters that need no look at their bytes: none has more than four in UTF-8.
+        # So many characters always fit: none has more than four bytes in UTF-8.
         self._safe_length: i64 = limits.text_bytes // 4
 
     def check_submission(
@@ -60,11 +59,12 @@ class RequestValidator:
     ) -> Refused | None:
         """Return why an operation is refused; None if it is not.
 
-        `values` are the fields of `submission`; `total` counts the operations and outcomes under
-        the server's limit; `before`: the entry of its id, if any.
+        `values`: the fields of `submission`.
+        `total`: operations and outcomes that count towards the server's limit.
+        `before`: the entry of its id, if any.
         """
         op_id, keys, timeout_ms, need, kind, payload = values
-        # The common case: one key, nothing large, no limit near.
+        # The common case.
         if (
             before is None
             and client.count < self._pending_per_client
@@ -109,7 +109,7 @@ class RequestValidator:
         return None
 
     def check_options(self, values: SubmissionValues, options: Options) -> Refused | None:
-        """Return why the options of a submission are refused; None if they are not."""
+        """Return why a submission's options are refused; None if they are not."""
         _, _, timeout_ms, need, _, _ = values
         within_ms = options.start_within_ms
         try:
@@ -135,7 +135,7 @@ class RequestValidator:
             self.check_text(tag)
 
     def check_timeout(self, timeout_ms: int, what: str = "timeout_ms") -> None:
-        """Check a timeout, or another time that may be as long."""
+        """Check a timeout, or a time with the same limit."""
         if timeout_ms < 0:
             raise Malformed(f"{what} is {timeout_ms}; expected 0 or more")
         most = self.limits.timeout_ms
@@ -153,12 +153,12 @@ class RequestValidator:
             )
 
     def check_message(self, frame: bytes) -> None:
-        """Check the size of a message, and how many items it has."""
+        """Check the size of a message, and its number of items."""
         most = self.limits.message_bytes
         if len(frame) > most:
             raise TooLarge(f"message of {len(frame)} bytes; expected at most {most}")
         most = self.limits.items
-        # Each item takes a byte at least.
+        # An item takes at least a byte.
         if 0 < most < len(frame) and (count := count_items(frame)) > most:
             raise TooManyItems(f"a request with {count} items; expected at most {most}")
 
@@ -180,7 +180,7 @@ class RequestValidator:
         self.check_text(failure.key)
 
     def check_value(self, what: str, value: Raw) -> None:
-        """Check the size of a program's value, and how deep it is nested."""
+        """Check the size of a program's value, and its nesting."""
         self._check_size(what, len(value))
         if is_too_deep(value):
             raise Malformed(f"{what} is nested too deeply; expected at most {MAX_LEVELS} levels")
@@ -205,7 +205,7 @@ def shown(text: str) -> str:
 
 
 def limits_of(config: Config) -> Limits:
-    """Return the limits of requests that a configuration sets."""
+    """Return a configuration's limits."""
     return Limits(
         message_bytes=config.max_message_bytes,
         keys=config.max_keys,

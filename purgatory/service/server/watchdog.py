@@ -1,7 +1,6 @@
-"""Watchdog: a thread that looks again and again whether something is wrong with a server.
+"""Watchdog: a thread that looks, again and again, for trouble with a server.
 
-Sees events of which no loop is told, even while other threads wait for a disk. A single thread
-starts and closes it.
+Works even while other threads wait for a disk. A single thread starts and closes it.
 """
 
 import logging
@@ -15,16 +14,16 @@ log: logging.Logger = logging.getLogger(__name__)
 
 #: Seconds between two looks.
 LOOK_S: Final = 0.1
-#: The same after a look that returned True.
+#: And after a look that returned True.
 SOON_S: Final = 0.01
-# Every so many rounds the thread calls all looks.
+# All looks are called every so many rounds.
 _ALL_TOGETHER: Final = round(LOOK_S / SOON_S)
 
 
 class Watchdog:
     """Calls each of `looks` every LOOK_S seconds, in a thread, from `start` to `close`.
 
-    A look that returns True is repeated after SOON_S.
+    A look that returns True is repeated after SOON_S; one that raises is dropped.
     """
 
     def __init__(self, looks: Sequence[Callable[[], bool | None]]) -> None:
@@ -44,7 +43,6 @@ class Watchdog:
             urgent = [look for look in looks if self._call(look)]
 
     def _call(self, look: Callable[[], bool | None]) -> bool:
-        """Return whether a look asks for the next soon; drop a look that raises."""
         try:
             return bool(look())
         except Exception:

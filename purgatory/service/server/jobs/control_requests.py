@@ -1,4 +1,4 @@
-"""ControlRequests: carries out the requests that change jobs. Used by the store thread alone."""
+"""ControlRequests: carries out the requests that change jobs. Store thread alone."""
 
 from typing import Final
 
@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from purgatory.service.encoding import encode
 from purgatory.service.errors import Malformed, TooManyItems
 from purgatory.service.job_messages import (
-    JOB_STATES,
     CancelJobs,
     CancelMatching,
     JobFilter,
@@ -20,6 +19,7 @@ from purgatory.service.job_messages import (
     RetryJobs,
 )
 from purgatory.service.server.commands import ClientRequest
+from purgatory.service.server.jobs.job_index import wrong_filter
 from purgatory.service.server.jobs.job_statuses import BY_REQUEST
 from purgatory.service.server.jobs.mass_cancels import MOST, MassCancel
 from purgatory.service.server.records.clients import OutcomeRecord
@@ -29,12 +29,12 @@ from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 
 _ANY: Final = JobFilter()
-# A job's entry, and when the job is to be due.
+# A job's entry, and its new due time.
 _Move = tuple[PendingOperation | OutcomeRecord | None, int]
 
 
 class ControlRequests:
-    """Changes jobs of `state`, with the rules of `validator`. Methods raise `Refused`."""
+    """Changes jobs of `state`. Methods raise `Refused`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -60,8 +60,8 @@ class ControlRequests:
         wanted = request.wanted
         if wanted == _ANY:
             raise Malformed("no filter is given; expected kind, state, tag or client")
-        if wanted.state is not None and wanted.state not in JOB_STATES:
-            raise Malformed(f"state is {wanted.state!r}; expected one of {JOB_STATES}")
+        if (wrong := wrong_filter(wanted)) is not None:
+            raise Malformed(wrong)
         session = command.session
         if session:
             session = self._state.replies.key(command.client, session)
@@ -105,7 +105,7 @@ class ControlRequests:
         return JobsRescheduled(request.seq, [transaction.move_job(*move) for move in moves])
 
     def take_decided(self, transaction: Transaction) -> list[ClientRequest]:
-        """Take the waiting requests to reschedule whose jobs are back, or have begun."""
+        """Take the waiting requests whose jobs are back, or have begun."""
         waiting = self._state.waiting_moves
         decided: list[ClientRequest] = []
         for command in waiting.commands[:]:
@@ -120,7 +120,6 @@ class ControlRequests:
         return decided
 
     def _due_ms(self, move: Reschedule, now_ms: int) -> int:
-        """Return when a job is to be due."""
         if (move.delay_ms is None) == (move.due_ms is None):
             raise Malformed(
                 f"delay_ms is {move.delay_ms}, due_ms is {move.due_ms}; expected one of them"
@@ -151,12 +150,11 @@ class ControlRequests:
 
 
 def _recall(transaction: Transaction, moves: list[_Move]) -> bool:
-    """Ask workers for all jobs whose handlers may have begun; whether there are any."""
+    """Ask workers for jobs that may have begun; whether any may have."""
     return sum([transaction.jobs.recall(*move) for move in moves]) > 0
 
 
 def _at(request: RescheduleJobs, dues: list[int]) -> RescheduleJobs:
-    """Return a request to reschedule with the times that it means now."""
     moves = [
         Reschedule(move.job_id, due_ms=due_ms)
         for move, due_ms in zip(request.moves, dues, strict=True)

@@ -1,12 +1,10 @@
 """DueOrder: jobs in order of their due times. For the store thread.
 
-A tree of buckets: one has the jobs of about an hour, until it has many; then it is divided into
+A tree of buckets: a bucket has the jobs of about an hour. A bucket with many jobs is divided into
 buckets of about a second, those into buckets of a millisecond, and those by number. So adding and
-removing a job look at one to four dicts, however many jobs there are; only a reader sorts, a bucket
-at a time.
+removing a job take one to four dicts; only a reader sorts, a bucket at a time.
 
-A `NumberedOrder` also knows in which blocks of numbers its jobs are: so the newest of many jobs
-are found among few others.
+A `NumberedOrder` also counts its jobs by blocks of numbers, to find the newest among many.
 """
 
 from bisect import bisect_right
@@ -16,13 +14,13 @@ from typing import Final
 from purgatory.service.server.jobs.number_order import block_of
 from purgatory.service.server.records.job_record import JobRecord
 
-#: A bucket with more jobs than that is divided.
+#: A bucket with more jobs is divided.
 MOST: Final = 512
-# Shift of a bucket -> shift of its parts. Below 0: of numbers, as the jobs are due at one time.
+# Shift of a bucket -> shift of its parts; below 0: of numbers.
 _NEXT: Final = {22: 10, 10: 0, 0: -10}
 #: The shift of the first buckets.
 FIRST_SHIFT: Final = 22
-#: The shift of a single bucket, for jobs that are never many.
+#: The shift of a single bucket, for few jobs.
 UNDIVIDED: Final = 62
 _BEFORE_ALL: Final = -1
 
@@ -39,7 +37,6 @@ class DueOrder:
         self._shift: int = shift
         self._buckets: dict[int, dict[int, JobRecord]] = {}  # no empty ones; each by number
         self._parts: dict[int, DueOrder] = {}  # divided buckets
-        #: How many jobs there are.
         self.length: int = 0
 
     def add(self, job: JobRecord) -> None:
@@ -61,7 +58,6 @@ class DueOrder:
             order._divide(key)
 
     def _key(self, due_ms: int, number: int) -> int:
-        """Return the bucket of a place."""
         return due_ms >> self._shift if self._shift >= 0 else number >> -self._shift
 
     def _divide(self, key: int) -> None:
@@ -93,13 +89,13 @@ class DueOrder:
         for key in keys:
             bucket = self._buckets.get(key)
             if bucket is None:
-                is_here = self._shift or key == first  # else the part is due later
+                is_here = self._shift or key == first  # else due later
                 yield from self._parts[key].after(due_ms, number if is_here else _BEFORE_ALL)
             elif self._shift > 0:
                 for job in sorted(bucket.values(), key=place_of):
                     if place_of(job) > (due_ms, number):
                         yield job
-            else:  # all are due in the same millisecond
+            else:  # due in one millisecond
                 numbers = sorted(bucket)
                 start = bisect_right(numbers, number) if key == first else 0
                 for at in range(start, len(numbers)):
@@ -107,18 +103,18 @@ class DueOrder:
 
 
 def place_of(job: JobRecord) -> tuple[int, int]:
-    """Return by what jobs are ordered."""
+    """Return due time and number."""
     return job.due_ms, job.number
 
 
-#: An order of more jobs has blocks; fewer are sorted by number when they are listed.
+#: An order of more jobs has blocks; fewer are sorted when listed.
 FEW: Final = 5000
 
 
 class NumberedOrder(DueOrder):
-    """See `DueOrder`.
+    """A `DueOrder` with the number of jobs in each block of `NumberOrder`.
 
-    `blocks`: how many of the jobs each block of `NumberOrder` has, once there were more than FEW.
+    `blocks`: None until there are more than FEW jobs.
     """
 
     __slots__ = ("blocks",)

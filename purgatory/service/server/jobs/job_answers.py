@@ -1,6 +1,6 @@
-"""The answers about jobs, in portions: statuses, a page of a list, counts; and news of their ends.
+"""The answers about jobs: statuses, a page of a list, counts; and news of their ends.
 
-Used by the store thread alone.
+Store thread alone.
 """
 
 import logging
@@ -29,7 +29,7 @@ from purgatory.service.job_messages import (
 )
 from purgatory.service.protocol import NOTHING, Failure
 from purgatory.service.server.commands import ClientRequest
-from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches
+from purgatory.service.server.jobs.job_index import DUE_START, NEWEST_START, matches, wrong_filter
 from purgatory.service.server.jobs.job_statuses import job_statuses
 from purgatory.service.server.jobs.kind_figures import in_few_kinds, kind_figures
 from purgatory.service.server.reads.outcome_frames import in_frames
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from purgatory.service.server.records.clients import OutcomeRecord
     from purgatory.service.server.records.operation import PendingOperation
 
-#: Jobs looked at in one portion, and portions of a request.
+#: Jobs examined in a portion, and portions of a request.
 LOOKED_AT: Final = 2000
 MAX_PORTIONS: Final = 500
 _ANY: Final = JobFilter()
 
 
 class JobAnswers:
-    """Answers reads of jobs of `state` and `store`, each with at most `max_bytes`, about."""
+    """Answers reads of jobs, each with about `max_bytes` at most, in portions."""
 
     def __init__(self, state: ServerState, store: Store, max_bytes: int) -> None:
         self._state = state
@@ -73,7 +73,7 @@ class JobAnswers:
         return self._states(command, request.job_ids)
 
     def watch(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `WatchJobs`; from now on the connection is told of ends."""
+        """Answer `WatchJobs`; from now on the connection hears of ends."""
         request, watches = command.request, self._state.jobs.watches
         assert isinstance(request, WatchJobs)
         if request.stop:
@@ -104,7 +104,6 @@ class JobAnswers:
         yield encode(JobStates(seq, found))
 
     def _look_up(self, command: ClientRequest, job_ids: list[str]) -> list[JobStatus]:
-        """Return the statuses of some jobs, in order; for `ReadJobs` with their attempts."""
         owner, with_history = command.owner, isinstance(command.request, ReadJobs)
         entries: dict[str, PendingOperation | OutcomeRecord] = {}
         for job_id in job_ids:
@@ -120,7 +119,6 @@ class JobAnswers:
         return [by_id[job_id] for job_id in job_ids]
 
     def _ended_status(self, job_id: str, owner: str | None) -> JobStatus:
-        """Return the status of a job that memory does not have."""
         found = self._remembered.find(job_id, owner)
         status = None if found is None else self._remembered.job(found)
         return JobStatus(job_id, "unknown") if status is None else status
@@ -154,7 +152,7 @@ class JobAnswers:
         limit: int,
         found: list[JobRecord],
     ) -> tuple[tuple[int, int], bool]:
-        """Look at some jobs beyond a place; returns the place then, and if there are no more."""
+        """Examine some jobs; return the next place, and if it is the end."""
         request, owner = command.request, command.owner
         assert isinstance(request, ListJobs)
         wanted, by_due = request.wanted, request.order == "due"
@@ -169,7 +167,6 @@ class JobAnswers:
         return after, True
 
     def _listed(self, jobs: list[JobRecord]) -> list[JobStatus]:
-        """Return the statuses of a page, whose values are bounded together."""
         known = self._state.known
         entries = [known[job.op_id] for job in jobs if job.op_id in known]
         room = VALUE_BYTES
@@ -179,7 +176,7 @@ class JobAnswers:
         return statuses
 
     def count(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `CountJobs`; for a filter, or one client name, the server looks at each job."""
+        """Answer `CountJobs`; with a filter or a client the server examines each job."""
         request, owner = command.request, command.owner
         assert isinstance(request, CountJobs)
         wanted = request.wanted or _ANY
@@ -199,11 +196,11 @@ class JobAnswers:
         yield encode(CountedJobs(request.seq, rows))
 
     def overview(self, command: ClientRequest) -> Iterator[bytes | None]:
-        """Answer `ReadOverview`; for one client, the server looks at each job."""
+        """Answer `ReadOverview`; with a client the server examines each job."""
         request, state = command.request, self._state
         assert isinstance(request, ReadOverview)
         client = command.owner or request.client
-        if client != request.client and request.client is not None:  # another client's
+        if client != request.client and request.client is not None:
             yield encode(Overview(request.seq, [], {}))
             return
         counts = state.jobs.counts
@@ -217,7 +214,6 @@ class JobAnswers:
     def _count_one_by_one(
         self, wanted: JobFilter, owner: str | None, counts: dict[str, list[int]]
     ) -> Iterator[None]:
-        """Count matching jobs into `counts`, a portion at a time."""
         after, is_end = NEWEST_START[0], False
         while not is_end:
             after, is_end = self._count_some(wanted, owner, after, counts)
@@ -230,7 +226,7 @@ class JobAnswers:
         after: int,
         counts: dict[str, list[int]],
     ) -> tuple[int, bool]:
-        """Count some matching jobs; returns where to go on, and if there are no more.
+        """Count some jobs; return the next place, and if it is the end.
 
         In the order of numbers, which never change: no job is counted twice.
         """
@@ -245,13 +241,6 @@ class JobAnswers:
         return after, True
 
 
-def wrong_filter(wanted: JobFilter) -> str | None:
-    """Return what is wrong with a filter; None: nothing."""
-    if wanted.state is not None and wanted.state not in JOB_STATES:
-        return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
-    return None
-
-
 def _malformed(seq: int, message: str) -> bytes:
     return encode(Failure(seq, Malformed.code, message))
 
@@ -262,9 +251,9 @@ _STATUS_BYTES = 300
 
 
 def job_end_frames(state: ServerState, store: Store) -> list[tuple[bytes, bytes]]:
-    """Encode the noted ends, for each connection; raises StoreError for damage.
+    """Encode the noted ends, for each connection: results, no payloads.
 
-    They have results, but no payloads.
+    Raises StoreError for damage.
     """
     ended, state.jobs.watches.ended = state.jobs.watches.ended, []
     by_route: dict[bytes, list[JobStatus]] = {}

@@ -1,7 +1,6 @@
-"""JobChanges: what a transaction changes of jobs asked for by id, tag or key.
+"""JobChanges: a transaction's changes of jobs asked for by id, tag or key. Store thread alone.
 
-A job may be scheduled, due before this transaction (`LeaseEnds` changes such jobs), or due in it.
-Used by the store thread alone.
+A job may be scheduled, due before this transaction (see `LeaseEnds`), or due in it.
 """
 
 from purgatory.service.job_messages import CANCELLED_BY_KEY
@@ -25,8 +24,7 @@ class JobChanges:
         self._now_ms = now_ms
         #: See `lease_ends`; None while no lease has ended.
         self.made_lease_ends: LeaseEnds | None = None
-        # Of jobs that are due in the transaction, by number of the outcome: when they are due
-        # instead, or None: they were cancelled.
+        # Changed jobs that are due in the transaction: number -> the new due time; None: cancelled.
         self._just_due: dict[int, int | None] = {}
 
     @property
@@ -38,7 +36,7 @@ class JobChanges:
         return ends
 
     def cancel(self, entry: PendingOperation | OutcomeRecord | None, reason: str) -> bool:
-        """Cancel a job; False if it is none, has ended, or is dead. `reason`: its error then."""
+        """Cancel a job for `reason`; False if it has ended, or is dead."""
         if entry is None or entry.job is None:
             return False
         if isinstance(entry, PendingOperation):
@@ -55,7 +53,7 @@ class JobChanges:
         return True
 
     def move(self, record: OutcomeRecord, at_ms: int) -> bool:
-        """Have a job that was due be due at another time; False if it runs, or has ended."""
+        """Move a due job to `at_ms`; False if it runs, or has ended."""
         due = self._state.leases.by_number.get(record.seq)
         if due is not None:
             return self.lease_ends.move(due, at_ms)
@@ -67,9 +65,9 @@ class JobChanges:
         return True
 
     def recall(self, entry: PendingOperation | OutcomeRecord | None, at_ms: int) -> bool:
-        """Ask the worker of a job for it, before the job is moved to `at_ms`.
+        """Ask a worker for a job, before a move to `at_ms`.
 
-        False if the job can be moved, or not, without the word of a worker.
+        False if the server can decide without the worker.
         """
         if not isinstance(entry, OutcomeRecord) or at_ms <= self._now_ms:
             return False
@@ -77,7 +75,6 @@ class JobChanges:
         return due is not None and self.lease_ends.recall(due)
 
     def _is_just_due(self, record: OutcomeRecord) -> bool:
-        """Whether a job is due in the transaction, and was not cancelled in it."""
         return (
             record.job is not None
             and record.job.is_alive
@@ -86,7 +83,7 @@ class JobChanges:
         )
 
     def cancel_by_key(self, key: str, units: int) -> int:
-        """Cancel jobs of `due_by_key`; returns how many: at most `units`, if not negative."""
+        """Cancel jobs of `due_by_key`, at most `units` unless negative; return how many."""
         count = 0
         for entry in self.due_by_key(key):
             if count == units:
@@ -95,13 +92,13 @@ class JobChanges:
         return count
 
     def cancel_by(self, entry: OutcomeRecord, key: str) -> bool:
-        """Cancel a job of `due_by_key`, and say by which key."""
+        """Cancel a job of `due_by_key`."""
         return self.cancel(entry, CANCELLED_BY_KEY + key)
 
     def due_by_key(self, key: str) -> list[OutcomeRecord]:
-        """Return the jobs that were due, have `key` in `unless`, and do not run.
+        """Return the due jobs with `key` in `unless` that do not run.
 
-        The longest waiting (since their submission) come first.
+        In order of submission.
         """
         found: list[OutcomeRecord] = []
         for job in self._state.jobs.by_key.get(key, {}).values():
@@ -114,7 +111,7 @@ class JobChanges:
         return found
 
     def publish_due(self, record: OutcomeRecord, job: JobRecord) -> None:
-        """Have a job wait for a worker that was due in the transaction, unless it was changed."""
+        """Publish a job that became due in the transaction."""
         state = self._state
         at_ms = self._just_due.get(record.seq, 0)
         if at_ms is None:

@@ -1,6 +1,6 @@
 """JobIndex: all jobs of a server, counted by kind and state, in order. Store thread alone.
 
-Has the state on disk: changes when a transaction has been committed.
+Has the state on disk: changes after the commit.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from purgatory.service.server.records.job_record import (
 _BEFORE_ALL: Final = -1
 _STATES: Final = {name: state for state, name in enumerate(JOB_STATES)}
 _SCHEDULED: Final = JOB_STATES[SCHEDULED]
-# Some due jobs become ready a little later than jobs due after them.
+# A job may become ready so much later than jobs due after it.
 _LATE_MS: Final = 1000
 #: The cursor before the first job of an order.
 DUE_START: Final = (_BEFORE_ALL, _BEFORE_ALL)
@@ -37,28 +37,24 @@ class JobIndex(JobObserver):
     """Jobs that wait, run, or have ended and are remembered."""
 
     def __init__(self) -> None:
-        # Scheduled and ready jobs have one order: becoming due is no move. Running or done jobs are
-        # never many.
+        # Scheduled and ready jobs have one order: becoming due is no move.
         waiting, retrying = NumberedOrder(), NumberedOrder()
         running, done = NumberedOrder(UNDIVIDED), NumberedOrder(UNDIVIDED)
         dead, cancelled = NumberedOrder(), NumberedOrder()
         self._orders: list[NumberedOrder] = [waiting, running, retrying, done, dead, cancelled]
         self._by_state: list[NumberedOrder] = [waiting, *self._orders]
-        self._ready_ms: int = 0  # when the last job was due that has become ready
+        self._ready_ms: int = 0  # the last due time of a ready job
         self._by_kind: dict[str, NumberedOrder] = {}
         self._by_tag: dict[str, NumberedOrder] = {}
         self._by_number: NumberOrder = NumberOrder()
-        #: By key of `unless`: the jobs that have not ended.
+        #: By key of `unless`: unfinished jobs.
         self.by_key: dict[str, dict[int, JobRecord]] = {}
-        #: By kind: how many jobs are in each state.
+        #: By kind: jobs in each state.
         self.counts: dict[str, list[int]] = {}
-        #: How many jobs there are.
         self.length: int = 0
         #: Their memory; charged at submission.
         self.bytes: int = 0
-        #: The connections that hear of ends.
         self.watches: JobWatches = JobWatches()
-        #: How long jobs wait and run, and how they end.
         self.timings: JobTimings = JobTimings()
 
     def add(self, job: JobRecord) -> None:
@@ -124,13 +120,13 @@ class JobIndex(JobObserver):
                 self.watches.note_end(job)
             if before < DONE:
                 self.timings.end_job(job.kind, state)
-            if job.has_unless and before < DONE:
-                self._forget_keys(job)
+                if job.has_unless:
+                    self._forget_keys(job)
         elif before >= DONE and job.has_unless:
             self._add_keys(job)
 
     def move(self, job: JobRecord, state: int, due_ms: int) -> None:
-        """Move a job to a state, in which it is due at a time."""
+        """Move a job to a state and a due time."""
         if due_ms == job.due_ms:
             self.set_state(job, state)
             return
@@ -147,7 +143,7 @@ class JobIndex(JobObserver):
         counts[state] += 1
 
     def moved(self, due: DueJob) -> None:
-        """Follow a job that has been due."""
+        """See `JobObserver`."""
         job = due.record.job
         assert job is not None
         state = _STATES[due.state]
@@ -195,7 +191,7 @@ class JobIndex(JobObserver):
             yield from nlargest(len(older), older, key=_number)
 
     def _narrowest(self, wanted: JobFilter) -> NumberedOrder | None:
-        """Return the shortest order with all matching jobs; None: only the order of all jobs."""
+        """Return the shortest order with all matching jobs; None: the order of all."""
         found: list[NumberedOrder] = []
         if wanted.tag is not None:
             found.append(self._by_tag.get(wanted.tag) or NumberedOrder())
@@ -207,7 +203,7 @@ class JobIndex(JobObserver):
 
 
 def life_bytes(job: JobRecord) -> int:
-    """Return the bytes of a job, see `job_bytes`."""
+    """See `job_bytes`."""
     return job_bytes(job.tags, job.keys)
 
 
@@ -220,6 +216,13 @@ def matches(job: JobRecord, wanted: JobFilter, owner: str | None) -> bool:
         and (wanted.state is None or JOB_STATES[job.state] == wanted.state)
         and (wanted.tag is None or wanted.tag in job.tags)
     )
+
+
+def wrong_filter(wanted: JobFilter) -> str | None:
+    """Return what is wrong with a filter; None: nothing."""
+    if wanted.state is not None and wanted.state not in JOB_STATES:
+        return f"state is {wanted.state!r}; expected one of {JOB_STATES}"
+    return None
 
 
 def _number(job: JobRecord) -> int:

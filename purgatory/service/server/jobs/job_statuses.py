@@ -1,4 +1,4 @@
-"""The statuses of jobs, from memory and from the store. Used by the store thread alone."""
+"""The statuses of jobs, from memory and from the store. Store thread alone."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,9 +16,9 @@ from purgatory.service.server.state import ServerState
 from purgatory.service.store.contract import Store
 from purgatory.service.store.rows import KEPT_ATTEMPTS, StoredAttempt, StoredOutcome
 
-#: Jobs whose statuses are read at once, at most.
+#: Jobs read at once, at most.
 MOST: Final = 500
-#: Why a job was cancelled, if nothing else is known.
+#: Why a job was cancelled, by default.
 BY_REQUEST: Final = "cancelled"
 _NOTHING: Final = Raw(NOTHING)
 
@@ -30,9 +30,9 @@ def job_statuses(
     *,
     with_history: bool = False,
 ) -> list[JobStatus]:
-    """Return the statuses of jobs, in order, without those whose rows are gone; at most MOST.
+    """Return the statuses of at most MOST jobs, in order.
 
-    `with_history`: with their attempts. Raises StoreError.
+    Jobs whose rows are gone are left out. `with_history`: with attempts. Raises StoreError.
     """
     rows = store.by_numbers([entry.number for entry in entries])
     seqs = [entry.seq for entry in entries if isinstance(entry, OutcomeRecord)]
@@ -82,7 +82,6 @@ def _status(job: JobRecord) -> JobStatus:
 
 
 def _add_row(status: JobStatus, job: JobRecord, row: tuple[int, int, int, str]) -> None:
-    """Add what the store has of a job that has been due."""
     _, status.attempts, at_ms, status.error = row
     if job.state >= DONE:
         status.ended_ms = at_ms
@@ -91,18 +90,18 @@ def _add_row(status: JobStatus, job: JobRecord, row: tuple[int, int, int, str]) 
 
 
 def _add_cancellation(status: JobStatus, outcome: StoredOutcome) -> None:
-    """Add why a job was cancelled that was not due."""
+    """Add why a job was cancelled before it was due."""
     status.ended_ms = outcome.at_ms
     if outcome.by_key is not None:
         status.error = CANCELLED_BY_KEY + outcome.by_key
-    elif outcome.result:  # by a failed key, in a store of an older server: the key is not known
+    elif outcome.result:  # by a failed key; an older server stored no key
         status.error = failure_text(outcome.result)
     else:
         status.error = BY_REQUEST
 
 
 def _add_history(status: JobStatus, kept: list[StoredAttempt]) -> None:
-    """Add the attempts that the store has, and the latest if only memory has that."""
+    """Add the stored attempts, and the latest if only memory has it."""
     found = [
         JobAttempt(row.number, row.began_ms, row.ended_ms, row.worker, row.error) for row in kept
     ]
@@ -114,7 +113,6 @@ def _add_history(status: JobStatus, kept: list[StoredAttempt]) -> None:
 
 
 def _add_due(status: JobStatus, due: DueJob) -> None:
-    """Add what is in memory of a job that is due, and has not ended."""
     status.attempts = due.begun_attempts
     if due.token:
         status.max_attempts = due.max_attempts

@@ -1,4 +1,4 @@
-"""JobTimings: how long jobs were ready and ran, how many attempts and ends there were, by kind.
+"""JobTimings: by kind, how long jobs were ready and ran, and how attempts and jobs ended.
 
 Plain integers since the start of the server: the store thread adds, any thread reads.
 """
@@ -8,11 +8,10 @@ from typing import Final
 
 from purgatory.service.server.records.job_record import CANCELLED, DEAD, DONE
 
-#: Kinds with figures of their own: the first ones that are heard of. The rest is OTHER: were it the
-#: busiest ones, a kind would change places, and its counters would go back.
+#: Kinds with figures of their own: the first, as no counter may go back. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
-#: Upper bounds in milliseconds of both histograms; a further bucket has the longer ones.
+#: Upper bounds in milliseconds of both histograms; one more bucket has the longer ones.
 TIMING_BOUNDS_MS: Final = (
     5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000,
     7_200_000,
@@ -24,9 +23,8 @@ END_STATES: Final = (DONE, DEAD, CANCELLED)
 class KindTimings:
     """The figures of a kind.
 
-    `queued`, `ran`: ended attempts, by how long the job was ready before the attempt
-    began, and by how long the attempt took; a count for each of TIMING_BOUNDS_MS and one for those
-    beyond. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
+    `queued`, `ran`: histograms of ended attempts, by the time ready before, and by the time of the
+    attempt. `queued_ms`, `ran_ms`: the sums. `ended`: jobs by state.
     """
 
     def __init__(self) -> None:
@@ -47,7 +45,6 @@ class JobTimings:
     """The figures of the first MOST_KINDS kinds, and of all others together."""
 
     def __init__(self) -> None:
-        #: By kind; beyond the most kinds OTHER is the last.
         self.by_kind: dict[str, KindTimings] = {}
 
     def of(self, kind: str) -> KindTimings:

@@ -1,6 +1,6 @@
 """JobWatches: the connections that watch jobs' ends.
 
-Used by the store thread alone; the length may be read by any.
+Store thread alone; any may read `count`.
 """
 
 from typing import Final, TypeAlias
@@ -9,7 +9,7 @@ from purgatory.service.errors import Refused, TooManyItems
 from purgatory.service.server.memory import text_bytes
 from purgatory.service.server.records.job_record import JobRecord
 
-# Of a connection; in the class the name `bytes` is an attribute's.
+# In the class, `bytes` is an attribute.
 _Route: TypeAlias = bytes
 
 #: How many jobs a connection may watch, and all together.
@@ -19,19 +19,18 @@ _WATCH_BYTES: Final = 300
 
 
 class JobWatches:
-    """Watched jobs, by id and by route. A job that ends is not watched any more."""
+    """Watched jobs, by id and by route, until they end."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, dict[_Route, None]] = {}
         self._by_route: dict[_Route, dict[str, None]] = {}
-        #: Number and memory of watches.
         self.count: int = 0
         self.bytes: int = 0
         #: Jobs that have ended, with the routes to tell.
         self.ended: list[tuple[JobRecord, list[_Route]]] = []
 
     def add(self, route: _Route, job_ids: list[str]) -> Refused | None:
-        """Have a connection told of ends; returns why that is refused."""
+        """Have a connection told of ends; return why that is refused."""
         watched = self._by_route.get(route, {})
         new = {job_id for job_id in job_ids if job_id not in watched}
         if len(watched) + len(new) > PER_CONNECTION:
@@ -47,7 +46,7 @@ class JobWatches:
         return None
 
     def stop(self, route: _Route, job_ids: list[str]) -> None:
-        """Have a connection told no more of some jobs."""
+        """Stop watching some jobs."""
         for job_id in job_ids:
             if job_id in self._by_route.get(route, {}):
                 self._remove(route, job_id)

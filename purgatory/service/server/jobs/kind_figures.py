@@ -11,7 +11,7 @@ from purgatory.service.job_messages import KindOverview
 from purgatory.service.server.leases.job_group import JobGroup
 from purgatory.service.server.state import ServerState
 
-#: Kinds with their own figures: the kinds with most jobs. The rest are OTHER.
+#: Kinds with their own figures: those with most jobs. The rest is OTHER.
 MOST_KINDS: Final = 100
 OTHER: Final = "other"
 
@@ -24,7 +24,8 @@ def kind_figures(
 ) -> list[KindOverview]:
     """Return the figures of the busiest kinds, and of all others together.
 
-    `counted`: jobs by kind and state; None: all jobs. `client`: ages and workers of that client.
+    `counted`: jobs by kind and state; None: all jobs.
+    `client`: ages and workers of that client.
     """
     counted = state.jobs.counts if counted is None else counted
     counts = {kind: tuple(some) for kind, some in list(counted.items())}
@@ -49,7 +50,7 @@ def kind_figures(
 
 
 def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Return the counts by state of the busiest kinds, and of all others together."""
+    """Return the counts by state of the busiest kinds, and of OTHER."""
     if len(counts) <= MOST_KINDS:
         return counts
     busiest = nlargest(MOST_KINDS, counts, key=lambda kind: sum(counts[kind]))
@@ -59,7 +60,6 @@ def in_few_kinds(counts: dict[str, list[int]]) -> dict[str, list[int]]:
 
 
 def _together(kinds: Iterable[KindOverview]) -> KindOverview:
-    """Return the sum of some kinds, with the oldest job of all."""
     all_counts, oldest_ms, workers = [], 0, 0
     for each in kinds:
         all_counts.append(each.counts)
@@ -69,7 +69,6 @@ def _together(kinds: Iterable[KindOverview]) -> KindOverview:
 
 
 def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
-    """Return, by kind, since when the job has been ready that has waited longest."""
     found: dict[str, int] = {}
     for group in groups:
         for kind, ready in list(group.ready.items()):
@@ -80,7 +79,6 @@ def _oldest_ready(groups: list[JobGroup]) -> dict[str, int]:
 
 
 def _workers(groups: list[JobGroup]) -> dict[str, int]:
-    """Return, by kind, how many connections take it."""
     found: dict[str, int] = {}
     for group in groups:
         for worker in list(group.workers.values()):

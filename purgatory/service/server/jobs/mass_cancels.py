@@ -1,8 +1,7 @@
 """MassCancels: cancellations of all matching jobs, some in each transaction.
 
-So a hundred thousand jobs of a tag keep no other client waiting. The request is answered when all
-of them are cancelled. If the server ends before, the client has no answer, and asks again.
-Used by the store thread alone.
+So no other client waits for a hundred thousand jobs. The request is answered at the end. If the
+server ends before, the client asks again. Store thread alone.
 """
 
 from typing import Final
@@ -12,7 +11,7 @@ from purgatory.service.server.commands import ClientRequest
 from purgatory.service.server.jobs.job_index import DUE_START, JobIndex, matches
 from purgatory.service.server.records.job_record import DONE, JobRecord
 
-#: How many jobs a transaction cancels, and examines, at most.
+#: Jobs that a transaction cancels, and examines, at most.
 PORTION: Final = 150
 LOOKED_AT: Final = 5000
 #: Cancellations that may be under way.
@@ -23,7 +22,7 @@ class MassCancel:
     """A cancellation of the jobs up to number `last` that match a request.
 
     `session`: the key of the request's session, empty for none. `commands`: the request, as often
-    as it was sent. `after` and `count` say how far it has come.
+    as sent. `after` and `count`: its progress.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class MassCancel:
         self.count: int = 0
 
     def next_jobs(self, jobs: JobIndex) -> tuple[list[JobRecord], tuple[int, int], bool]:
-        """Return the next jobs to cancel, how far that is, and whether these are the last."""
+        """Return the next jobs to cancel, the cursor, and if it is the end."""
         found: list[JobRecord] = []
         after, left = self.after, LOOKED_AT
         owner = self.commands[0].owner
@@ -53,13 +52,13 @@ class MassCancel:
 
 
 class MassCancels:
-    """The cancellations that are under way, of a server."""
+    """The unfinished cancellations of a server."""
 
     def __init__(self) -> None:
         #: In order of arrival.
         self.running: list[MassCancel] = []
         self.begun: list[MassCancel] = []  # in the open transaction
-        # The first cancellation, in the open transaction: cursor, count, and whether finished.
+        # Of the first, in the open transaction: cursor, count, and whether finished.
         self._progress: tuple[tuple[int, int], int, bool] | None = None
 
     def find(self, session: str, seq: int) -> MassCancel | None:
@@ -75,11 +74,11 @@ class MassCancels:
 
     @property
     def length(self) -> int:
-        """How many are under way."""
+        """How many are unfinished."""
         return len(self.running) + len(self.begun)
 
     def note(self, after: tuple[int, int], count: int, *, is_end: bool) -> None:
-        """Note how far the open transaction brings the first."""
+        """Note the progress of the first in the open transaction."""
         self._progress = (after, count, is_end)
 
     def publish(self) -> None:
@@ -96,6 +95,6 @@ class MassCancels:
         self.roll_back()
 
     def roll_back(self) -> None:
-        """Forget what the transaction has begun and done."""
+        """Forget the open transaction's progress and new cancellations."""
         self._progress = None
         self.begun = []

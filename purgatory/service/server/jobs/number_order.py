@@ -1,4 +1,4 @@
-"""NumberOrder: jobs in the order of their submission. Used by the store thread alone."""
+"""NumberOrder: jobs in the order of their submission. Store thread alone."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,7 +9,7 @@ _SHIFT: Final = 10
 
 
 def block_of(number: int) -> int:
-    """Return the block in which a number is."""
+    """Return the block of a number."""
     return number >> _SHIFT
 
 
@@ -39,7 +39,7 @@ class NumberOrder:
     def before(self, number: int, blocks: dict[int, int] | None = None) -> Iterator[JobRecord]:
         """Yield the jobs below a number, the newest first; nothing may change meanwhile.
 
-        Those of some `blocks` alone, if given.
+        `blocks`: yield the jobs of these alone.
         """
         last = block_of(number)
         keys = list(self._blocks) if blocks is None else list(blocks)

@@ -1,8 +1,8 @@
-"""WaitingMoves: requests to reschedule jobs, which wait for the word of a worker.
+"""WaitingMoves: requests to reschedule jobs that wait for the answer of a worker.
 
-A handler may have begun before the server is told. So the server asks the worker for the job, and
-answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
-server ends before, the client has no answer, and asks again. Used by the store thread alone.
+A handler may have begun before the server hears of it. So the server asks the worker for the job,
+and answers when the job is back (rescheduled), or its handler has begun (not rescheduled). If the
+server ends before, the client asks again. Store thread alone.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ MOST: Final = 1000
 
 
 class WaitingMoves:
-    """The waiting requests of a server, in order of arrival."""
+    """The waiting requests, in order of arrival."""
 
     def __init__(self) -> None:
         self.commands: list[ClientRequest] = []
-        #: Those of the open transaction.
+        #: Of the open transaction.
         self.new: list[ClientRequest] = []
 
     def add(self, command: ClientRequest) -> None:

@@ -1,4 +1,4 @@
-"""DueJob: a due job, at the server. Used by the store thread alone."""
+"""DueJob: a due job, at the server. Store thread alone."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.leases.worker_connection import WorkerConnection
     from purgatory.service.server.records.clients import OutcomeRecord
 
-#: The states of a job that has been due; SCHEDULED: it was moved to a later time.
+#: The states of a job that has been due; SCHEDULED: moved to a later time.
 SCHEDULED: Final = "scheduled"
 READY: Final = "ready"
 RUNNING: Final = "running"
@@ -23,11 +23,10 @@ ANY_TIME: Final = -1
 class DueJob:
     """A due job: `record` is its outcome, `attempts` counts ended attempts.
 
-    `state` is one of the states above. A worker may hold the job (`holder`, until `until_ms` at the
-    latest) before the handler begins: the job is ready until it `has_begun`. `begun_ms` is of the
-    latest attempt. `max_attempts` is from the worker that held the job last. `at_ms`: when a
-    scheduled or retrying job is ready again. A first attempt begins within `start_within_ms` of
-    `due_ms`, or never.
+    A worker may hold the job (`holder`, until `until_ms`) before the handler begins: the job is
+    ready until it `has_begun`. `begun_ms` is of the latest attempt, `max_attempts` of the latest
+    holder. `at_ms`: when a scheduled or retrying job is ready again. A first attempt begins within
+    `start_within_ms` of `due_ms`, or never.
     """
 
     __slots__ = (
@@ -71,22 +70,22 @@ class DueJob:
         self.start_within_ms: int = start_within_ms
         self.state: str = ""
         self.at_ms: int = 0
-        self.ready_ms: int = 0  # since when it is ready
+        self.ready_ms: int = 0  # since when
         self.is_waiting: bool = False  # in the queue of its group
         self.max_attempts: int = 1
         self.holder: WorkerConnection | None = None
         self.token: int = 0  # of the lease
-        self.until_ms: int = 0  # when the lease ends
-        self.has_begun: bool = False  # the handler of this lease
+        self.until_ms: int = 0
+        self.has_begun: bool = False
         self.begun_ms: int = 0
         self.is_cancelled: bool = False  # its attempt is the last
         self.cancel_reason: str = ""
-        self.losses: int = 0  # connections that were lost when its handler was the next to begin
-        self.is_recalled: bool = False  # the worker was asked to give the job back
+        self.losses: int = 0  # of connections, when its handler was the next to begin
+        self.is_recalled: bool = False  # the worker was asked for the job
 
     @property
     def is_dead(self) -> bool:
-        """Whether it was given up."""
+        """Whether its last attempt has failed."""
         return self.state == DEAD
 
     @property
@@ -96,14 +95,14 @@ class DueJob:
 
     @property
     def start_by_ms(self) -> int:
-        """The last moment at which the first attempt may begin; 0: any moment."""
+        """The latest start of the first attempt; 0: any time."""
         if self.start_within_ms == ANY_TIME or self.attempts:
             return 0
         return self.due_ms + self.start_within_ms
 
 
 def due_job_of(record: "OutcomeRecord", attempts: int = 0, moved_ms: int = 0) -> DueJob:
-    """Make a due job of a job's outcome; `moved_ms`: its due time, if moved."""
+    """Make a due job of an outcome; `moved_ms`: its due time, if moved."""
     job = record.job
     assert job is not None
     within_ms = None if job.options is None else job.options.start_within_ms
@@ -122,5 +121,5 @@ class JobObserver:
     """Hears of each job whose state has changed."""
 
     def moved(self, job: DueJob) -> None:
-        """Note that `state` or `at_ms` of a job has changed, on disk too where that is kept."""
+        """Note that `state` or `at_ms` has changed, after the commit."""
         raise NotImplementedError

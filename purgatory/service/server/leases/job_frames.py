@@ -1,7 +1,4 @@
-"""JobFrames: leases jobs to workers, and makes the frames of jobs.
-
-Used by the store thread alone.
-"""
+"""JobFrames: leases jobs, and makes the frames of jobs. Store thread alone."""
 
 import logging
 from typing import Final
@@ -21,25 +18,25 @@ from purgatory.service.store.rows import MAX_BATCH, StoredOperation
 log: logging.Logger = logging.getLogger(__name__)
 
 _JOB_BYTES: Final = 200
-# Jobs that cannot be read are leased again after so long.
+# Unreadable jobs are leased again after so long.
 RETRY_MS: Final = 1000
-#: Jobs that are read from the store at once: those of a row mostly, which is decoded as a whole.
+#: Jobs read at once: mostly those of a row, decoded as a whole.
 PORTION: Final = MAX_BATCH
-# Dead jobs of a message, which have payloads and errors.
+# Dead jobs in a message.
 _DEAD_JOBS: Final = 32
 
 _NOTHING: Final = Raw(NOTHING)
 
 
 class JobFrames:
-    """Makes frames of the jobs of `leases`, with what `store` has of them. Raises StoreError."""
+    """Makes frames of the jobs of `leases` and `store`. Raises StoreError."""
 
     def __init__(self, leases: JobLeases, store: Store) -> None:
         self._leases = leases
         self._store = store
 
     def assign(self, now_ms: int) -> list[tuple[bytes, bytes]]:
-        """Lease jobs to the workers that have room; returns routes and frames.
+        """Lease jobs to workers with room; return routes and frames.
 
         The notices about earlier leases come first.
         """
@@ -70,7 +67,7 @@ class JobFrames:
             by_worker.setdefault(worker.route, []).append(message)
 
     def dead(self, seq: int, client: str, after: int) -> bytes:
-        """Encode a message of dead jobs, those with numbers above `after`."""
+        """Encode dead jobs with numbers above `after`."""
         jobs = self._leases.dead_jobs(client, after, _DEAD_JOBS)
         found: list[DeadJob] = []
         if jobs:

@@ -1,4 +1,4 @@
-"""JobGroup: the jobs and the workers of one client name. Used by the store thread alone."""
+"""JobGroup: the jobs and the workers of one client name. Store thread alone."""
 
 from purgatory.service.server.leases.due_job import DueJob
 from purgatory.service.server.leases.ready_jobs import ReadyJobs
@@ -7,9 +7,9 @@ from purgatory.service.server.limits.kind_limits import KindLimits
 
 
 class JobGroup:
-    """Jobs that wait for a worker, by kind, and the workers, which take turns.
+    """The ready jobs by kind, and the workers, which take turns.
 
-    `limits` are those of the kinds, for all groups.
+    `limits`: of the kinds, for all groups.
     """
 
     __slots__ = ("_limits", "dead", "ready", "workers")
@@ -21,14 +21,14 @@ class JobGroup:
         self.dead: dict[int, DueJob] = {}  # given up, by number
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
-        """Queue a job for a worker; `first`: before others of its kind and priority."""
+        """Queue a job; `first`: before others of its kind and priority."""
         waiting = self.ready.get(job.kind)
         if waiting is None:
             waiting = self.ready[job.kind] = ReadyJobs()
         waiting.put(job, first=first)
 
     def remove(self, job: DueJob) -> None:
-        """Have a job wait no longer."""
+        """Take a job off its queue."""
         waiting = self.ready[job.kind]
         waiting.remove(job)
         if not waiting.count:
@@ -47,13 +47,12 @@ class JobGroup:
         return None
 
     def _is_open(self, worker: WorkerConnection, kind: str, now_ms: int) -> bool:
-        """Whether a worker that has room may be given a job of a kind."""
         if not worker.has_room_for(kind):
             return False
         return not self._limits.is_used or not self._limits.blocked(kind, now_ms)
 
     def has_work_for(self, worker: WorkerConnection, now_ms: int) -> bool:
-        """Whether a worker could be given a job now."""
+        """Whether a worker could get a job now."""
         if not worker.has_room or self.ready.keys().isdisjoint(worker.kinds):
             return False
         if not worker.kind_rooms and not self._limits.is_used:
@@ -63,9 +62,9 @@ class JobGroup:
         )
 
     def assign(self, limit: int, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
-        """Give out up to `limit` jobs, one to each worker in turn; the caller makes the leases."""
+        """Give out up to `limit` jobs; the caller makes the leases."""
         given: list[tuple[WorkerConnection, DueJob]] = []
-        idle = 0  # workers in a row that could be given nothing
+        idle = 0  # workers in a row that got nothing
         while idle < len(self.workers) and len(given) < limit and self.ready:
             worker = next(iter(self.workers.values()))
             self.workers[worker.route] = self.workers.pop(worker.route)
@@ -80,17 +79,17 @@ class JobGroup:
         return given
 
     def has_work(self, now_ms: int) -> bool:
-        """Whether a job could be given to a worker now."""
+        """Whether a worker could get a job now."""
         return bool(self.ready) and any(
             self.has_work_for(worker, now_ms) for worker in self.workers.values()
         )
 
     def opens_ms(self, now_ms: int) -> int | None:
-        """Return when a kind of which jobs wait is not limited any more; None: not by time."""
+        """Return when a rate limit next allows a job; None: never."""
         times = [self._limits.next_ms(kind, now_ms) for kind in self.ready]
         return min([at_ms for at_ms in times if at_ms is not None], default=None)
 
     @property
     def is_empty(self) -> bool:
-        """Whether empty."""
+        """Whether there are no jobs and no workers."""
         return not (self.ready or self.workers or self.dead)

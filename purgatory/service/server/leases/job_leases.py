@@ -5,23 +5,21 @@
               ├─ later <┤ failed, or lost: the lease has ended, or the connection
               └─ dead <─┘ after the last attempt, until it is sent again or dropped
 
-An attempt begins with its handler. If a lease is lost before, none has ended, and the job is ready
-again, in its place. A worker that does not tell which handlers have begun begins with the lease.
+An attempt begins with its handler. If a lease is lost before, the job is ready again, in its place.
+For a worker that does not report the beginning, an attempt begins with the lease.
 
-The disk has the due job (its outcome), its number of ended attempts, and whether done or dead; see
-`LeaseEnds`, which changes the jobs here after the commit. A lease is in memory alone: a restart
-ends all leases. Each lease has a token above all earlier tokens, even of earlier runs: so storage
-that remembers the highest can refuse a worker after the unnoticed loss of its lease (a fencing
-token).
+The disk has the due job (its outcome), its number of ended attempts, and whether done or dead;
+`LeaseEnds` changes the jobs here after the commit. A lease is in memory alone: a restart ends all
+leases. Each lease has a token above all earlier ones, even of earlier runs: storage that remembers
+the highest can refuse a worker that has lost its lease (a fencing token).
 
-Used by the store thread alone; `counts` may be read by any.
+Store thread alone; `counts` may be read by any.
 """
 
 from typing import Final, NamedTuple
 
 from purgatory.service.server.leases.due_job import (
     ANY_TIME,
-    CANCELLED,
     DEAD,
     DONE,
     READY,
@@ -38,20 +36,20 @@ from purgatory.service.server.leases.lease_times import LeaseTimes
 from purgatory.service.server.leases.worker_connection import WorkerConnection
 from purgatory.service.server.limits.kind_limits import KindLimits
 
-#: Most jobs leased after one transaction.
+#: Jobs leased after one transaction, at most.
 MAX_ASSIGNED: Final = 512
-#: A job whose handler may have ended so many workers, too soon for the server to be told of its
-#: beginning, begins with its lease from then on: else it would end workers for ever.
+#: After so many losses an attempt begins with the lease: a handler that kills its worker before the
+#: server hears of the beginning would else kill workers for ever.
 MAX_LOSSES: Final = 5
-#: Why a job that is ready, and of a kind without a limit, is not with a worker.
+#: Why a ready job, of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker for this kind"
 BUSY: Final = "the workers are busy"
-# A token is the epoch of the run and, in so many bits, a count: JSON can hold it for 100 years.
+# A token is the epoch, about Unix seconds, and in so many bits a count: fit for JSON until 2038.
 _COUNT_BITS: Final = 22
 
 
 class JobCounts(NamedTuple):
-    """How many jobs wait for a worker or a time, are leased, and are given up."""
+    """The numbers of waiting, leased and dead jobs."""
 
     waiting: int
     leased: int
@@ -62,22 +60,18 @@ class JobLeases:
     """All jobs that are due and not done. `epoch` is above those of earlier runs."""
 
     def __init__(self, epoch: int) -> None:
-        #: All of them, by number: without any there is nothing to do.
         self.by_number: dict[int, DueJob] = {}
         self._groups: dict[str, JobGroup] = {}
-        #: Of the kinds of jobs, for all workers.
         self.limits: KindLimits = KindLimits()
         self.times: JobTimes = JobTimes(self.by_number)
-        self._lease_times = LeaseTimes(self.by_number)
+        self.lease_times: LeaseTimes = LeaseTimes(self.by_number)
         self._staffed: dict[str, JobGroup] = {}  # groups with workers
         self._last_token = epoch << _COUNT_BITS
         self._leased = 0
         self._dead = 0
-        #: By route: connections that have let a lease lapse and sent nothing since.
+        #: By route: connections that let a lease lapse and have sent nothing since.
         self.lapsed: dict[bytes, WorkerConnection] = {}
-        #: Hears of every job's change of state.
         self.observer: JobObserver | None = None
-        #: What workers are to be told.
         self.notices: LeaseNotices = LeaseNotices()
 
     @property
@@ -87,7 +81,7 @@ class JobLeases:
         return JobCounts(len(self.by_number) - leased - dead, leased, dead)
 
     def groups(self, client: str | None = None) -> list[JobGroup]:
-        """Return the present groups, or that of a client; any thread."""
+        """Return the groups, or that of a client; any thread."""
         if client is None:
             return list(self._groups.values())
         group = self._groups.get(client)
@@ -103,32 +97,16 @@ class JobLeases:
         if name in self._groups and self._groups[name].is_empty:
             del self._groups[name]
 
-    def ask(
-        self,
-        route: bytes,
-        client: str,
-        kinds: dict[str, int],
-        room: int,
-        lease_ms: int,
-        *,
-        detached: bool = False,
-        kind_rooms: dict[str, int] | None = None,
-        begins: bool = False,
-    ) -> None:
-        """Note what a connection asks for; see `WorkerConnection`."""
+    def worker(self, route: bytes, client: str) -> WorkerConnection:
+        """Return a connection among the workers; a new one if it is unknown."""
         group = self._staffed[client] = self._group(client)
-        workers = group.workers
-        if route not in workers:
-            workers[route] = WorkerConnection(route, client)
-        workers[route].ask(
-            kinds, room, lease_ms, detached=detached, kind_rooms=kind_rooms, begins=begins
-        )
+        worker = group.workers.get(route)
+        if worker is None:
+            worker = group.workers[route] = WorkerConnection(route)
+        return worker
 
     def drop_worker(self, route: bytes, client: str) -> list[DueJob]:
-        """Forget a connection that has gone; returns the jobs whose leases end with it.
-
-        The last first: each returned job goes before waiting jobs.
-        """
+        """Forget an ended connection; return its jobs, the last first, to put back."""
         group = self._staffed.get(client)
         worker = None if group is None else group.workers.pop(route, None)
         self.lapsed.pop(route, None)
@@ -145,14 +123,14 @@ class JobLeases:
         return jobs
 
     def _move(self, job: DueJob, state: str, at_ms: int = 0) -> None:
-        """Have a job be in another state; each change of a state is made here."""
+        """The only place that changes a job's state."""
         job.state = state
         job.at_ms = at_ms
         if self.observer is not None:
             self.observer.moved(job)
 
     def add(self, job: DueJob, at_ms: int = 0) -> None:
-        """Have a job that is due wait for a worker, from `at_ms` on."""
+        """Have a due job wait for a worker, from `at_ms` on."""
         self.by_number[job.record.seq] = job
         if at_ms:
             self._wait_until(job, at_ms)
@@ -161,14 +139,12 @@ class JobLeases:
         self.times.watch_start(job)
 
     def _wait(self, job: DueJob, ready_ms: int, *, first: bool = False) -> None:
-        """Have a job wait for a worker."""
         job.ready_ms = ready_ms
         self._group(job.record.client.name).put(job, first=first)
         if job.state != READY:
             self._move(job, READY)
 
     def _wait_until(self, job: DueJob, at_ms: int) -> None:
-        """Have a job wait for a time."""
         self.times.wait(job, at_ms)
         self._move(job, RETRYING if job.attempts else SCHEDULED, at_ms)
 
@@ -193,7 +169,7 @@ class JobLeases:
         return job
 
     def begin(self, client: str, number: int, token: int, now_ms: int) -> None:
-        """Note that the handler of a lease has begun; nothing if the lease has ended."""
+        """Note that a handler has begun, unless its lease has ended."""
         job = self.held(client, number, token)
         if job is not None and not job.has_begun:
             job.losses = 0
@@ -207,7 +183,7 @@ class JobLeases:
         self._move(job, RUNNING)
 
     def recall(self, job: DueJob) -> None:
-        """Have a worker give a job back, if no handler has begun it."""
+        """Ask a worker for a job whose handler has not begun."""
         if not job.is_recalled:
             job.is_recalled = True
             self.notices.add(job, recall=True)
@@ -218,15 +194,8 @@ class JobLeases:
         job.cancel_reason = reason
         self.notices.add(job, recall=False)
 
-    def ended(self, now_ms: int, grace_ms: int = 0) -> list[DueJob]:
-        """Return the jobs whose leases have ended by time; each once, the caller ends the lease.
-
-        `grace_ms`: leases last so much longer this time, for the server has requests to handle.
-        """
-        return self._lease_times.ended(now_ms, grace_ms)
-
     def hear(self, route: bytes) -> None:
-        """Give jobs again to a connection that has let a lease lapse: it has sent a request."""
+        """Give jobs again to a lapsed connection: it has sent a request."""
         worker = self.lapsed.pop(route, None)
         if worker is not None:
             worker.has_lapsed = False
@@ -234,9 +203,9 @@ class JobLeases:
                 self.limits.count(kind, 1)
 
     def lapse(self, job: DueJob) -> None:
-        """Note that a job's lease ended by time: the worker gets no jobs until a sign of life.
+        """Note that a job's lease ended by time.
 
-        Until then its jobs count for no limit.
+        Until its next request the worker gets no jobs, and its jobs count for no limit.
         """
         worker = job.holder
         if worker is not None and not worker.detached and not worker.has_lapsed:
@@ -246,7 +215,7 @@ class JobLeases:
                 self.limits.count(kind, -1)
 
     def why(self, job: DueJob, now_ms: int) -> str:
-        """Return why a job that is ready is not with a worker; empty of another job."""
+        """Return why a ready job is not with a worker; else empty."""
         if not job.is_waiting:
             return ""
         reason = self.limits.blocked(job.kind, now_ms)
@@ -256,10 +225,6 @@ class JobLeases:
         if any(job.kind in one.kinds and not one.has_lapsed for one in workers):
             return BUSY
         return NO_WORKER
-
-    def watch_again(self, job: DueJob) -> None:
-        """Have a lease that `ended` has returned be found by it again."""
-        self._lease_times.watch(job)
 
     def dead_jobs(self, client: str, after: int, limit: int) -> list[DueJob]:
         """Return up to `limit` dead jobs of a client, by number, above `after`."""
@@ -271,18 +236,14 @@ class JobLeases:
         """Return a dead job of a client; None if none exists."""
         return self._groups[client].dead.get(number) if client in self._groups else None
 
-    # What follows takes effect when the change is on disk.
+    # Called after the commit.
 
     def finish(self, job: DueJob, state: str = DONE) -> None:
-        """Forget a job: it is done, or cancelled, or dropped."""
+        """Forget a job: it is done, cancelled or dropped."""
         self._release(job)
         del self.by_number[job.record.seq]
         self._drop_if_empty(job.record.client.name)
         self._move(job, state)
-
-    def withdraw(self, job: DueJob) -> None:
-        """Forget a job that no worker has: it is cancelled."""
-        self.finish(job, CANCELLED)
 
     def move(self, job: DueJob, at_ms: int, now_ms: int) -> None:
         """Have a job that no worker has be due at `at_ms`; 0: now."""
@@ -296,17 +257,17 @@ class JobLeases:
 
     def put_back(self, job: DueJob, *, counts: bool, at_ms: int = 0) -> None:
         """Have a job wait again, from `at_ms` on; `counts`: an attempt has ended."""
-        if not counts:
-            self._unbegin(job)
+        if not counts and job.holder is not None:  # the lease made no attempt
+            self.limits.give_back(job.kind)
         self._release(job)
         job.attempts += counts
         if at_ms:
             self._wait_until(job, at_ms)
         else:
-            self._wait(job, self._lease_times.looked_ms if counts else job.ready_ms, first=True)
+            self._wait(job, self.lease_times.looked_ms if counts else job.ready_ms, first=True)
 
     def give_up(self, job: DueJob) -> None:
-        """Note that the last attempt has ended."""
+        """Note that the last attempt has failed."""
         self._release(job)
         job.attempts += 1
         self._bury(job)
@@ -316,20 +277,15 @@ class JobLeases:
         self._release(job)
         job.attempts = 0
         job.start_within_ms = ANY_TIME
-        self._wait(job, self._lease_times.looked_ms)
+        self._wait(job, self.lease_times.looked_ms)
 
     def _bury(self, job: DueJob) -> None:
         self._dead += 1
         self._group(job.record.client.name).dead[job.record.seq] = job
         self._move(job, DEAD)
 
-    def _unbegin(self, job: DueJob) -> None:
-        """Note that a job's lease, if any, made no attempt."""
-        if job.holder is not None:
-            self.limits.give_back(job.kind)
-
     def _release(self, job: DueJob) -> None:
-        """Take a job from its worker, or from where it waits, or from the dead."""
+        """Take a job from its worker, its queue, or the dead."""
         number = job.record.seq
         if job.holder is not None:
             if not job.holder.has_lapsed:
@@ -349,7 +305,7 @@ class JobLeases:
 
     def assign(self, now_ms: int) -> list[tuple[WorkerConnection, DueJob]]:
         """Lease jobs to workers with room, up to MAX_ASSIGNED; return the pairs."""
-        lease_times = self._lease_times
+        lease_times = self.lease_times
         lease_times.looked_ms = max(lease_times.looked_ms, now_ms)
         for job in self.times.take_ready(now_ms):
             self._wait(job, job.at_ms)
@@ -358,7 +314,7 @@ class JobLeases:
             if group.ready:
                 before = len(given)
                 given += group.assign(MAX_ASSIGNED - before, now_ms)
-                if len(given) > before and self.limits.is_used:  # the next turn is another's
+                if len(given) > before and self.limits.is_used:  # the groups take turns
                     self._staffed[name] = self._staffed.pop(name)
         for worker, job in given:
             self._lease(worker, job, now_ms)
@@ -373,14 +329,14 @@ class JobLeases:
         job.until_ms = now_ms + worker.lease_ms
         if not worker.begins or job.losses >= MAX_LOSSES:
             self._begin(job, now_ms)
-        self._lease_times.watch(job, self._leased)
+        self.lease_times.watch(job, self._leased)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
         """Return when there is something to do; None: not before a command."""
         if any(group.has_work(now_ms) for group in self._staffed.values()):
             return now_ms
         times: list[int] = []
-        if (end_ms := self._lease_times.next_ms()) is not None:
+        if (end_ms := self.lease_times.next_ms()) is not None:
             times.append(end_ms)
         if (next_ms := self.times.next_ms()) is not None:
             times.append(next_ms)

@@ -1,6 +1,6 @@
-"""JobRequests: carries out the requests of workers. Used by the store thread alone."""
+"""JobRequests: carries out the requests of workers. Store thread alone."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from purgatory.service.errors import Malformed, TooLarge, TooManyItems
 from purgatory.service.job_messages import Begin
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from purgatory.service.server.commands import ClientRequest
     from purgatory.service.server.transactions.transaction import Transaction
 
-#: The shortest lease, and the most leases of a connection, and the most kinds.
+#: The shortest lease; the most leases and kinds of a connection.
 MIN_LEASE_MS: Final = 100
 MAX_ROOM: Final = 4096
 MAX_KINDS: Final = 1000
@@ -32,26 +32,19 @@ _HOWS: Final = frozenset(How)
 
 
 class JobRequests:
-    """Carries out requests about `leases`, with the rules of `validator`. Raises `Refused`."""
+    """Carries out requests about `leases`. Raises `Refused`."""
 
     def __init__(self, leases: JobLeases, validator: RequestValidator) -> None:
         self._leases = leases
         self._validator = validator
 
-    def do_in_memory(self, command: "ClientRequest", now_ms: int) -> Any:
-        """Carry out a request that nothing on disk depends on; returns its answer, or None."""
+    def work(self, command: "ClientRequest", now_ms: int) -> Working:
+        """Carry out `Work`."""
         request = command.request
-        if isinstance(request, Keep):
-            return self._keep(command.client, request, now_ms)
-        if isinstance(request, Begin):
-            for lease in request.leases:
-                self._leases.begin(command.client, lease.number, lease.token, now_ms)
-            return None
+        del now_ms  # jobs are leased after the commit
         assert isinstance(request, Work)
         self._check_work(request)
-        self._leases.ask(
-            command.route,
-            command.client,
+        self._leases.worker(command.route, command.client).ask(
             request.kinds,
             request.room,
             request.lease_ms,
@@ -61,23 +54,35 @@ class JobRequests:
         )
         return Working(request.seq)
 
-    def _keep(self, client: str, request: Keep, now_ms: int) -> Kept:
-        leases = self._leases
+    def keep(self, command: "ClientRequest", now_ms: int) -> Kept:
+        """Carry out `Keep`."""
+        request, client, leases = command.request, command.client, self._leases
+        assert isinstance(request, Keep)
         jobs = [leases.keep(client, one.number, one.token, now_ms) for one in request.leases]
         cancelled = [at for at, job in enumerate(jobs) if job is not None and job.is_cancelled]
         return Kept(request.seq, [job is not None for job in jobs], cancelled)
 
-    def change(self, transaction: "Transaction", command: "ClientRequest") -> Any:
-        """Carry out a request in a transaction; returns its answer."""
-        request, client = command.request, command.client
-        ends = transaction.lease_ends
-        if isinstance(request, Finish):
-            for end in request.ends:
-                self._check_end(end)
-            return Finished(request.seq, [ends.finish(client, end) for end in request.ends])
+    def begin(self, command: "ClientRequest", now_ms: int) -> None:
+        """Carry out `Begin`."""
+        request = command.request
+        assert isinstance(request, Begin)
+        for lease in request.leases:
+            self._leases.begin(command.client, lease.number, lease.token, now_ms)
+
+    def finish(self, transaction: "Transaction", command: "ClientRequest") -> Finished:
+        """Carry out `Finish`."""
+        request, ends = command.request, transaction.lease_ends
+        assert isinstance(request, Finish)
+        for end in request.ends:
+            self._check_end(end)
+        return Finished(request.seq, [ends.finish(command.client, end) for end in request.ends])
+
+    def end_dead(self, transaction: "Transaction", command: "ClientRequest") -> DeadEnded:
+        """Carry out `EndDead`."""
+        request, ends = command.request, transaction.lease_ends
         assert isinstance(request, EndDead)
         drop = request.drop
-        done = [ends.end_dead(client, number, drop=drop) for number in request.numbers]
+        done = [ends.end_dead(command.client, number, drop=drop) for number in request.numbers]
         return DeadEnded(request.seq, done)
 
     def _check_work(self, request: Work) -> None:

@@ -1,14 +1,11 @@
-"""JobTimes: when jobs are ready again, and until when their first attempt may begin.
-
-Used by the store thread alone.
-"""
+"""JobTimes: when jobs are ready again or must begin. Store thread alone."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.server.leases.due_job import DEAD, RETRYING, SCHEDULED, DueJob
 
-# The heap may have so many stale entries, and as many as jobs wait.
+# So many stale entries may be in the heap, and as many as jobs wait.
 _STALE_ENTRIES: Final = 1024
 
 
@@ -17,13 +14,13 @@ class JobTimes:
 
     def __init__(self, by_number: dict[int, DueJob]) -> None:
         self._by_number = by_number
-        self._later: list[tuple[int, int]] = []  # a heap: when a job is ready, and its number
-        self._starts: list[tuple[int, int]] = []  # a heap: latest time to begin, and number
+        self._later: list[tuple[int, int]] = []  # a heap: ready time, number
+        self._starts: list[tuple[int, int]] = []  # a heap: latest start, number
         #: How many jobs wait for a time.
         self.waiting: int = 0
 
     def wait(self, job: DueJob, at_ms: int) -> None:
-        """Have `take_ready` find a job at a time; the caller sets the job's `at_ms`."""
+        """Have `take_ready` find a job; the caller sets `at_ms` of the job."""
         self.waiting += 1
         heappush(self._later, (at_ms, job.record.seq))
         if len(self._later) > 2 * self.waiting + _STALE_ENTRIES:
@@ -31,14 +28,13 @@ class JobTimes:
             heapify(self._later)
 
     def _waiting_job(self, entry: tuple[int, int]) -> DueJob | None:
-        """Return the job of an entry of `_later`; None if it is stale."""
         job = self._by_number.get(entry[1])
         if job is None or job.at_ms != entry[0] or job.state not in (SCHEDULED, RETRYING):
             return None
         return job
 
     def take_ready(self, now_ms: int) -> list[DueJob]:
-        """Return the jobs whose time has come, in order; the caller changes their states."""
+        """Return the jobs whose time has come; the caller changes their states."""
         found: list[DueJob] = []
         while self._later and self._later[0][0] <= now_ms:
             job = self._waiting_job(heappop(self._later))
@@ -48,12 +44,11 @@ class JobTimes:
         return found
 
     def watch_start(self, job: DueJob) -> None:
-        """Have `take_not_begun` find a job that is to begin within a time."""
+        """Have `take_not_begun` find a job, if it is to begin within a time."""
         if job.start_by_ms:
             heappush(self._starts, (job.start_by_ms, job.record.seq))
 
     def _starting_job(self, entry: tuple[int, int]) -> DueJob | None:
-        """Return the job of an entry of `_starts`; None if it is stale."""
         job = self._by_number.get(entry[1])
         if job is None or job.start_by_ms != entry[0] or job.state == DEAD:
             return None

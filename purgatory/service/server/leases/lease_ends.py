@@ -1,7 +1,6 @@
-"""LeaseEnds: a transaction's changes of due jobs.
+"""LeaseEnds: a transaction's changes of due jobs. Store thread alone.
 
-Rows are written to the transaction's changes, and the jobs change when these are on disk. Used by
-the store thread alone.
+Writes rows to the transaction's changes; the jobs change after the commit.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from purgatory.service.store.rows import KEPT_ATTEMPTS, JobState
 LEASE_ENDED: Final = "LeaseEnded: the worker did not keep its lease"
 WORKER_GONE: Final = "WorkerGone: the connection of the worker has ended"
 NOT_BEGUN: Final = "not begun in time"
-# Of most ends, looked up once: Python 3.11 calls a function for each access to an enum's member.
+# Looked up once: Python 3.11 calls a function for each access to an enum's member.
 _DONE: Final = How.DONE
 _RETURNED: Final = How.RETURNED
 _JOB_DONE: Final = JobState.DONE
@@ -30,8 +29,8 @@ _KEPT_ERROR: Final = 500
 class LeaseEnds:
     """What becomes of due jobs in a transaction at `now_ms` that writes `changes`.
 
-    Each job ends once in a transaction, or its attempt does. A job that waits after its attempt
-    may be cancelled or moved in the same transaction.
+    A job, or its attempt, ends once in a transaction. If the job then waits, it may be cancelled or
+    moved in the same transaction.
     """
 
     def __init__(self, state: ServerState, changes: Changes, now_ms: int) -> None:
@@ -42,18 +41,18 @@ class LeaseEnds:
         self._rows = JobRows(state.journal_numbers, changes)
         self._changes = changes
         self._now_ms = now_ms
-        self._jobs: dict[int, DueJob] = {}  # by number: each changes once
-        self._waits: dict[int, int] = {}  # numbers of jobs that wait then, with their attempts
-        self._cancelled: dict[int, str] = {}  # running last attempts, with the reason
+        self._jobs: dict[int, DueJob] = {}  # that have changed, by number
+        self._waits: dict[int, int] = {}  # of these, those that wait then: number -> attempts
+        self._cancelled: dict[int, str] = {}  # running last attempts: number -> reason
         self._not_begun: list[DueJob] = []
         self._effects: list[Callable[[], None]] = []
 
     def expire(self, grace_ms: int) -> None:
-        """End the leases whose time is over; `grace_ms`: see `JobLeases.ended`.
+        """End leases whose time is over, and jobs not begun in time.
 
-        And the jobs that were to begin before now.
+        `grace_ms`: see `LeaseTimes`.
         """
-        for job in reversed(self._leases.ended(self._now_ms, grace_ms)):
+        for job in reversed(self._leases.lease_times.ended(self._now_ms, grace_ms)):
             if self._begin(job):
                 self._effects.append(partial(self._leases.lapse, job))
                 self._lose(job, LEASE_ENDED)
@@ -63,7 +62,7 @@ class LeaseEnds:
                 self.cancel(job, NOT_BEGUN)
 
     def lose(self, job: DueJob, error: str) -> None:
-        """End a lease that the worker has lost: an attempt that has begun has failed."""
+        """End a lost lease: a begun attempt has failed."""
         if self._begin(job):
             self._lose(job, error)
 
@@ -74,7 +73,6 @@ class LeaseEnds:
             self._return(job)
 
     def _return(self, job: DueJob) -> None:
-        """Have a job wait again: no attempt has ended."""
         if 0 < job.start_by_ms < self._now_ms:
             self._end_cancelled(job, job.attempts, NOT_BEGUN)
         elif self._is_cancelled(job):
@@ -91,7 +89,7 @@ class LeaseEnds:
         if end.how == _RETURNED:
             self._return(job)
             return True
-        if not job.has_begun:  # the end is the first that is heard of the beginning
+        if not job.has_begun:  # the end reports the beginning, too
             job.begun_ms = self._now_ms
         if end.how == _DONE:
             if job.attempts:
@@ -105,11 +103,10 @@ class LeaseEnds:
         return True
 
     def cancel(self, job: DueJob, reason: str) -> bool:
-        """Cancel a job; False if it has ended, or is dead.
+        """Cancel a job for `reason`; False if it has ended, or is dead.
 
-        The job ends at once if no worker has it. Else the attempt is the last, and the job ends
-        done if the handler succeeds; whether a handler has begun, the worker knows, and gives back
-        a job that none has. `reason` is told as the job's error.
+        Without a worker, the job ends at once. Else the attempt is the last, and the job ends done
+        if the handler succeeds; a worker that has not begun the handler gives the job back.
         """
         number = job.record.seq
         if number not in self._leases.by_number or job.is_dead:
@@ -121,8 +118,7 @@ class LeaseEnds:
             return True
         self._jobs[number] = job
         attempts = self._waits.pop(number, job.attempts)
-        self._write(job, JobState.CANCELLED, attempts, self._now_ms, reason)
-        self._effects.append(partial(self._withdraw, job))
+        self._end_cancelled(job, attempts, reason)
         return True
 
     def _cancel_leased(self, job: DueJob, reason: str) -> None:
@@ -133,9 +129,9 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.cancel, job, reason))
 
     def recall(self, job: DueJob) -> bool:
-        """Have the worker of a job give it back, if its handler has not begun.
+        """Ask the worker of a job for it, unless the handler has begun.
 
-        False if no worker is asked: none has the job, or its handler is known to have begun.
+        False if no worker is asked.
         """
         if job.holder is None or job.has_begun or job.record.seq in self._jobs:
             return False
@@ -143,9 +139,9 @@ class LeaseEnds:
         return True
 
     def move(self, job: DueJob, at_ms: int) -> bool:
-        """Have a job be due at another time; 0: now. False if it runs, or has ended.
+        """Move a job to `at_ms`; 0: now. False if it runs, or has ended.
 
-        A job that a worker has is due now; see `recall` for another time.
+        A leased job is due now; see `recall` for another time.
         """
         number = job.record.seq
         if number not in self._leases.by_number or job.is_dead or self._is_cancelled(job):
@@ -163,7 +159,7 @@ class LeaseEnds:
         return True
 
     def end_dead(self, client: str, number: int, *, drop: bool) -> bool:
-        """Have a dead job tried again or, with `drop`, forgotten; False if none exists."""
+        """Retry a dead job or, with `drop`, forget it; False if none exists."""
         job = self._leases.dead_job(client, number)
         if job is None or not self._begin(job):
             return False
@@ -192,7 +188,6 @@ class LeaseEnds:
         return self._cancelled.get(job.record.seq, job.cancel_reason)
 
     def _fail(self, job: DueJob, delay_ms: int, error: str) -> None:
-        """End an attempt that has failed; the last one was the last."""
         attempts = job.attempts + 1
         self._keep_attempt(job, error)
         is_cancelled = self._is_cancelled(job)
@@ -211,7 +206,7 @@ class LeaseEnds:
         self._effects.append(partial(self._leases.put_back, job, counts=True, at_ms=at_ms))
 
     def _keep_attempt(self, job: DueJob, error: str) -> None:
-        """Write an ended attempt for `jobs show`. A first attempt that succeeds is not written."""
+        """Write an ended attempt for `jobs show`."""
         seq, number = job.record.seq, job.attempts + 1
         worker = "" if job.holder is None else job.holder.route.hex()
         row = (seq, job.token, number, job.begun_ms, self._now_ms)
@@ -246,10 +241,6 @@ class LeaseEnds:
         self._leases.finish(job, CANCELLED)
         self._retention.drop_job(job.record, self._now_ms)
 
-    def _withdraw(self, job: DueJob) -> None:
-        self._leases.withdraw(job)
-        self._retention.end_job(job.record, self._now_ms)
-
     def _write(self, job: DueJob, state: JobState, attempts: int, at_ms: int, error: str) -> None:
         self._changes.jobs += (job.record.seq, int(state), attempts, at_ms, error)
         self._rows.add_end(job, state, attempts, at_ms, error)
@@ -258,13 +249,13 @@ class LeaseEnds:
         """Change the jobs, after the commit."""
         for effect in self._effects:
             effect()
-        self._effects.clear()  # some refer to this object: no cycle is left
+        self._effects.clear()  # leaves no cycle: some refer to this object
 
     def roll_back(self) -> None:
-        """Leave the jobs as they are; leases that have ended by time end a little later."""
+        """Leave the jobs unchanged; ended leases end a little later."""
         self._effects.clear()  # see `publish`
         for job in self._jobs.values():
             if job.holder is not None:
-                self._leases.watch_again(job)
+                self._leases.lease_times.watch(job)
         for job in self._not_begun:
             self._leases.times.watch_start(job)

@@ -1,4 +1,4 @@
-"""LeaseNotices: what the server is about to tell workers of their leases. Store thread alone."""
+"""LeaseNotices: news of their leases for workers. Store thread alone."""
 
 from purgatory.service.job_messages import CancelLeases
 from purgatory.service.protocol import Lease
@@ -9,11 +9,11 @@ class LeaseNotices:
     """Leases whose jobs were cancelled or moved, by connection."""
 
     def __init__(self) -> None:
-        #: Empty if no worker is to be told anything.
+        #: By route, and whether the server wants the jobs back.
         self.leases: dict[tuple[bytes, bool], list[Lease]] = {}
 
     def add(self, job: DueJob, *, recall: bool) -> None:
-        """Tell the worker holding a job, if any; see `CancelLeases`."""
+        """Tell the worker that holds a job, if any; see `CancelLeases`."""
         worker = job.holder
         if worker is not None and worker.begins and not worker.detached:
             lease = Lease(job.record.seq, job.token)

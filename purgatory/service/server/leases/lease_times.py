@@ -1,13 +1,13 @@
-"""LeaseTimes: when leases end, and for how long the server was absent. Store thread alone."""
+"""LeaseTimes: when leases end, and how long the server was absent. Store thread alone."""
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.server.leases.due_job import DueJob
 
-#: A server that looks so much later for the ends of leases than it had planned was absent.
+#: A server was absent if it looks for ends of leases so much later than planned.
 LATE_MS: Final = 200
-# The heap may have so many stale entries, and as many as there are leases.
+# So many stale entries may be in the heap, and as many as leases.
 _STALE_ENTRIES: Final = 1024
 
 
@@ -16,28 +16,27 @@ class LeaseTimes:
 
     def __init__(self, by_number: dict[int, DueJob]) -> None:
         self._by_number = by_number
-        # A heap: when a lease ends, token, number. An entry is stale if the token is another's.
+        # A heap: when a lease ends, token, number. Stale: the job has another token.
         self._ends: list[tuple[int, int, int]] = []
-        #: When leases were given, or looked at for their ends.
+        #: When leases were last given or examined.
         self.looked_ms: int = 0
 
     def watch(self, job: DueJob, leased: int = 0) -> None:
-        """Let `ended` find a lease; so many jobs are `leased`, 0: unimportant."""
+        """Let `ended` find a lease; `leased`: how many there are, if known."""
         heappush(self._ends, (job.until_ms, job.token, job.record.seq))
         if leased and len(self._ends) > 2 * leased + _STALE_ENTRIES:
             self._ends = [entry for entry in self._ends if self._leased_job(*entry) is not None]
             heapify(self._ends)
 
     def _leased_job(self, _: int, token: int, number: int) -> DueJob | None:
-        """Return the job of an entry of `_ends`; None if it is stale."""
         job = self._by_number.get(number)
         return job if job is not None and job.holder is not None and job.token == token else None
 
     def ended(self, now_ms: int, grace_ms: int) -> list[DueJob]:
         """Return the jobs whose leases have ended by time; each once.
 
-        `grace_ms`: leases last so much longer this time. If the server has come late, as after a
-        stop of its process, leases last longer by its absence.
+        `grace_ms`: leases last so much longer this time, while requests wait. After an absence of
+        the server, as of a stopped process, leases last longer by the absence.
         """
         self._add_absence(now_ms)
         now_ms -= grace_ms
@@ -54,7 +53,6 @@ class LeaseTimes:
         return found
 
     def _add_absence(self, now_ms: int) -> None:
-        """Let all leases last longer by the time that the server was absent."""
         absent_ms = now_ms - self.looked_ms
         self._drop_stale()
         planned_ms = max(self.looked_ms, self._ends[0][0] if self._ends else now_ms)
@@ -74,6 +72,6 @@ class LeaseTimes:
             heappop(self._ends)
 
     def next_ms(self) -> int | None:
-        """Return when a lease ends, unless it is kept; None: there is none."""
+        """Return when a lease ends, unless extended; None: there is none."""
         self._drop_stale()
         return self._ends[0][0] if self._ends else None

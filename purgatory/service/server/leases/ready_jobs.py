@@ -1,8 +1,7 @@
-"""ReadyJobs: the waiting jobs of one kind and one client name.
+"""ReadyJobs: the waiting jobs of a kind and a client name.
 
-The highest priority is first, and within a priority the order is that of arrival. A job that has
-been ready for AGED_MS is taken as if its priority were the highest, so that none starves. Used by
-the store thread alone.
+The highest priority is first, and the longest waiting within a priority. After AGED_MS a job counts
+as of the highest priority, so that none starves. Store thread alone.
 """
 
 import contextlib
@@ -11,11 +10,9 @@ from typing import Final
 
 from purgatory.service.server.leases.due_job import DueJob
 
-#: After so long a job is taken as if its priority were the highest.
 AGED_MS: Final = 600_000
-#: The highest priority.
 HIGHEST: Final = 10
-# Entries of jobs that have left otherwise: so many may stay, and as many as jobs wait.
+# So many entries of removed jobs may stay, and as many as jobs wait.
 _STALE_ENTRIES: Final = 64
 
 
@@ -26,7 +23,7 @@ class ReadyJobs:
 
     def __init__(self) -> None:
         self._levels: dict[int, deque[DueJob]] = {}  # by priority, the highest first
-        self._stale = 0  # entries of jobs that do not wait any more
+        self._stale = 0  # entries of removed jobs
         self.count: int = 0
 
     def put(self, job: DueJob, *, first: bool = False) -> None:
@@ -76,9 +73,9 @@ class ReadyJobs:
         return None
 
     def oldest_ms(self) -> int | None:
-        """Return since when the oldest job at the head of a level is ready; None without.
+        """Return since when the longest waiting job is ready; None without.
 
-        Withdrawn jobs at the head may hide others. Any thread.
+        Removed jobs may hide others. Any thread.
         """
         found: int | None = None
         for level in list(self._levels.values()):
@@ -89,7 +86,6 @@ class ReadyJobs:
         return found
 
     def _next_level(self, now_ms: int) -> int:
-        """Return the priority whose first job is next; there is one."""
         first = next(iter(self._levels))
         if len(self._levels) == 1:
             return first

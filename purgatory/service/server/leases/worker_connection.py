@@ -1,19 +1,18 @@
-"""WorkerConnection: what a worker's connection asks for and holds. Used by the store thread."""
+"""WorkerConnection: what a worker's connection asks for and holds. Store thread alone."""
 
 
 class WorkerConnection:
-    """A connection by its `route`; `client` names the group of workers.
+    """A connection of a worker, by its `route`.
 
     `kinds`: kind -> attempts of a job. It holds at most `room` leases, of `lease_ms`, limited for
-    each kind by `kind_rooms`. A `detached` worker holds none: it gets `room` more jobs, whose
-    leases end by time alone. `begins`: it reports begun handlers.
+    each kind by `kind_rooms`. A `detached` worker gets `room` more jobs, whose leases end by time
+    alone. `begins`: it reports begun handlers.
     """
 
-    def __init__(self, route: bytes, client: str) -> None:
+    def __init__(self, route: bytes) -> None:
         self.route: bytes = route
-        self.client: str = client
         self.held: dict[int, str] = {}  # numbers of jobs, with their kinds
-        self.has_lapsed: bool = False  # a lease has ended by time, and it has sent nothing since
+        self.has_lapsed: bool = False  # a lease ended by time; no request since
         self.ask({}, 0, 0, detached=False)
 
     def ask(
@@ -32,9 +31,9 @@ class WorkerConnection:
         self.lease_ms: int = lease_ms
         self.detached: bool = detached
         self.begins: bool = begins
-        self.turns: list[str] = list(kinds)  # the kind whose turn it is first
+        self.turns: list[str] = list(kinds)  # the next kind first
         self.kind_rooms: dict[str, int] = kind_rooms or {}
-        self._held_of: dict[str, int] = {}  # how many jobs it holds of the kinds of `kind_rooms`
+        self._held_of: dict[str, int] = {}  # jobs held, by kind of `kind_rooms`
         if self.kind_rooms:
             for kind in self.held.values():
                 self._count(kind, 1)
@@ -49,7 +48,7 @@ class WorkerConnection:
         return self.room > (0 if self.detached else len(self.held)) and not self.has_lapsed
 
     def has_room_for(self, kind: str) -> bool:
-        """Whether the worker takes another job of a kind, if it `has_room`."""
+        """Whether it takes another job of a kind, if it `has_room`."""
         most = self.kind_rooms.get(kind)
         return most is None or self._held_of.get(kind, 0) < most
 

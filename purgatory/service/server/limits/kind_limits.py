@@ -1,8 +1,7 @@
 """KindLimits: which kinds are paused, how many of their jobs run, and how many begin in a second.
 
-A job counts from its lease on, before its handler begins, so that a limit is never passed. Rates
-are token buckets of one second: an attempt takes a token with its lease, and gives it back if the
-job is given back. Used by the store thread alone.
+A job counts from its lease on, so that a limit is never passed. Rates are token buckets of one
+second: a lease takes a token, and a job that is given back returns it. Store thread alone.
 """
 
 from typing import Final
@@ -12,18 +11,18 @@ from purgatory.service.server.memory import limit_bytes
 from purgatory.service.store.changes import Changes
 from purgatory.service.store.rows import StoredLimit
 
-#: Why a job that is ready does not run.
+#: Why a ready job does not run.
 PAUSED: Final = "paused"
 RUNNING: Final = "limit of running jobs"
 RATE: Final = "limit of jobs per second"
-# A token that has come but for the errors of floating point numbers is there.
+# A token, but for floating point errors.
 _ENOUGH: Final = 1.0 - 1e-9
 
 
 class TokenBucket:
-    """A bucket that gets `rate` tokens a second, and holds one second's tokens, at least one.
+    """A bucket that gets `rate` tokens a second.
 
-    It has `tokens` at `at_ms`.
+    It holds the tokens of a second, at least one, and has `tokens` at `at_ms`.
     """
 
     __slots__ = ("_at_ms", "_most", "_rate", "_tokens")
@@ -58,9 +57,8 @@ class KindLimits:
     def __init__(self) -> None:
         self._by_kind: dict[str, StoredLimit] = {}
         self._buckets: dict[str, TokenBucket] = {}
-        #: How many jobs are leased, by kind, to connections that count.
+        #: How many jobs are leased, by kind, but for lapsed connections.
         self.leased: dict[str, int] = {}
-        #: The memory that limits take.
         self.bytes: int = 0
 
     @property
@@ -77,22 +75,22 @@ class KindLimits:
         return kind in self._by_kind
 
     def find(self, kind: str) -> StoredLimit:
-        """Return the limits of a kind; without any if it has none."""
+        """Return the limits of a kind; all 0 if it has none."""
         return self._by_kind.get(kind) or StoredLimit(kind, 0, 0, 0.0)
 
     def listed(self) -> list[KindLimit]:
-        """Return the limits of all kinds that have one, in order of the kinds."""
+        """Return all limits, in order of the kinds."""
         return [
             KindLimit(kind, bool(one.paused), one.running or None, one.per_second or None)
             for kind, one in sorted(self._by_kind.items())
         ]
 
     def load(self, limit: StoredLimit, now_ms: int) -> None:
-        """Add a limit from the store; its bucket is empty: the last run may have emptied it."""
+        """Add a stored limit, its bucket empty: the last run may have emptied it."""
         self.put(limit, now_ms, tokens=0.0)
 
     def put(self, limit: StoredLimit, now_ms: int, tokens: float | None = None) -> None:
-        """Set the limits of a kind; `tokens` of a new bucket: all by default."""
+        """Set the limits of a kind; a new bucket has `tokens`, by default all."""
         kind, before = limit.kind, self._by_kind.pop(limit.kind, None)
         if before is not None:
             self.bytes -= limit_bytes(kind)
@@ -121,7 +119,7 @@ class KindLimits:
         return ""
 
     def next_ms(self, kind: str, now_ms: int) -> int | None:
-        """Return when a kind is not blocked any more, if that is a matter of time."""
+        """Return when the rate allows a job; None: it does not block."""
         return self._buckets[kind].next_ms(now_ms) if self.blocked(kind, now_ms) == RATE else None
 
     def take(self, kind: str) -> None:
@@ -132,13 +130,13 @@ class KindLimits:
             bucket.add(-1.0)
 
     def give_back(self, kind: str) -> None:
-        """Note that a job was given back, or was not begun: it counts for no rate."""
+        """Note that a leased job did not begin: the rate ignores it."""
         bucket = self._buckets.get(kind)
         if bucket is not None:
             bucket.add(1.0)
 
     def count(self, kind: str, more: int) -> None:
-        """Count leased jobs that begin to count, or that do no more."""
+        """Count more or fewer leased jobs."""
         count = self.leased.get(kind, 0) + more
         if count:
             self.leased[kind] = count
@@ -147,7 +145,7 @@ class KindLimits:
 
 
 class LimitChanges:
-    """Limits that replace those of `limits` when `changes`, of `now_ms`, are on disk."""
+    """Changes of `limits` in a transaction at `now_ms` that writes `changes`."""
 
     def __init__(self, limits: KindLimits, changes: Changes, now_ms: int) -> None:
         self._limits = limits

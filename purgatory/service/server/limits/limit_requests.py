@@ -1,4 +1,4 @@
-"""LimitRequests: carries out what clients ask of limits of kinds. Store thread alone."""
+"""LimitRequests: carries out requests about limits of kinds. Store thread alone."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,14 +13,14 @@ from purgatory.service.server.transactions.transaction import Transaction
 from purgatory.service.server.validation import RequestValidator
 from purgatory.service.store.rows import StoredLimit
 
-#: Kinds that may have a limit; the slowest rate, one in eleven days, and the highest.
+#: Kinds that may have a limit; the slowest rate, one in eleven days; the highest.
 MOST = 1000
 MIN_PER_SECOND: Final = 1e-6
 MAX_PER_SECOND: Final = 1e6
 
 
 class LimitRequests:
-    """Carries out requests about the limits of `state`, with the rules of `validator`."""
+    """Carries out requests about the limits of `state`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -45,7 +45,7 @@ class LimitRequests:
 
     def _check_room(self, count: int, kind: str) -> None:
         if self._state.leases.limits.has(kind):
-            return  # a change takes no more, and to resume a kind gives memory back
+            return  # a change takes no more memory
         if count >= MOST:
             raise TooManyItems(f"{count} kinds have a limit; expected at most {MOST}")
         if limit_bytes(kind) > self._state.memory_left:
@@ -57,7 +57,7 @@ class LimitRequests:
 
 
 def _changed(before: StoredLimit, request: SetLimit) -> StoredLimit:
-    """Return limits with the fields that a request has."""
+    """Return limits with the fields of a request that are not nil."""
     return StoredLimit(
         before.kind,
         before.paused if request.paused is None else int(request.paused),

@@ -1,4 +1,4 @@
-"""NamedLeaseRequests: carries out the requests about named leases. Used by the store thread alone.
+"""NamedLeaseRequests: carries out requests about named leases. Store thread alone.
 
 All are idempotent: a client without an answer retries.
 """
@@ -19,7 +19,7 @@ MIN_KEEP_MS: Final = 100
 
 
 class NamedLeaseRequests:
-    """Carries out requests about `leases`, with the rules of `validator`. Raises `Refused`."""
+    """Carries out requests about `leases`. Raises `Refused`."""
 
     def __init__(self, leases: NamedLeases, validator: RequestValidator) -> None:
         self._leases = leases
@@ -32,14 +32,7 @@ class NamedLeaseRequests:
         self._check(request)
         self._check_keep(request.keep_ms)
         self._validator.check_timeout(request.wait_ms, "wait_ms")
-        token = self._leases.take(
-            request.name,
-            request.holder,
-            request.keep_ms,
-            request.wait_ms,
-            command.route,
-            transaction.clock_ms,
-        )
+        token = self._leases.take(request, command.route, transaction.clock_ms)
         return LeaseTaken(request.seq, token)
 
     def keep(self, transaction: "Transaction", command: "ClientRequest") -> LeaseKept:

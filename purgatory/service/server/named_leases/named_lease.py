@@ -1,27 +1,28 @@
-"""NamedLease: a name, its holder, and the waiting programs.
-
-Used by the store thread alone.
-"""
+"""NamedLease: a name, its holder, and the waiting programs. Store thread alone."""
 
 from typing import Final, NamedTuple
 
 from purgatory.service.server.memory import text_bytes
 
-#: A waiter whose connection has ended keeps its place for so long.
+#: A waiter without a connection keeps its place for so long.
 ABSENCE_MS: Final = 30_000
 _LEASE_BYTES: Final = 900
 _WAITER_BYTES: Final = 700
 
 
 class Waiter(NamedTuple):
-    """A program that waits on the connection `route` until `until_ms`; no route: it is absent."""
+    """A program that waits on the connection `route` until `until_ms`; no route: absent."""
 
     route: bytes
     until_ms: int
 
+    def absent(self, now_ms: int) -> "Waiter":
+        """Return the waiter without its connection."""
+        return Waiter(b"", min(self.until_ms, now_ms + ABSENCE_MS))
+
 
 class LeaseHolder(NamedTuple):
-    """The program holding a lease, until `until_ms`, and its token."""
+    """The program that holds a lease, and the lease's token and end."""
 
     holder: str
     token: int
@@ -29,7 +30,7 @@ class LeaseHolder(NamedTuple):
 
 
 class NamedLease:
-    """A name; `held` is None while none has it. `waiters`: by holder, in order."""
+    """A name; `held` is None while no program has it. `waiters`: by holder, in order."""
 
     __slots__ = ("bytes", "held", "name", "next_ms", "waiters")
 
@@ -37,9 +38,9 @@ class NamedLease:
         self.name: str = name
         self.held: LeaseHolder | None = None
         self.waiters: dict[str, Waiter] = {}
-        #: When it is looked at again; 0: not at all.
+        #: When to examine it again; 0: never.
         self.next_ms: int = 0
-        self.bytes: int = lease_bytes(name)
+        self.bytes: int = _LEASE_BYTES + text_bytes(name)
 
     @property
     def is_empty(self) -> bool:
@@ -47,7 +48,7 @@ class NamedLease:
         return self.held is None and not self.waiters
 
     def first_present(self) -> str | None:
-        """Return the holder of the first waiter that has a connection."""
+        """Return the first waiter that has a connection."""
         for holder, waiter in self.waiters.items():
             if waiter.route:
                 return holder
@@ -61,11 +62,6 @@ class NamedLease:
         return min(times, default=0)
 
 
-def lease_bytes(name: str) -> int:
-    """Return the bytes of memory of a leased name."""
-    return _LEASE_BYTES + text_bytes(name)
-
-
 def waiter_bytes(holder: str) -> int:
-    """Return the bytes of memory of a waiter."""
+    """Return the bytes of a waiter."""
     return _WAITER_BYTES + text_bytes(holder)

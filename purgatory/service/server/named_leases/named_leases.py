@@ -3,24 +3,22 @@
     take ──> waiting ──> told to ask again ──> held ──> ended, or its time is over
       └──────────── if free ─────────────^
 
-The open transaction changes the leases at once, and `roll_back` restores the touched ones. The
-holder, the token and the end of a lease are on disk; waiters are in memory alone, and ask again
-after a restart. When a lease ends, the next waiter gets the lease, and is told to ask again: a
-program counts the time of a lease from its own request, so the program never takes the lease for
-longer than the server does. If the waiter does not ask, the lease ends as any other.
+The open transaction changes the leases at once, and `roll_back` restores them. Holder, token and
+end of a lease are on disk; waiters are in memory alone, and ask again after a restart.
 
-Tokens grow, over all names and restarts: the epoch of the run, and a count.
+When a lease ends, the first waiter gets the lease, and is told to ask again. A program counts the
+time of a lease from its own request: so it never believes in the lease for longer than the server.
+If the waiter does not ask, the lease ends as any other.
 
-Used by the store thread alone.
+Tokens grow, over all names and restarts: the epoch of the run, and a count. Store thread alone.
 """
 
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from purgatory.service.errors import TooManyLeases
-from purgatory.service.job_messages import LeaseReady
+from purgatory.service.job_messages import LeaseReady, TakeLease
 from purgatory.service.server.named_leases.named_lease import (
-    ABSENCE_MS,
     LeaseHolder,
     NamedLease,
     Waiter,
@@ -28,18 +26,17 @@ from purgatory.service.server.named_leases.named_lease import (
 )
 from purgatory.service.store.changes import Changes
 
-#: How many names may be leased or waited for, and how many programs may wait, at most.
+#: Names that are leased or waited for, and programs that wait, at most.
 MAX_LEASES: Final = 10_000
 MAX_WAITERS: Final = 10_000
-#: A waiter that gets a lease has so long to ask for it.
+#: How long a waiter has to ask for its lease.
 TAKE_UP_MS: Final = 10_000
-# How many names a transaction examines, at most.
+# Names that a transaction examines, at most.
 _LOOKED_AT: Final = 256
-# The heap of times may have so many stale entries, and as many as there are leases.
+# So many stale entries may be in the heap, and as many as leases.
 _STALE_TIMES: Final = 1024
 _COUNT_BITS: Final = 22
 
-#: What a lease was before the open transaction.
 _Before = tuple[LeaseHolder | None, dict[str, Waiter]]
 
 
@@ -48,33 +45,31 @@ class NamedLeases:
 
     def __init__(self, epoch: int) -> None:
         self.by_name: dict[str, NamedLease] = {}
-        #: Bytes of memory, by estimate.
         self.bytes: int = 0
         self._waiting = 0
         self._last_token = epoch << _COUNT_BITS
-        #: A heap of times and names; stale unless the time is the lease's `next_ms`.
+        #: A heap of times and names; stale unless the time is `next_ms` of the lease.
         self.times: list[tuple[int, str]] = []
         self._routes: dict[bytes, dict[tuple[str, str], None]] = {}  # name and holder of waiters
-        #: Leases touched by the open transaction, as before.
+        #: The leases that the open transaction has touched, as before.
         self.before: dict[str, _Before] = {}
-        # Messages to waiters, with their routes, to be sent when the open transaction is on disk.
+        # Messages to waiters, with routes, to be sent after the commit.
         self._notices: list[tuple[bytes, LeaseReady]] = []
 
     def load(self, rows: list[tuple[str, str, int, int]]) -> None:
-        """Add what is on disk: name, holder, token, and until when."""
+        """Add rows: name, holder, token, and until when."""
         for name, holder, token, until_ms in rows:
             lease = self._open(name)
             lease.held = LeaseHolder(holder, token, until_ms)
             self._plan(lease)
 
-    def take(  # the fields of the request
-        self, name: str, holder: str, keep_ms: int, wait_ms: int, route: bytes, now_ms: int
-    ) -> int | None:
-        """Give a name to a program; returns the token, or None if another has it.
+    def take(self, request: TakeLease, route: bytes, now_ms: int) -> int | None:
+        """Give a name to a program; return the token, None if it is taken.
 
-        The program then waits for `wait_ms`; 0: no wait, or no longer. If the program holds the
-        name, its time restarts now. Raises TooManyLeases.
+        The program then waits; with `wait_ms` 0 it leaves the queue. The holder's time restarts
+        now. Raises TooManyLeases.
         """
+        name, holder, until_ms = request.name, request.holder, now_ms + request.keep_ms
         lease = self.by_name.get(name)
         if lease is None:
             if len(self.by_name) >= MAX_LEASES:
@@ -85,24 +80,20 @@ class NamedLeases:
         held = lease.held
         self._touch(lease)
         if held is not None and held.holder == holder:
-            lease.held = held._replace(until_ms=now_ms + keep_ms)
+            lease.held = held._replace(until_ms=until_ms)
         elif held is None and lease.first_present() in (None, holder):
             self._remove_waiter(lease, holder)
-            self._grant(lease, holder, now_ms + keep_ms)
+            self._grant(lease, holder, until_ms)
         else:
-            self._wait(lease, holder, wait_ms, route, now_ms)
-            self._plan(lease)
-            return None
+            self._wait(lease, request, route, now_ms)
         self._plan(lease)
-        assert lease.held is not None
-        return lease.held.token
+        held = lease.held
+        return held.token if held is not None and held.holder == holder else None
 
-    def _wait(
-        self, lease: NamedLease, holder: str, wait_ms: int, route: bytes, now_ms: int
-    ) -> None:
-        """Add a waiter; a known waiter keeps its place."""
+    def _wait(self, lease: NamedLease, request: TakeLease, route: bytes, now_ms: int) -> None:
+        holder = request.holder
         before = lease.waiters.get(holder)
-        if not wait_ms:
+        if not request.wait_ms:
             self._remove_waiter(lease, holder)
             return
         if before is None:
@@ -112,13 +103,13 @@ class NamedLeases:
                 )
             self._waiting += 1
             self.bytes += waiter_bytes(holder)
-        else:
+        else:  # it keeps its place
             self._leave_route(before.route, lease.name, holder)
-        lease.waiters[holder] = Waiter(route, now_ms + wait_ms)
+        lease.waiters[holder] = Waiter(route, now_ms + request.wait_ms)
         self._routes.setdefault(route, {})[lease.name, holder] = None
 
     def keep(self, name: str, holder: str, keep_ms: int, now_ms: int) -> bool:
-        """Have a lease last for `keep_ms` from now; False if the program does not have it."""
+        """Have a lease last for `keep_ms` from now; False if not held."""
         lease = self.by_name.get(name)
         if lease is None or lease.held is None or lease.held.holder != holder:
             return False
@@ -128,7 +119,7 @@ class NamedLeases:
         return True
 
     def end(self, name: str, holder: str, now_ms: int) -> bool:
-        """End a lease, or a wait; False if the program does not have the name."""
+        """End a lease, or a wait; False if the lease was not held."""
         lease = self.by_name.get(name)
         if lease is None:
             return False
@@ -141,15 +132,18 @@ class NamedLeases:
         return is_held
 
     def disconnect(self, route: bytes, now_ms: int) -> None:
-        """Note the end of a connection: its waiters are absent, and keep their places a while."""
+        """Note the end of a connection: its waiters are absent for ABSENCE_MS."""
         for name, holder in self._routes.pop(route, ()):
             lease = self.by_name[name]
-            until_ms = min(lease.waiters[holder].until_ms, now_ms + ABSENCE_MS)
-            lease.waiters[holder] = Waiter(b"", until_ms)
+            lease.waiters[holder] = lease.waiters[holder].absent(now_ms)
             self._plan(lease)
+        for _, waiters in self.before.values():  # a roll-back must not restore the connection
+            for holder, waiter in waiters.items():
+                if waiter.route == route:
+                    waiters[holder] = waiter.absent(now_ms)
 
     def expire(self, now_ms: int, grace_ms: int = 0) -> None:
-        """End leases and waits whose time is over; `grace_ms`: leases last so much longer."""
+        """End leases and waits whose time is over; leases last `grace_ms` longer."""
         for _ in range(_LOOKED_AT):
             if not self.times or self.times[0][0] > now_ms:
                 return
@@ -170,7 +164,6 @@ class NamedLeases:
         self._plan(lease, now_ms + grace_ms)
 
     def _pass_on(self, lease: NamedLease, now_ms: int) -> None:
-        """End a lease; the first present waiter gets the lease and a message."""
         lease.held = None
         holder = lease.first_present()
         if holder is not None:
@@ -208,7 +201,6 @@ class NamedLeases:
             self.bytes -= lease.bytes
 
     def _plan(self, lease: NamedLease, not_before_ms: int = 0) -> None:
-        """Have a lease looked at when its time, or that of a waiter, is over."""
         at_ms = lease.earliest_ms()
         if at_ms:
             at_ms = max(at_ms, not_before_ms)
@@ -223,15 +215,12 @@ class NamedLeases:
         """Return when to call `expire`; None: nothing ends."""
         return self.times[0][0] if self.times else None
 
-    # The open transaction.
-
     def _touch(self, lease: NamedLease) -> None:
-        """Note a lease's state before the open transaction."""
         if lease.name not in self.before:
             self.before[lease.name] = lease.held, dict(lease.waiters)
 
     def prepare(self, changes: Changes) -> list[tuple[bytes, LeaseReady]]:
-        """Write what the open transaction has changed; returns the messages to waiters."""
+        """Write the changes; return the messages to waiters."""
         for name, (held, _) in self.before.items():
             lease = self.by_name.get(name)
             now = None if lease is None else lease.held
@@ -275,7 +264,7 @@ class NamedLeases:
             self._routes.setdefault(waiter.route, {})[lease.name, holder] = None
 
     def _check(self) -> None:
-        """Raise AssertionError unless the counts, the routes and the times are those of leases."""
+        """Raise AssertionError unless counts, routes and times fit the leases."""
         waiting = [(lease, one) for lease in self.by_name.values() for one in lease.waiters.items()]
         assert self._waiting == len(waiting), self._waiting
         size = sum(lease.bytes for lease in self.by_name.values())

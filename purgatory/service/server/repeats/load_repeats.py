@@ -1,4 +1,4 @@
-"""`load_repeats`: brings the repeats back at the start. Used by the thread that starts a server."""
+"""`load_repeats`: brings the repeats back. Used by the thread that starts a server."""
 
 import logging
 from typing import Final
@@ -20,8 +20,8 @@ from purgatory.service.store.rows import StoredRepeat
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: If the clock was set back by less, times of the calendar that come again are not run again, as in
-#: Debian's cron; if by more, the clock was wrong before.
+#: A clock set back by less repeats no times of the calendar, as in Debian's cron; if set back by
+#: more, the clock was wrong before.
 SET_BACK_MS: Final = 10_800_000
 
 
@@ -63,7 +63,6 @@ def _expression(row: StoredRepeat, cron: str, tz: str) -> CronExpression | None:
 
 
 def _find_runs(state: ServerState, keys: set[RepeatKey]) -> dict[RepeatKey, list[str]]:
-    """Return the ids of jobs of repeats that have not ended."""
     found: dict[RepeatKey, list[str]] = {}
     for op_id, entry in state.known.items():
         key = entry.client.name, name_of_run(op_id)

@@ -1,4 +1,4 @@
-"""RepeatChanges: a transaction's changes of repeats. Used by the store thread alone."""
+"""RepeatChanges: a transaction's changes of repeats. Store thread alone."""
 
 from purgatory.service.server.repeats.repeat_record import RepeatKey, RepeatRecord
 from purgatory.service.server.repeats.repeat_registry import RepeatRegistry
@@ -6,7 +6,7 @@ from purgatory.service.store.changes import Changes
 
 
 class RepeatChanges:
-    """Records that replace the records of `registry` when `changes` are on disk."""
+    """Records that replace those of `registry` when `changes` are on disk."""
 
     def __init__(self, registry: RepeatRegistry, changes: Changes) -> None:
         self._registry = registry
@@ -33,12 +33,12 @@ class RepeatChanges:
         self._records[key] = None
 
     def removed_runs(self, key: RepeatKey) -> tuple[str, ...]:
-        """Return the ids of runs of a repeat that this transaction has deleted."""
+        """Return the runs of a repeat that this transaction has deleted."""
         record = self._removed.get(key)
         return () if record is None else record.runs
 
     def count(self, client: str | None = None) -> int:
-        """Return how many repeats there are, or a client has, after this transaction."""
+        """Return how many repeats all clients, or one, have after this transaction."""
         registry = self._registry
         count = len(registry) if client is None else registry.counts.get(client, 0)
         for key, record in self._records.items():
@@ -89,7 +89,6 @@ class RepeatChanges:
 
 
 def _differs(before: RepeatRecord, after: RepeatRecord) -> bool:
-    """Whether a repeat's row changes; the rest of a record is in memory only."""
     return (
         before.settings is not after.settings
         or before.next_ms != after.next_ms

@@ -1,4 +1,4 @@
-"""RepeatRecord: what a server knows of a repeat. Immutable values, so any thread may use them."""
+"""RepeatRecord: a repeat, at the server. Immutable values; any thread."""
 
 import zlib
 from datetime import UTC, datetime, timedelta
@@ -20,10 +20,11 @@ _MS: Final = timedelta(milliseconds=1)
 class RepeatRecord(NamedTuple):
     """A repeat of a client. Times are Unix milliseconds; 0: there is none.
 
-    `next_ms`: the time of its next run, without the jitter; `last_ms`: of the last. Times up to
-    `missed_until_ms` passed unexamined: they are missed. Until `busy_until_ms` an unfinished run
-    was seen. `wake_ms`: when to examine the repeat next. `runs`: ids of its latest, perhaps
-    unfinished jobs. `cron`: of its settings.
+    `next_ms`: the time of its next run, without the jitter; `last_ms`: of the last.
+    `missed_until_ms`: earlier times passed unexamined: they are missed.
+    `busy_until_ms`: an unfinished run was seen then.
+    `wake_ms`: when to examine the repeat next.
+    `runs`: ids of its latest jobs, perhaps unfinished.
     """
 
     client: str
@@ -45,7 +46,7 @@ class RepeatRecord(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """How much memory it takes."""
+        """The memory that it takes."""
         repeat = self.settings
         return repeat_bytes(self.client, repeat.name, repeat.cron or "", len(repeat.payload))
 
@@ -55,7 +56,7 @@ class RepeatRecord(NamedTuple):
         jitter_ms = self.settings.jitter_ms
         if not jitter_ms:
             return self.next_ms
-        # The same after a restart, and another for each repeat.
+        # The same after a restart; differs between repeats.
         seed = f"{self.client}\n{self.settings.name}\n{self.next_ms}"
         return self.next_ms + zlib.crc32(seed.encode()) % (jitter_ms + 1)
 
@@ -67,12 +68,8 @@ class RepeatRecord(NamedTuple):
             return self.next_ms + intervals * every_ms
         return 0 if self.cron is None else first_time(self.cron, after_ms)
 
-    def go_on(self, after_ms: int) -> "RepeatRecord":
-        """Return it with the first time after a moment as its next."""
-        return self._replace(next_ms=self.time_after(after_ms))
-
     def skip(self, after_ms: int) -> "RepeatRecord":
-        """Return the record with one more skipped time, and its next time after a moment."""
+        """Skip to the first time after a moment, and count the skip."""
         return self._replace(next_ms=self.time_after(after_ms), skipped=self.skipped + 1)
 
     def state(self) -> RepeatState:
@@ -101,7 +98,7 @@ class RepeatRecord(NamedTuple):
 
 
 def first_time(cron: CronExpression, after_ms: int) -> int:
-    """Return the first time of a cron expression after a moment; 0 if none exists."""
+    """Return the first time after a moment; 0 if none exists."""
     found = cron.next_after(_EPOCH + after_ms * _MS)
     return 0 if found is None else (found - _EPOCH) // _MS
 
@@ -121,5 +118,5 @@ def run_id(name: str, at_ms: int) -> str:
 
 
 def name_of_run(job_id: str) -> str:
-    """Return the name of the repeat that a job with this id may be of; empty if of none."""
+    """Return the name of the repeat in a run's id; else empty."""
     return job_id.rpartition("@")[0]

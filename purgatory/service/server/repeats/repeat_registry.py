@@ -1,6 +1,6 @@
-"""RepeatRegistry: all repeats of a server, and when to look at which.
+"""RepeatRegistry: all repeats of a server, and when to examine which.
 
-Used by the store thread alone; `length` may be read by any.
+Store thread alone; any thread may read the length.
 """
 
 from heapq import heapify, heappop, heappush
@@ -10,19 +10,19 @@ from sortedcontainers import SortedDict
 
 from purgatory.service.server.repeats.repeat_record import RepeatKey, RepeatRecord
 
-# So many entries of `_wakes` may be stale before they are dropped.
+# So many stale entries may be in the heap, and as many as repeats.
 _STALE_ENTRIES: Final = 1000
 
 
 class RepeatRegistry:
-    """The repeats that are on disk, by client and name."""
+    """The repeats on disk, by client and name."""
 
     def __init__(self) -> None:
         self.by_key: SortedDict[RepeatKey, RepeatRecord] = SortedDict()
-        #: How many repeats each client has, by name.
+        #: By client.
         self.counts: dict[str, int] = {}
-        self.bytes: int = 0  # that they take
-        # When to look, and at which; stale if the record says another time.
+        self.bytes: int = 0
+        # A heap: `wake_ms` and key; stale if the record has another time.
         self._wakes: list[tuple[int, RepeatKey]] = []
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class RepeatRegistry:
             heapify(self._wakes)
 
     def take_due(self, now_ms: int, most: int) -> list[RepeatRecord]:
-        """Return repeats to look at now, each once; `put` or `watch` lets them come again."""
+        """Return repeats to examine now, each once; `put` or `watch` adds them again."""
         found: dict[RepeatKey, RepeatRecord] = {}
         while len(found) < most and (wake_ms := self.next_wake_ms()) is not None:
             if wake_ms > now_ms:
@@ -66,7 +66,7 @@ class RepeatRegistry:
         return list(found.values())
 
     def next_wake_ms(self) -> int | None:
-        """Return when to look next; None: not before a repeat changes."""
+        """Return when to examine the next; None: not before a repeat changes."""
         while self._wakes and self._is_stale(*self._wakes[0]):
             heappop(self._wakes)
         return self._wakes[0][0] if self._wakes else None

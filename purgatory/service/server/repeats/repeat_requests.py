@@ -1,4 +1,4 @@
-"""RepeatRequests: carries out what clients ask of repeats. Used by the store thread alone."""
+"""RepeatRequests: carries out requests about repeats. Store thread alone."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -40,15 +40,15 @@ MOST: Final = 10_000
 #: The shortest interval, and the longest jitter.
 MIN_EVERY_MS: Final = 10
 MAX_JITTER_MS: Final = 86_400_000
-# The id of a run is the name and its time.
+# Room for the time in the id of a run.
 _ID_BYTES: Final = 64
-#: Repeats in an answer, at most, and bytes of them.
+#: Repeats in an answer, and their bytes, at most.
 MAX_LISTED: Final = 500
 LISTED_BYTES: Final = 1 << 17
 
 
 class RepeatRequests:
-    """Carries out requests about the repeats of `state`, with the rules of `validator`."""
+    """Carries out requests about the repeats of `state`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator, runs: RepeatRuns) -> None:
         self._state = state
@@ -60,7 +60,7 @@ class RepeatRequests:
         request = command.request
         assert isinstance(request, SetRepeat)
         cron = self._check(request.repeat)
-        # Otherwise its bytes are the message's.
+        # A copy: the bytes are the message's.
         settings = replace(request.repeat, payload=Raw(bytes(request.repeat.payload)))
         before = transaction.repeats.find((command.client, settings.name))
         record = _declared(command.client, settings, cron, before, transaction.clock_ms)
@@ -74,7 +74,6 @@ class RepeatRequests:
     def _check_room(
         self, transaction: Transaction, record: RepeatRecord, before: RepeatRecord | None
     ) -> None:
-        """Refuse a repeat without room."""
         repeats = transaction.repeats
         if before is None and (count := repeats.count(record.client)) >= MOST_OF_A_CLIENT:
             raise TooManyRepeats(
@@ -102,7 +101,7 @@ class RepeatRequests:
         return RepeatChanged(request.seq, done, None if after is None else after.state())
 
     def _apply(self, transaction: Transaction, record: RepeatRecord, change: str) -> bool:
-        """Change a repeat; False if it was to run and a run of it has not ended."""
+        """Change a repeat; False if it was to run and a run has not ended."""
         if change == "delete":
             transaction.repeats.remove(record.key)
         elif change == "run":
@@ -146,7 +145,6 @@ class RepeatRequests:
         yield encode(Repeats(request.seq, states, after))
 
     def _keys(self, command: ClientRequest, request: ReadRepeats) -> list[RepeatKey]:
-        """Return the keys of the repeats that a page may have, in order."""
         owner = command.owner
         client = request.client if owner is None else owner
         if owner is not None and request.client not in (None, owner):
@@ -159,7 +157,6 @@ class RepeatRequests:
         return [key for key in keys if client in (None, key[0])]
 
     def _check(self, repeat: Repeat) -> CronExpression | None:
-        """Check a declaration; return its cron expression. Raises Refused."""
         validator = self._validator
         validator.check_text(repeat.name)
         most = validator.limits.text_bytes - _ID_BYTES
@@ -203,7 +200,7 @@ def _declared(
     before: RepeatRecord | None,
     now_ms: int,
 ) -> RepeatRecord:
-    """Return a repeat with new settings: with the rhythm of the one before, if that is the same."""
+    """Return a repeat with new settings; an unchanged rhythm continues."""
     if before is not None and before.settings == settings:
         return before
     if before is not None and has_same_rhythm(before.settings, settings):

@@ -1,18 +1,18 @@
 """RepeatRuns: submits the jobs of repeats whose time has come.
 
 A run is an ordinary job with the repeat's name as a tag. Its id is made of the name and the time,
-and the job is committed together with the repeat's next time: so no restart makes it twice.
+and the job is committed with the repeat's next time: so no restart makes it twice.
 
     time comes ──> missed? ── no ──> a run has not ended, and overlap is skip? ── no ──> job
                      │                          yes: skipped
                      └─ yes: none, one, or all in turn
 
-A time is *missed* if no server ran when it came, or the repeat was paused; or if the server looks
-more than LATE_MS too late, as after a stop of its process. Of missed times that run in turn, each
-waits until the run before has ended, unless overlaps are allowed.
+A time is *missed* if no server ran when it came, or the repeat was paused; or if the server
+examines it more than LATE_MS too late, as after a stop of its process. Of missed times that run in
+turn, each waits for the end of the run before, unless overlaps are allowed.
 
-A look makes a bounded number of jobs and the next look comes a little later, so that neither
-requests nor other repeats wait for one that has much to catch up. Used by the store thread alone.
+A transaction makes a bounded number of jobs, so that neither requests nor other repeats wait for a
+repeat with many missed times. Store thread alone.
 """
 
 import logging
@@ -47,29 +47,28 @@ from purgatory.service.store.rows import Options
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: A time is missed if the server looks so much too late.
 LATE_MS: Final = 60_000
-#: Times handled by one transaction, in all and of one repeat; then a pause.
+#: Times that a transaction handles, in all and of one repeat; then a pause.
 STEPS: Final = 50
 STEPS_OF_ONE: Final = 20
 PAUSE_MS: Final = 10
-#: A run waiting for the former run polls after this time, longer with many repeats; a refused job
-#: is retried after the third.
+#: A repeat waiting for its former run is examined after this time, longer with many repeats; a
+#: refused job is retried after the third.
 POLL_MS: Final = 100
 REPEATS_PER_MS: Final = 5
 REFUSED_MS: Final = 1000
-#: So many ids of a repeat's jobs are kept to know whether they have ended.
+#: Ids of a repeat's jobs that are kept, to know whether they have ended.
 RUNS_KEPT: Final = 20
-#: So many jobs, at most, are examined to find the runs of a deleted repeat.
+#: Jobs examined to find the runs of a deleted repeat, at most.
 JOBS_SEEN: Final = 10_000
 #: Runs at shorter intervals are known for minutes only after their end.
 REMEMBERED_EVERY_MS: Final = 60_000
-#: States of a job in which no other run begins, if overlaps are skipped.
+#: States of a run that prevent another, if overlaps are skipped.
 LIVE: Final = (READY, RUNNING, RETRYING)
 
 
 class RepeatRuns:
-    """Submits runs into transactions over `state`, with the rules of `validator`."""
+    """Submits runs into transactions over `state`."""
 
     def __init__(self, state: ServerState, validator: RequestValidator) -> None:
         self._state = state
@@ -87,7 +86,7 @@ class RepeatRuns:
             steps -= self.advance(transaction, record, min(steps, STEPS_OF_ONE))
 
     def advance(self, transaction: Transaction, record: RepeatRecord, most: int) -> int:
-        """Deal with up to `most` of a repeat's times that have come; returns with how many."""
+        """Handle up to `most` times that have come; return how many."""
         now_ms = transaction.clock_ms
         record = record._replace(wake_ms=0)
         steps = 0
@@ -101,7 +100,6 @@ class RepeatRuns:
         return steps
 
     def _step(self, transaction: Transaction, record: RepeatRecord) -> RepeatRecord:
-        """Deal with a repeat's next time, which has come."""
         at_ms, now_ms = record.next_ms, transaction.clock_ms
         skips = record.settings.overlap == "skip"
         was_busy = skips and at_ms <= record.busy_until_ms
@@ -123,7 +121,7 @@ class RepeatRuns:
     ) -> RepeatRecord:
         at_ms, now_ms, missed = record.next_ms, transaction.clock_ms, record.settings.missed
         if missed == "none":
-            return record.go_on(record.missed_until_ms)
+            return record._replace(next_ms=record.time_after(record.missed_until_ms))
         record = self.without_ended(record) if skips else record
         is_busy = skips and self.is_busy(record)
         if missed == "all":
@@ -140,7 +138,7 @@ class RepeatRuns:
     ) -> RepeatRecord:
         """Submit the run of a time, once; continue with `next_ms`.
 
-        If the job is refused, the run is tried again a little later.
+        A refused job is tried again a little later.
         """
         before = self._state.known.get(run_id(record.settings.name, at_ms))
         if before is not None and before.client.name == record.client:
@@ -153,7 +151,7 @@ class RepeatRuns:
             return record._replace(wake_ms=transaction.clock_ms + REFUSED_MS)
 
     def submit(self, transaction: Transaction, record: RepeatRecord, at_ms: int) -> RepeatRecord:
-        """Submit a run; returns the repeat then, with the next time of before. Raises Refused."""
+        """Submit a run; return the repeat, its next time unchanged. Raises Refused."""
         state = self._state
         client = state.clients.record(record.client)
         job_id = self._free_id(run_id(record.settings.name, at_ms))
@@ -173,9 +171,9 @@ class RepeatRuns:
         return record._replace(last_ms=at_ms, runs=(*record.runs, job_id)[-RUNS_KEPT:])
 
     def _unique_ms(self, repeat: Repeat) -> int:
-        """Return for how long the id of a run is remembered after its end.
+        """Return for how long to remember the id of a run after its end.
 
-        As that of any job; but not where the ids of one repeat would be a great part of all.
+        As of any job; but frequent runs would fill the memory of ids.
         """
         remembered = self._state.remembered
         is_frequent = 0 < (repeat.every_ms or 0) < REMEMBERED_EVERY_MS
@@ -192,10 +190,10 @@ class RepeatRuns:
         return free
 
     def runs_of_deleted(self, transaction: Transaction, key: RepeatKey) -> tuple[str, ...]:
-        """Return the ids of unfinished runs of a repeat that was deleted, the latest last.
+        """Return the ids of unfinished runs of a deleted repeat, the latest last.
 
-        A new repeat of the name does not overlap with them. Of many jobs with the name as a tag,
-        only the newest are examined.
+        A new repeat of the name does not overlap with them. Only the newest jobs with the tag are
+        examined.
         """
         walk = self._state.jobs.walk(JobFilter(tag=key[1]), "newest", NEWEST_START)
         newest = [job.op_id for job in islice(walk, JOBS_SEEN) if _is_run(job, key)]
@@ -220,7 +218,7 @@ class RepeatRuns:
         job = self._job(job_id)
         if job is None:
             return False
-        # A run due at this very moment is not ready yet, nor is a postponed run.
+        # A run due just now, or postponed, is not ready yet.
         is_due = job.state == SCHEDULED and job.due_ms <= self._state.stamp.now_ms
         return is_due or job.state in LIVE
 
@@ -230,10 +228,9 @@ class RepeatRuns:
 
 
 def _is_run(job: JobRecord, key: RepeatKey) -> bool:
-    """Whether a job is of a repeat, and may run now or later."""
     return (job.client, name_of_run(job.op_id)) == key and key[1] in job.tags and _may_run(job)
 
 
 def _may_run(job: JobRecord) -> bool:
-    """Whether a job has not ended for good: a dead job may be retried."""
+    """Whether a job may run: a dead job may be retried."""
     return job.is_alive or job.state == DEAD

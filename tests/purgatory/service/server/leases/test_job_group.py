@@ -15,7 +15,7 @@ def due_job(number, kind="mail"):
 
 
 def add_worker(group, route, *kinds, room=10, detached=False):
-    worker = group.workers[route] = WorkerConnection(route, "ada")
+    worker = group.workers[route] = WorkerConnection(route)
     worker.ask(dict.fromkeys(kinds, 1), room, 1000, detached=detached)
     return worker
 

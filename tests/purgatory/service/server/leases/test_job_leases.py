@@ -227,7 +227,7 @@ class TestLeases:
         for n in range(30):
             found = due(step_server, *[f"{n}.{m}" for m in range(100)])
             assert step_server.finish(*found) == [True] * 100
-        assert len(step_server.state.leases._lease_times._ends) < 1500
+        assert len(step_server.state.leases.lease_times._ends) < 1500
         assert step_server.state.leases.counts == (0, 0, 0)
         assert step_server.state.unacknowledged == 0
 

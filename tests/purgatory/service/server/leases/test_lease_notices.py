@@ -13,7 +13,7 @@ def leased_job(number, route, *, begins=True, detached=False):
     record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
     job = DueJob(record, "mail")
     job.token = 10 * number
-    job.holder = WorkerConnection(route, "ada")
+    job.holder = WorkerConnection(route)
     job.holder.ask({"mail": 1}, 1, 1000, detached=detached, begins=begins)
     return job
 

@@ -9,7 +9,7 @@ from purgatory.service.server.records.clients import ClientRecord, OutcomeRecord
 def leased_job(number, until_ms, by_number):
     record = OutcomeRecord(number, number, f"op-{number}", ClientRecord("ada"), "expired", 0)
     job = by_number[number] = DueJob(record, "mail")
-    job.token, job.until_ms, job.holder = 10 * number, until_ms, WorkerConnection(b"w", "ada")
+    job.token, job.until_ms, job.holder = 10 * number, until_ms, WorkerConnection(b"w")
     return job
 
 

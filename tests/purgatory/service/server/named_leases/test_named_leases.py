@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from purgatory.service.errors import TooManyLeases
+from purgatory.service.job_messages import TakeLease
 from purgatory.service.server.named_leases import named_leases
 from purgatory.service.server.named_leases.named_lease import ABSENCE_MS
 from purgatory.service.server.named_leases.named_leases import TAKE_UP_MS, NamedLeases
@@ -37,7 +38,8 @@ class Bench:
         return told
 
     def take(self, holder, name="n", wait_ms=WAIT_MS, route=b"r"):
-        token = self.leases.take(name, holder, KEEP_MS, wait_ms, route, self.now_ms)
+        request = TakeLease(1, name, holder, KEEP_MS, wait_ms)
+        token = self.leases.take(request, route, self.now_ms)
         return token, self.commit()
 
     def keep(self, holder, name="n"):
@@ -198,9 +200,9 @@ def test_a_commit_that_fails(bench, what):
     leases, now_ms = bench.leases, bench.now_ms + 10
     before = leases.bytes, leases.by_name["n"].held, dict(leases.by_name["n"].waiters)
     if what == "take":
-        leases.take("n", "a", KEEP_MS, WAIT_MS, b"r", now_ms)
+        leases.take(TakeLease(1, "n", "a", KEEP_MS, WAIT_MS), b"r", now_ms)
     elif what == "wait":
-        leases.take("n", "c", KEEP_MS, WAIT_MS, b"r", now_ms)
+        leases.take(TakeLease(1, "n", "c", KEEP_MS, WAIT_MS), b"r", now_ms)
     elif what == "keep":
         leases.keep("n", "a", KEEP_MS, now_ms)
     elif what == "end":
@@ -208,7 +210,7 @@ def test_a_commit_that_fails(bench, what):
     elif what == "expire":
         leases.expire(now_ms + 2 * WAIT_MS)
     else:
-        leases.take("new", "c", KEEP_MS, WAIT_MS, b"r", now_ms)
+        leases.take(TakeLease(1, "new", "c", KEEP_MS, WAIT_MS), b"r", now_ms)
     assert leases.before
     leases.prepare(Changes())
     leases.roll_back()
@@ -218,6 +220,22 @@ def test_a_commit_that_fails(bench, what):
     assert (leases.bytes, leases.by_name["n"].held, leases.by_name["n"].waiters) == before
     assert bench.take("a")[0] == token
     assert bench.end("a") == (True, [(b"r", "b")])
+
+
+def test_a_connection_ends_before_a_commit_fails(bench):
+    """Its waiter is absent after the roll-back, though it had got the lease."""
+    bench.take("a")
+    bench.take("b", route=b"1")
+    bench.take("c", route=b"2")
+    bench.leases.end("n", "a", bench.now_ms)
+    bench.leases.disconnect(b"1", bench.now_ms)
+    bench.leases.prepare(Changes())
+    bench.leases.roll_back()
+    bench.leases._check()
+    assert bench.end("a") == (True, [(b"2", "c")])
+    assert bench.take("b", route=b"3") == (None, [])
+    bench.take("c")
+    assert bench.end("c") == (True, [(b"3", "b")])
 
 
 def test_bounds(bench, monkeypatch):
