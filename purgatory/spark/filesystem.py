@@ -1,9 +1,8 @@
 """The file operations of a checkpoint, on local disks and Hadoop's file systems.
 
-`file_system_for` resolves a path as Spark does: one without a scheme belongs to `fs.defaultFS`, the
-default file system of the session. A local disk is accessed by the process; anything else
-(`hdfs:`, `s3a:`, ...) goes through Spark's Java process. Paths are strings, as Spark takes them.
-Any thread may call; no file stays open between calls.
+A path without a scheme belongs to `fs.defaultFS`, the default file system of the session. The
+process accesses local disks; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's Java
+process. Any thread may call; no file stays open between calls.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 _TMP: Final = ".tmp"
 _LOCAL: Final = "file"  # the scheme of local disks
 _GLOB: Final = re.compile(r"[{}\[\]*?\\]")
-# Options of Spark's readers: a path is no glob, and a directory's name no column of its files.
+# Options of Spark's readers: no globs, and no columns from the names of directories.
 LITERAL_PATHS: Final = {"__globPaths__": "false", "recursiveFileLookup": "true"}
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
-    """Return the file system of a path, and the path for it and for Spark.
+    """Return the file system of a path, and the path in its and Spark's form.
 
     Spark resolves the returned path to the same file, whatever the default file system is.
     """
@@ -64,7 +63,7 @@ def escape_glob(path: str) -> str:
 class LocalFileSystem:
     """The local disks of the machine, with all mounts. Raises OSError.
 
-    A path may begin with `file:`, which Spark needs if its default file system is another.
+    Paths may begin with `file:`, which Spark needs if its default file system is another.
     """
 
     def names(self, path: str) -> list[str]:
@@ -87,7 +86,7 @@ class LocalFileSystem:
         return None if _local(path).is_dir() else _local(path).stat().st_size
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory of this name exists."""
+        """Tell whether a file or a directory exists."""
         return _local(path).exists()
 
     def read(self, path: str) -> str:
@@ -95,16 +94,15 @@ class LocalFileSystem:
         return _local(path).read_text(encoding="utf-8")
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically, unless the name is taken.
+        """Create a file atomically with its directories; False, and no change, if it exists.
 
-        Returns whether the file was created. Of several callers with the same name, one gets True.
-        Missing directories are created.
+        Of several callers with the same name, one gets True.
         """
         hidden = _local(_hidden(path))
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
         try:
-            os.link(hidden, _local(path))  # unlike a rename, refuses a name in use
+            os.link(hidden, _local(path))  # unlike a rename, refuses a used name
         except FileExistsError:
             return False
         finally:
@@ -138,8 +136,8 @@ class LocalFileSystem:
 class HadoopFileSystem:
     """The file systems known to Spark, through its Java process. Raises OSError, Spark's errors.
 
-    `create` is only as atomic as the file system's rename: HDFS refuses a taken name,
-    object stores check for it first and rename then.
+    `create` is as atomic as the file system's rename: HDFS refuses a used name, object stores check
+    first and rename then.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -148,7 +146,7 @@ class HadoopFileSystem:
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def qualified(self, path: str) -> str:
-        """Return a path with its scheme and authority, without a slash at the end."""
+        """Return a path with scheme and authority, without a slash at the end."""
         system, at = self._at(path)
         return str(system.makeQualified(at).toString())
 
@@ -177,7 +175,7 @@ class HadoopFileSystem:
         return sorted(str(one.getPath().toString()) for one in system.globStatus(at) or ())
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory of this name exists."""
+        """Tell whether a file or a directory exists."""
         system, at = self._at(path)
         return bool(system.exists(at))
 
@@ -191,7 +189,7 @@ class HadoopFileSystem:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically; see `LocalFileSystem.create`."""
+        """Create a file; see `LocalFileSystem.create`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
         stream = system.create(hidden, True)
@@ -199,7 +197,7 @@ class HadoopFileSystem:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        # Hadoop's rename on a local disk would overwrite, so check first.
+        # Hadoop's rename on a local disk overwrites.
         done = not system.exists(at) and bool(system.rename(hidden, at))
         if not done:
             system.delete(hidden, False)
@@ -211,7 +209,7 @@ class HadoopFileSystem:
         _, new = self._at(target)
         if system.exists(old):
             system.mkdirs(new.getParent())
-            # Object stores copy: an unfinished copy of an earlier attempt may be in the way.
+            # Object stores copy: an unfinished copy may be in the way.
             system.delete(new, False)
             if not system.rename(old, new):
                 raise OSError(f"{source}: cannot be renamed to {target}")
@@ -243,6 +241,5 @@ def _local(path: str) -> Path:
 
 
 def _hidden(path: str) -> str:
-    """Return a unique hidden name beside a file, which readers skip."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/.{name}.{secrets.token_hex(8)}{_TMP}"
