@@ -1,7 +1,4 @@
-"""Histograms: how often each value of a measure occurs, by kind and in total.
-
-Made from the rows of `aggregates.count_values`. Pure functions; any thread may call.
-"""
+"""Histograms: how often each value of a measure occurs. Pure functions; any thread may call."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ def quantiles(
     """Return the quantiles at ascending `shares`, empty if nothing is counted.
 
     A quantile is the smallest value that at least this share of the values do not exceed (nearest
-    rank). `counted`: the number of operations of a row that count.
+    rank). `counted`: how many operations of a row count.
     """
     counts = [*map(counted, histogram)]
     total = sum(counts)
@@ -77,9 +74,6 @@ def quantiles(
 
 
 def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
-    """Return the smallest round width with at most `max_bins` bins.
-
-    Above 28 days, a multiple of 28 days.
-    """
+    """Return the smallest round width with at most `max_bins` bins; days by the 28."""
     wanted = max(1, -(-span_ms // max_bins))
     return next((w for w in _WIDTHS if w >= wanted), -(-wanted // _WIDTHS[-1]) * _WIDTHS[-1])

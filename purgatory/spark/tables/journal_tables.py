@@ -154,7 +154,7 @@ def _listing(spark: SparkSession, path: str) -> tuple[str, list[str]]:
 
 
 class Rejections(NamedTuple):
-    """The number of rejected rows, and reasons."""
+    """The number of rejected rows, and the reasons for the first."""
 
     rows: int
     reasons: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Timestamps in a trace, as pandas writes them: their Unix milliseconds.
 
-Rounded down, and without a time zone in UTC, as in a replay. Spark refuses a file with a column of
+They are rounded down, and UTC without a time zone, as in a replay. Spark refuses a file with a column of
 nanoseconds, even unused, unless a setting makes them integers. Any thread may call.
 """
 
