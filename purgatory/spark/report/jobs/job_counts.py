@@ -1,7 +1,7 @@
-"""Counts of the jobs of a journal that Spark makes: few queries, whose results fit into memory.
+"""Counts of a journal's jobs that Spark makes: few queries, whose results fit into memory.
 
-Each function takes the good rows of the table `jobs` and returns a DataFrame: no session, no
-action. Any thread that may use the DataFrame may call.
+Functions from the good rows of the table `jobs` to DataFrames: no session, no action. Any thread
+that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ STATES: Final = (DONE, DEAD, CANCELLED)
 
 _MINUTE_MS: Final = 60_000
 _MINUTES: Final = 60
-# Characters of an error by which errors are told apart.
+# Errors are told apart by so many characters.
 _ERROR_LENGTH: Final = 120
 
 
 def describe_kinds(jobs: DataFrame, max_kinds: int) -> DataFrame:
-    """Describe all kinds together, then the `max_kinds` largest ones, in one query."""
+    """Describe all kinds together, then the `max_kinds` largest, in one query."""
     of_kinds = jobs.groupBy("kind").agg(
         F.count("*").alias("ended"),
         F.min("submitted_ms").alias("first_ms"),
@@ -50,9 +50,8 @@ def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
     """Count the values of all measures by kind, in one query.
 
     Columns: `kind`, `measure`, and those of `EndCount`. `QUEUE`, `RUN`: in ms, rounded up to
-    `aggregates.DIGITS` digits unless `exact`, of begun jobs. `HOUR`: of the week, when
-    jobs were due; `LATE_HOUR`: only for jobs that began more than `late_ms` later. `MINUTE`: of the
-    hour, when jobs were due.
+    `aggregates.DIGITS` digits unless `exact`, of begun jobs. `HOUR`: of the week, when jobs were
+    due; `LATE_HOUR`: of jobs that began more than `late_ms` later. `MINUTE`: of the hour.
     """
     measures = F.array(*(F.struct(*pair) for pair in _measures(late_ms, exact=exact)))
     rows = jobs.select("kind", "state", F.explode(measures).alias("of"))
@@ -66,7 +65,7 @@ def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
 
 
 def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
-    """Return pairs of the number of a measure and its value."""
+    """Return pairs of a measure and its value."""
     queue, run, due = F.greatest("queue_ms", F.lit(0)), F.greatest("run_ms", F.lit(0)), "due_ms"
     hour = hours_of_week(F.col(due))
     values = {
@@ -86,8 +85,7 @@ def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
 def count_errors(jobs: DataFrame, most: int) -> DataFrame:
     """Count the most frequent errors of each kind: `kind, error, dead, cancelled`.
 
-    The first line of an error counts, with "#" for each row of digits: errors of one cause differ
-    in numbers and ids.
+    Takes the first line of an error, with "#" for digits: errors of one cause differ in numbers.
     """
     line = F.substring(F.substring_index(F.col("error"), "\n", 1), 1, _ERROR_LENGTH)
     errors = jobs.where((F.col("error") != "") & (F.col("state") != DONE)).select(
@@ -102,7 +100,7 @@ def count_errors(jobs: DataFrame, most: int) -> DataFrame:
 
 
 def count_workers(jobs: DataFrame, most: int) -> DataFrame:
-    """Count what the busiest workers did of each kind: `kind, worker, done, dead, run_ms`."""
+    """Count jobs of the busiest workers of each kind: `kind, worker, done, dead, run_ms`."""
     of_workers = jobs.where((F.col("worker") != "") & F.col("run_ms").isNotNull())
     counted = of_workers.groupBy("kind", "worker").agg(
         *(F.count(F.when(F.col("state") == state, 1)).alias(state) for state in (DONE, DEAD)),
@@ -115,6 +113,6 @@ def count_workers(jobs: DataFrame, most: int) -> DataFrame:
 
 
 def attempts_in_order(jobs: DataFrame) -> DataFrame:
-    """Return `kind, began_ms, ended_ms` of the last attempts, by their beginning."""
+    """Return `kind, began_ms, ended_ms` of the last attempts, in order."""
     begun = jobs.where(F.col("began_ms").isNotNull())
     return begun.select("kind", "began_ms", "ended_ms").orderBy("began_ms")

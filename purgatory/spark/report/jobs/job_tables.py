@@ -1,7 +1,4 @@
-"""The tables of a report about jobs: heads and cells for page and terminal, data for files.
-
-Pure functions; any thread may call.
-"""
+"""The tables of a report about jobs. Pure functions; any thread may call."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _QUANTILES = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
 def summary_table(report: JobsReport) -> TableCells:
-    """Return heads and cells: ends, attempts, queue times and durations of each kind."""
+    """Return heads and cells: ends, attempts, waits and durations of kinds."""
     heads = [
         *("kind", "ended", "done", "dead", "cancelled", "attempts", "most", "at once"),
         *("queue p50", "queue p99", "run p50", "run p99"),
@@ -41,7 +38,7 @@ def summary_table(report: JobsReport) -> TableCells:
 
 
 def shown_summaries(report: JobsReport) -> tuple[JobSummary, ...]:
-    """Return the rows to show: with a single kind, all kinds together would say the same."""
+    """Return the rows to show: with a single kind, the total says the same."""
     return report.summaries[1:] if len(report.summaries) == 2 else report.summaries
 
 
@@ -57,7 +54,7 @@ def _summary_cells(row: JobSummary) -> list[str]:
 
 
 def error_table(report: JobsReport) -> TableCells:
-    """Return heads and cells of the errors, those of most jobs first."""
+    """Return heads and cells of the errors, the most frequent first."""
     rows = [
         [f"{row.kind}: {name(row.error, 90)}", count(row.dead), count(row.cancelled)]
         for row in report.errors
@@ -104,7 +101,7 @@ def time_limit_table(report: JobsReport) -> TableCells:
 
 
 def all_figures(report: JobsReport) -> list[Figure]:
-    """Return the data of the tables that have rows."""
+    """Return the tables that have rows."""
     figures = [
         _kinds(report),
         labelled("job-errors", JobError._fields, report.errors),
