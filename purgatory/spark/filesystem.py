@@ -27,10 +27,7 @@ LITERAL_PATHS: Final = {"__globPaths__": "false", "recursiveFileLookup": "true"}
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
-    """Return the file system of a path, and the path in its and Spark's form.
-
-    Spark resolves the returned path to the same file, whatever the default file system is.
-    """
+    """Return the file system of a path, and the path in its and Spark's form."""
     parts = urlsplit(path)
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
     default = urlsplit(str(configuration.get("fs.defaultFS", "file:///"))).scheme or _LOCAL
@@ -61,7 +58,7 @@ def escape_glob(path: str) -> str:
 
 
 class LocalFileSystem:
-    """The local disks of the machine, with all mounts. Raises OSError.
+    """The local disks of the machine. Raises OSError.
 
     Paths may begin with `file:`, which Spark needs if its default file system is another.
     """
@@ -86,7 +83,7 @@ class LocalFileSystem:
         return None if _local(path).is_dir() else _local(path).stat().st_size
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory exists."""
+        """Tell whether a path exists."""
         return _local(path).exists()
 
     def read(self, path: str) -> str:
@@ -126,7 +123,7 @@ class LocalFileSystem:
         return True
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it exists."""
+        """Delete a file or a whole directory, if present."""
         try:
             _local(path).unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
@@ -136,8 +133,8 @@ class LocalFileSystem:
 class HadoopFileSystem:
     """The file systems known to Spark, through its Java process. Raises OSError, Spark's errors.
 
-    `create` is as atomic as the file system's rename: HDFS refuses a used name, object stores check
-    first and rename then.
+    Methods as in `LocalFileSystem`. `create` is as atomic as the file system's rename: HDFS refuses
+    a used name, object stores check first and rename then.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -151,20 +148,20 @@ class HadoopFileSystem:
         return str(system.makeQualified(at).toString())
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if missing."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         if not system.exists(at):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(at))
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Return the files of a directory, in bytes; none if missing."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         found = system.listStatus(at) if system.exists(at) else ()
         return {str(one.getPath().getName()): int(one.getLen()) for one in found if one.isFile()}
 
     def size(self, path: str) -> int | None:
-        """Return the bytes of a file, None for a directory."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         status = system.getFileStatus(at)
         return None if status.isDirectory() else int(status.getLen())
@@ -175,12 +172,12 @@ class HadoopFileSystem:
         return sorted(str(one.getPath().toString()) for one in system.globStatus(at) or ())
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory exists."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         return bool(system.exists(at))
 
     def read(self, path: str) -> str:
-        """Return the text of a file."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         stream = system.open(at)
         try:
@@ -189,7 +186,7 @@ class HadoopFileSystem:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file; see `LocalFileSystem.create`."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
         stream = system.create(hidden, True)
@@ -204,7 +201,7 @@ class HadoopFileSystem:
         return done
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file; see `LocalFileSystem.move`."""
+        """See `LocalFileSystem`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if system.exists(old):
@@ -215,7 +212,7 @@ class HadoopFileSystem:
                 raise OSError(f"{source}: cannot be renamed to {target}")
 
     def move_new(self, source: str, target: str) -> bool:
-        """Rename a file; see `LocalFileSystem.move_new`."""
+        """See `LocalFileSystem`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if not system.exists(old) or system.exists(new):
@@ -224,7 +221,7 @@ class HadoopFileSystem:
         return bool(system.rename(old, new))
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it exists."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         system.delete(at, True)
 

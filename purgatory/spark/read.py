@@ -63,7 +63,7 @@ def register(spark: SparkSession) -> None:
     """Make the format `purgatory` known to a session, and pass filters to it.
 
     The option `table` is `outcomes` (the default), `operations`, `events` or `extensions`. Give
-    `schema(...)` to read only some columns: Spark does not say which columns a query needs.
+    `schema(...)` to read only some columns: Spark does not say which a query needs.
     """
     spark.conf.set(_FILTERS_SETTING, "true")
     spark.dataSource.register(JournalSource)

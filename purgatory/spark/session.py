@@ -145,10 +145,10 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
         # One micro-batch has as many generated classes as the default keeps.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # Replanning after each stage makes a small job slower, and corrects partitions that are too
-        # many or too large, which do not occur in a single process.
+        # Replanning after each stage makes a small job slower, and corrects what does not occur in
+        # a single process.
         "spark.sql.adaptive.enabled": "false",
-        # These record details of every column and plan, for nothing.
+        # These record details that are not used.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.ui.explainMode": "simple",
         # Rows are cached for seconds: compressing costs more than it saves.
@@ -191,8 +191,7 @@ class _StderrRelay:
     """Relays stderr of the Java process, except what it wrote before `stop_collecting`.
 
     No setting silences the start of Java. `_collected` is guarded by `_lock`, and None after
-    `stop_collecting`. A daemon thread, `spark-stderr`, reads the pipe, which stays open until the
-    Java process ends.
+    `stop_collecting`. A daemon thread, `spark-stderr`, reads until the Java process ends.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,6 @@
 """The errors of a trace, with a common base, and descriptions of bad rows.
 
-`validation` finds a bad value; a reader or writer makes a `BadRow` of it, for `BadRows` or for
-`on_bad`. Immutable; errors may pass between threads.
+Immutable; errors may pass between threads.
 """
 
 from __future__ import annotations

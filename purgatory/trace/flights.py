@@ -3,9 +3,9 @@
 A flight is an operation: submitted at departure, waiting for its arrival until a quarter of an hour
 after the scheduled arrival. Used from one thread; holds a whole year in memory.
 
-An import of the package needs pkg_resources, which no longer exists, so its files are read. Their
-`time_hour` is the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are
-local; `sched_arr_time` in the destination's time zone.
+The package's files are read, as it cannot be imported without pkg_resources. Their `time_hour` is
+the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are local, the last in
+the destination's time zone.
 """
 
 from __future__ import annotations
@@ -130,7 +130,6 @@ def read_flights() -> Iterator[Flight]:
 
 
 def _picker(header: list[str]) -> Callable[[list[str]], tuple[str, ...]]:
-    """Return a getter for `_COLUMNS`; ValueError if a column is missing."""
     for column in _COLUMNS:
         if column not in header:
             raise ValueError(f"no column {column!r}")
@@ -191,7 +190,6 @@ def _data_folder() -> Path:
 
 
 def _zones(path: Path) -> dict[str, tzinfo]:
-    """Return the time zone of each airport."""
     zones: dict[str, tzinfo] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:

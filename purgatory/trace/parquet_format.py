@@ -59,7 +59,7 @@ class ParquetRowReader(RowReader):
         self._names = [column.name if column in present else None for column in table.columns]
 
     def records(self) -> Iterator[Any]:
-        """Yield the values of the table's columns, row by row."""
+        """Yield the rows."""
         for portion in self.portions():
             yield from self.records_of(portion)
 
@@ -108,7 +108,7 @@ class ParquetRowReader(RowReader):
             yield row
 
     def values(self, record: tuple[object, ...]) -> tuple[object, ...]:
-        """Return the record, which holds the values already."""
+        """Return the record."""
         return record
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class ParquetRowReader(RowReader):
         self._file.close()
 
     def _arrays_of(self, portion: Any) -> dict[str, Any]:
-        """Return the present columns, by name; times as Unix milliseconds, texts plain."""
+        """Return the present columns: times as Unix milliseconds, texts plain."""
         arrays = {}
         for column in self._columns:
             if column.name in self._names:
@@ -203,7 +203,7 @@ class ParquetRowWriter(RowWriter):
 
 
 def load_pyarrow(path: Path) -> Any:
-    """Import pyarrow; if missing, raise TraceError with the file's path."""
+    """Import pyarrow; `path` is for the error."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.compute  # noqa: PLC0415
@@ -242,7 +242,7 @@ def _text_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
 
 
 def _list_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
-    """Return the predicates for kinds of lists: first the lists with offsets."""
+    """Return the predicates of lists, first of those with offsets."""
     views = types.is_list_view, types.is_large_list_view
     return types.is_list, types.is_large_list, *views, types.is_fixed_size_list
 
@@ -292,7 +292,6 @@ def _unix_ms(pa: Any, array: Any) -> Any:
 
 
 def _floor_thousandth(pa: Any, counts: Any) -> Any:
-    """Return the thousandth, rounded down also before 1970."""
     whole = pa.compute.divide(counts, 1000)  # towards zero
     is_less = pa.compute.less(counts, pa.compute.multiply(whole, 1000))
     return pa.compute.subtract(whole, is_less.cast(pa.int64()))

@@ -115,7 +115,7 @@ class Reader(Generic[RowT]):
             records.close()
 
     def _checked(self, records: Iterator[Any], rest: Iterable[Any]) -> Iterator[RowT]:
-        """Make rows of records; for bad ones, look for more in `rest`, too."""
+        """Make rows of records; look for more bad rows in `rest`, too."""
         make = self.table.make
         for record in records:
             try:
@@ -129,17 +129,15 @@ class Reader(Generic[RowT]):
             yield row
 
     def _records(self) -> Generator[Any, None, None]:
-        """Yield the records of all files; `self._row_reader` is the reader of the last."""
+        """Yield the records of all files; `self._row_reader` read the last."""
         for row_reader in self._row_readers():
             yield from self._guarded(row_reader.records())
 
     def _portions(self) -> Generator[Any, None, None]:
-        """Yield the records of all files in portions."""
         for row_reader in self._row_readers():
             yield from self._guarded(row_reader.portions())
 
     def _row_readers(self) -> Generator[RowReader, None, None]:
-        """Open and close the files one after another."""
         for file in self._files:
             if file != self._file:
                 self._row_reader = _open_bound(file, self.table)
@@ -150,7 +148,6 @@ class Reader(Generic[RowT]):
                 self._row_reader.close()
 
     def _guarded(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yield the items of a file; report damage with its place."""
         try:
             yield from items
         except self._row_reader.errors as error:
@@ -159,7 +156,7 @@ class Reader(Generic[RowT]):
             raise TraceError(f"{self._file}{place}: {reason(error)}") from error
 
     def _bad_rows_error(self, first: BadRow, records: Iterator[Any]) -> BadRows:
-        """Report the next bad rows, too, so that users can mend several at once."""
+        """Report the next bad rows, too."""
         bad = [first]
         try:
             for record in islice(records, _LOOK_AHEAD):
@@ -232,8 +229,7 @@ def _open_bound(file: Path, table: Table[Any]) -> RowReader:
 def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
     """Yield rows; raise `OutOfOrder`, naming the row, where time goes backwards.
 
-    The time is that of the table's `time_column`. Equal times are in order. Closes `rows` at the
-    end in any case.
+    The time is that of the table's `time_column`. Closes `rows` at the end in any case.
     """
     time_of = rows.table.time_of
     before: int | None = None
@@ -267,7 +263,7 @@ def _out_of_order(rows: Reader[RowT], batch: Batch, before: int) -> OutOfOrder:
 
 
 def batches_by_time(rows: Reader[RowT]) -> Iterator[Columns]:
-    """Read all rows into memory, by column, and sort them as `by_time` does."""
+    """Read all rows into memory, by column, in the order of `by_time`."""
     columns: list[list[Any]] = [[] for _ in rows.table.columns]
     with rows:
         for batch in rows.batches():

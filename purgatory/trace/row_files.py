@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class RowReader:
-    """Reads one open file of rows; `number` is the line or row of the record yielded last.
+    """Reads one open file of rows; `number` is the line or row of the last record.
 
     `bind` comes first. Then rows are read in two steps, so that a bad row does not end the
-    iteration: `records` yields what the file holds, `values` makes of a record the values of the
-    table's columns. Or in portions of records: `portions`, then `columns_of`, if the format has
-    columns, or `records_of`.
+    iteration: `records` yields what the file holds, `values` makes values of the table's columns.
+    Or in portions of records: `portions`, then `columns_of`, if the format has columns, or
+    `records_of`.
 
     `unit`: of `number`. `errors`: what `records` raises if the file is damaged.
     """
@@ -31,7 +31,7 @@ class RowReader:
     number: int = 0
 
     def columns(self) -> Sequence[str]:
-        """Return the names of the columns, as far as the file's beginning has them."""
+        """Return the names of the columns, as far as the beginning has them."""
         raise NotImplementedError
 
     def bind(self, table: Table[Any]) -> None:
@@ -53,12 +53,12 @@ class RowReader:
             yield portion
 
     def good_columns_of(self, portion: Any) -> Columns | None:
-        """Return columns as `columns_of`, if all rows are surely good, or None."""
+        """Return columns if all rows are surely good, or None."""
         del portion
         return None
 
     def columns_of(self, portion: Any) -> Columns | None:
-        """Return a portion's values of the table's columns; None: use its records."""
+        """Return columns; None: use the records."""
         del portion
         return None
 
@@ -80,7 +80,7 @@ class RowWriter:
         raise NotImplementedError
 
     def write_columns(self, columns: Columns) -> bool:
-        """Write many rows; False, and nothing is written, if the format takes single rows."""
+        """Write many rows; False, and nothing is written, for a format of single rows."""
         del columns
         return False
 

@@ -1,8 +1,7 @@
 """The union of one table of the journals of several servers.
 
-Servers over one database have a directory each, `<address>/journal`. After a takeover a server may
-write rows again from the store. So of equal rows the union has as many as the journal with most of
-them. Iterators belong to one thread.
+After a takeover a server may write rows again. So of equal rows the union has as many as the
+journal with most of them. Iterators belong to one thread.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[Ro
 
 
 def _without_copies(instant: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield the rows of an instant, without those that an earlier journal has, too."""
+    """Yield the rows of an instant, without those of an earlier journal."""
     told: Counter[Any] = Counter()
     seen: Counter[Any] = Counter()
     for number, row in instant:

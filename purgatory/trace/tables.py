@@ -5,9 +5,8 @@ Files of all formats, Spark's schemas and the rows of a journal derive from thes
 Times are Unix milliseconds, durations milliseconds, in the range of a signed 64-bit integer. A row
 made directly is not checked; readers and writers check each row.
 
-Checks by column are loops in C, several times faster than a Python object for each row: so the
-reader yields checked batches, and the replay takes them. Immutable, batches by agreement; any
-thread.
+Checks by column are several times faster than row by row: so the reader yields checked batches, and
+the replay takes them. Immutable, batches by agreement; any thread.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from purgatory.trace.validation import ColumnType, ValueRule
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
-#: The default of a column that has none.
+#: No default.
 REQUIRED: Final = object()
 
 
@@ -114,7 +113,7 @@ class Extension(NamedTuple):
 class OutcomeRow(NamedTuple):
     """The outcome of an operation; `deadline_ms` is the final deadline.
 
-    `by_key` is the completing key, or None. `waited_ms` is `at_ms - submitted_ms`; `lateness_ms` is
+    `by_key` is the completing key, or None. `waited_ms` is `at_ms - submitted_ms`, `lateness_ms`
     the time of handling minus the due time.
     """
 
@@ -247,7 +246,7 @@ class Table(Generic[RowT]):
         return [c.name for c in self.columns if c.required and c.name not in names]
 
     def check_columns(self, path: str, names: Collection[str]) -> None:
-        """Raise TraceError when a required column is missing, or a column is there twice."""
+        """Raise TraceError for a missing or repeated column."""
         if missing := self.missing_from(names):
             raise TraceError(
                 f"{path}: not a table of {self.name}, it has no column {', '.join(missing)}; "
@@ -308,7 +307,7 @@ TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSION
 
 
 def recognise(path: str, names: Collection[str]) -> Table[Any]:
-    """Return the table of a file with these columns; TraceError if unknown."""
+    """Return the table of a file with these columns, or raise TraceError."""
     for table in TABLES:
         if not table.missing_from(names):
             return table
@@ -319,6 +318,6 @@ def recognise(path: str, names: Collection[str]) -> Table[Any]:
 
 
 def named(names: Collection[str]) -> str:
-    """Return a file's first column names, for an error; `repr` shows odd characters."""
+    """Return a file's first column names, for an error."""
     shown = ", ".join(repr(name) for name in islice(names, _SHOWN_NAMES))
     return (shown or "none") + ("" if len(names) <= _SHOWN_NAMES else ", ...")

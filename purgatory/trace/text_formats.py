@@ -45,7 +45,7 @@ class _TextReader(RowReader):
 
 
 class _TextWriter(RowWriter):
-    """Writes rows into an open file; `close` ends the text and leaves the file open."""
+    """Writes rows into an open file; `close` leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
         self._text = _wrap_text(file, path)
@@ -58,7 +58,7 @@ class _TextWriter(RowWriter):
 class CsvRowReader(_TextReader):
     """Reads the records of one CSV file; `number` is the first line of the last record.
 
-    `lines`: the file's lines, each with its end; None: the reader opens the file.
+    `lines`: the file's lines, each with its end; None: opens the file.
     """
 
     def __init__(self, path: Path, lines: Iterable[str] | None = None) -> None:
@@ -197,8 +197,7 @@ class JsonRowWriter(_TextWriter):
 def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
     """Open a file for reading, decompressing `.gz`; drop a byte order mark.
 
-    Bytes that are not UTF-8 become lone surrogates, which validation refuses: so a bad byte makes a
-    bad row, and reading continues.
+    Bad bytes become lone surrogates, which validation refuses, so that reading continues.
     """
     opened = gzip.GzipFile if is_gzip(path) else open
     raw = opened(path, "rb")
@@ -208,8 +207,7 @@ def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
 def _wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
     """Return a text stream that writes into an open file, compressed if `path` ends in `.gz`.
 
-    Closing the result leaves `file` open. The same rows always give the same bytes: the gzip header
-    holds neither name nor time.
+    Closing the result leaves `file` open. The same rows always give the same bytes.
     """
     raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
     return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
@@ -221,7 +219,7 @@ def is_gzip(path: Path) -> bool:
 
 
 class _UnclosedFile(io.BufferedIOBase):
-    """Forwards writes to a file and does not close the file, as GzipFile does."""
+    """Forwards writes to a file that stays open."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -234,7 +232,7 @@ class _UnclosedFile(io.BufferedIOBase):
 
 
 def is_binary(first_line: str) -> bool:
-    """Tell whether a first line cannot begin JSON in UTF-8: other encoding, or compressed."""
+    """Tell whether a first line cannot begin JSON in UTF-8."""
     return "\0" in first_line[:4]
 
 
@@ -250,7 +248,7 @@ def object_of(line: str) -> dict[str, object]:
 
 
 def _integer_from(cell: str) -> object:
-    """Return the integer, None for an empty cell, or the cell, which validation refuses."""
+    """Return the integer, None, or else the cell, which validation refuses."""
     if not cell:
         return None
     try:
@@ -261,7 +259,7 @@ def _integer_from(cell: str) -> object:
 
 
 def _truth_from(cell: str) -> object:
-    """Return the truth, None for an empty cell, or the cell, which validation refuses."""
+    """Return the truth, None, or else the cell, which validation refuses."""
     return _TRUTHS.get(cell.lower(), cell) if cell else None
 
 

@@ -70,7 +70,7 @@ class Writer(Generic[RowT]):
         self.count += 1
 
     def write_columns(self, columns: Columns, *, checked: bool = False) -> None:
-        """Write many rows, given by column, as `write` does each of them.
+        """Write many rows, given by column, as `write` does.
 
         After `BadRows` the rows before the bad row are written. `checked`: the rows are known to be
         good, and are not checked again.
@@ -80,7 +80,7 @@ class Writer(Generic[RowT]):
                 self.write(row)  # type: ignore[arg-type]
 
     def _try_write_columns(self, columns: Columns, checked: bool) -> bool:
-        """Write all at once; False, and nothing is written, if a row may be bad or has a rare value."""
+        """Write all at once; False, and nothing is written, if a row needs a closer look."""
         if self._row_writer is None or not columns[0]:
             return False
         good = columns if checked else self.table.make_columns(*columns)
@@ -114,7 +114,6 @@ class Writer(Generic[RowT]):
         self._row_writer.write(row[: self._width])
 
     def _add_rare_columns(self) -> None:
-        """Copy the rows into a hidden file with all columns."""
         assert self._row_writer is not None
         assert self._file is not None
         self._row_writer.close()

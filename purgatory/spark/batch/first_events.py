@@ -1,9 +1,9 @@
 """Finds the first event of each watch key of each operation.
 
-Operations' watch keys and events are sorted together, by key and time. A window over each key, read
-backwards, gives each operation's row the first event at or after the submission. If events may be
-held, another window, read forwards, gives the last completion before the submission, which counts
-instead if still held.
+Watch keys and events are sorted together, by key and time. A window over each key, read backwards,
+gives each operation's row the first event at or after the submission. If events may be held,
+another window, read forwards, gives the last completion before the submission, which counts instead
+if still held.
 
 Most of the work is the sort. Spark compares the first 8 bytes of the first column before the rows
 themselves, and keys often share these; so the hash of the key comes first. The fields of an
@@ -47,7 +47,7 @@ def first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
     timeline = _operation_rows(watches).unionByName(rows, allowMissingColumns=True)
     at = F.when(F.col(SEQ).isNotNull(), F.col(_TIME))  # null in the rows of operations
     # Backwards, because Spark computes only a frame of all rows so far in one pass. At one instant
-    # events come before operations, and their first comes last.
+    # events come before operations, the first event last.
     backwards = _so_far(F.desc(_TIME), F.desc_nulls_last(SEQ))
     found = [
         F.last(value, ignorenulls=True).over(backwards).alias(name)

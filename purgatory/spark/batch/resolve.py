@@ -50,7 +50,6 @@ def resolve(
 
 
 def _watch_rows(operations: DataFrame) -> DataFrame:
-    """Return operations with their distinct watch keys."""
     # `array_distinct` makes a hash set, which most operations do not need.
     keys = F.when(F.size("keys") == 1, F.col("keys")).otherwise(F.array_distinct("keys"))
     return operations.select(
@@ -69,8 +68,7 @@ def _watch_rows(operations: DataFrame) -> DataFrame:
 def _deciding_rows(firsts: DataFrame) -> DataFrame:
     """Return the deciding row of each operation: at place `need`, or of a failure before.
 
-    Each operation has at least `need` rows; without an event at that place it expired. Equal
-    operations share the places, so all of them are kept.
+    Each operation has at least `need` rows. Equal operations share the places, so all are kept.
     """
     # The digest first: see `first_events`.
     operation = Window.partitionBy("_digest", "op_id")
@@ -117,7 +115,6 @@ def _with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
 
 
 def _deadline_at(time_ms: Column) -> Column:
-    """Return the deadline in force when an operation ends."""
     first, given = map(F.col, _EXTENDED)
     return _last_deadline(first, F.filter(given, lambda one: one["at_ms"] <= time_ms))
 

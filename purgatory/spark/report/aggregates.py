@@ -1,9 +1,8 @@
 """Aggregates of a journal that Spark computes: few queries, whose results fit into memory.
 
-Functions from DataFrames to DataFrames: no session, no action. Two columns label the rows of a
-result: `total`, true in a row about all kinds (`kind` is null then), and `kind`, null in a row
-about the small kinds that `fold_kinds` has put together. Any thread that may use the DataFrames may
-call.
+Two columns label the rows of a result: `total`, true in a row about all kinds (`kind` is null
+then), and `kind`, null in a row about the small kinds that `fold_kinds` has put together. No
+session, no action: any thread that may use the DataFrames may call.
 """
 
 from __future__ import annotations
@@ -85,7 +84,6 @@ def count_values(
 
 
 def _measures(bin_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
-    """Return pairs of a measure and its value."""
     durations = {
         WAIT: F.col("waited_ms"),
         LATENESS: F.col("lateness_ms"),

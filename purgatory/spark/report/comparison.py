@@ -81,7 +81,6 @@ def _wait(change: Change) -> tuple[str, str] | None:
 
 
 def _differ(count: int, of: int, count_before: int, of_before: int) -> bool:
-    """Say whether two shares differ by a percent and by more than chance."""
     difference = abs(count / of - count_before / of_before)
     together = (count + count_before) / (of + of_before)
     error = sqrt(together * (1 - together) * (1 / of + 1 / of_before))

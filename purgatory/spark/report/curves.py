@@ -2,13 +2,11 @@
 
 An operation that expired after 5 s shows that it takes longer than 5 s, not how long. Survival
 analysis deals with such *censored* waits; the estimate here is Kaplan's and Meier's (1958), which
-counts each operation for as long as it was watched. If all timeouts of a kind are equal, the
-estimate is the share completed in time. Otherwise operations that failed, were cancelled or had a
+counts each operation for as long as it was watched. Operations that failed, were cancelled or had a
 short timeout do not count as failures of a longer timeout.
 
 The average wait of a timeout is the *restricted mean*: the area below the curve of those that still
-wait, up to the timeout. A plain average of all waits would take the length of a timeout for the
-time that an operation needs.
+wait, up to the timeout.
 
 The estimate assumes that operations with short timeouts would complete like those with long ones.
 Pure functions; any thread may call.

@@ -47,7 +47,7 @@ def weight(finding: Finding) -> float:
 def has_own_timeouts(summary: KindSummary) -> bool:
     """Say whether operations of a kind have their own timeouts, as from a schedule.
 
-    Those with short and with long timeouts may then differ, against the assumption of the estimate.
+    Short and long operations may then differ, against the assumption of the estimate.
     """
     return summary.distinct_timeouts > _MAX_TIMEOUTS
 
@@ -121,7 +121,6 @@ def _job_headline(jobs: JobsReport) -> str:
 
 
 def _wait_headline(report: Report) -> str:
-    """Say what to do about timeouts, or else how the operations ended."""
     kinds = sum(not row.kind.total for row in report.summaries)
     if not report.findings:
         return _expiry(report)

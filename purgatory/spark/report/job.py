@@ -113,7 +113,6 @@ _SMALL_BYTES: Final = 32 * 2**20
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all files in a directory."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
 
@@ -132,15 +131,14 @@ def report_journal(
 ) -> Report:
     """Read a journal, print its report, and write the page and the data of its figures.
 
-    `against`: the journal of an earlier period, to compare with. Raises `TableError` for a table
-    that cannot be read, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any
-    other failure.
+    `against`: the journal of an earlier period, to compare with. Raises `TableError` for an
+    unreadable table, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any other
+    failure.
     """
     console = console or Console()
     earlier = None
     notes: list[str] = []
     if against is not None:
-        # Only what is compared.
         few = replace(options, wheels=(), max_keys=1)
         earlier, notes = _report(spark, against, few, None, strict, progress)
         notes = [f"Earlier period: {note}" for note in notes]
@@ -165,7 +163,7 @@ def _report(
     strict: bool,
     progress: Callable[[str], object],
 ) -> tuple[Report, list[str]]:
-    """Read and check a journal; return its report, and notes on gaps."""
+    """Return the report of a journal, and notes on gaps."""
     with wrapping_spark_errors(path):
         progress(f"looking at {path}")
         journal = read_journal(spark, path)

@@ -1,7 +1,6 @@
-"""Computes the report of a journal, as rows that fit into memory.
+"""Computes the report of a journal, by a few Spark jobs, as rows that fit into memory.
 
-`make_report` runs a few Spark jobs, which reduce the journal to counts, and computes the rest from
-these. Any thread may call, but a session makes one report at a time. A `Report` is immutable.
+Any thread may call, but a session makes one report at a time. A `Report` is immutable.
 """
 
 from __future__ import annotations
@@ -108,7 +107,6 @@ def make_report(
     return replace(report, changes=tuple(compare_reports(report, against)))
 
 
-# The columns that a report needs.
 _OUTCOME_COLUMNS: Final = [name for name in schema.OUTCOMES.names if name != "op_id"]
 _OPERATION_COLUMNS: Final = ["kind", "keys"]
 
@@ -188,7 +186,7 @@ def _wheels(
 
 
 def _collect(counts: DataFrame) -> _Histograms:
-    """Collect histograms; of each measure the total first, then the largest kinds."""
+    """Collect histograms, the total first, then the largest kinds."""
     columns = counts.select("measure", "kind", *ValueCount._fields).toArrow().to_pydict()
     found: dict[int, dict[Kind, list[ValueCount]]] = {}
     for measure, kind, *row in zip(*columns.values(), strict=True):

@@ -128,7 +128,6 @@ def _buckets(expiration: _Longs, enter: _Longs, end: _Longs, visited: _Truths) -
 
 
 def _slot_start(time: _Longs, width: int) -> _Longs:
-    """Return the start of the slot of a time."""
     if width == 1:
         return time
     # Arrow rounds quotients towards zero.
@@ -145,7 +144,7 @@ class BucketCounter:
         self._longest_ms = longest_ms
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield buckets with the number of their candidate and their level."""
+        """Yield buckets by candidate and level."""
         for batch in batches:
             for number, wheel in enumerate(self._candidates):
                 tasks = WheelTasks.of(wheel, batch.columns)

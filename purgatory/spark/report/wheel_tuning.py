@@ -74,9 +74,9 @@ def compare_wheels(
 
     Returns a row for each, ordered by tick and size. `levels`: number of levels used. `buckets`:
     average number of occupied buckets from the first submission to the last outcome. `cascades`:
-    buckets with operations moved to a lower level; `moves_per_operation` counts each of these
-    operations. `wakeups`: times at which buckets came due. `lateness_ms`, `max_lateness_ms`: what
-    rounding up to the tick adds to an expiry, on average and at most.
+    buckets with operations moved to a lower level; `moves_per_operation` counts these operations.
+    `wakeups`: times at which buckets came due. `lateness_ms`, `max_lateness_ms`: what rounding up
+    to the tick adds to an expiry, on average and at most.
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
     yet count. `in_memory` takes a few hundred bytes for each outcome, and a tenth of the work.
@@ -126,10 +126,7 @@ def _quotient(count: float, by: int) -> float:
 
 
 def _tasks(outcomes: DataFrame) -> DataFrame:
-    """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel.
-
-    An expired operation has no `end_ms`: it stays until due.
-    """
+    """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel."""
     submitted = F.col("submitted_ms")
     last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT))
     end = F.when(F.col("outcome") == "expired", F.lit(NEVER_MS)).otherwise(F.col("at_ms"))
@@ -183,7 +180,7 @@ def _work_on_spark(
 
 
 def _totals(counted: DataFrame) -> DataFrame:
-    """Sum up the buckets of `BucketCounter` by candidate, as the first columns of `WheelWork`."""
+    """Sum up the buckets by candidate, as the first columns of `WheelWork`."""
     above = F.col("level") > 0
     buckets = counted.groupBy("candidate", "level", BUCKET).agg(
         # A sum over all buckets may exceed 64 bits.
@@ -217,12 +214,11 @@ def _check_range(name: str, value: float, least: float, most: float) -> None:
 
 # An expiry may be late by this part of the median timeout.
 _MAX_LATE: Final = 0.01
-# A wheel is worth a change with at most this part of the default's work; works that differ by less
-# than a tenth count as equal.
+# A wheel is worth a change with this part of the default's work.
 _WORTH: Final = 0.8
 # Fewer wake-ups a second are not worth saving.
 _IDLE: Final = 1.0
-_NEAR: Final = 1.1
+_NEAR: Final = 1.1  # counts as equal
 
 
 class WheelChoice(NamedTuple):

@@ -1,9 +1,9 @@
 """A table of entries by text key, packed into buckets of a state store.
 
-A call to the state store takes as long as a hundred dictionary look-ups, so entries are read and
-written by the bucket, as JSON. The number of buckets follows the number of entries, one split or
-merge at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing",
-1980), so no micro-batch writes the whole table anew.
+Calls to the state store are slow, so entries are read and written by the bucket, as JSON. The
+number of buckets follows the number of entries, one split or merge at a time (linear hashing:
+Litwin, "Linear hashing: a new tool for file and table addressing", 1980), so no micro-batch writes
+the whole table anew.
 
 For one task within a single micro-batch; `flush` writes changes.
 """

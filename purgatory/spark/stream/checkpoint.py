@@ -7,8 +7,8 @@
     spark/            Spark's checkpoint: state, and which rows belong to which micro-batch
 
 Spark repeats a micro-batch that it had not noted as done, with the same rows and state, so its
-output is the same, and is written again under the same names (`output`). A run that was taken for
-dead raises before publishing anything once a newer run has begun.
+output is the same. A run that was taken for dead raises before publishing anything once a newer run
+has begun.
 
 One thread at a time: Spark's thread, which runs the micro-batches, then the thread in `Stream.run`.
 """
@@ -123,7 +123,7 @@ class Checkpoint:
         return found
 
     def _check_spark(self) -> None:
-        """Check that Spark's part exists, and is not ahead of the progress."""
+        """Check that Spark's part exists, and is not ahead."""
         committed = self._last_spark_batch("commits")
         planned = self._last_spark_batch("offsets")
         if committed > self.entry.batch:
@@ -142,7 +142,7 @@ class Checkpoint:
 
 
 def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
-    """Return the settings of a checkpoint, None if empty; may raise `CheckpointMismatch`."""
+    """Return a checkpoint's settings, None if empty; may raise `CheckpointMismatch`."""
     names = [name for name in file_system.names(path) if not name.startswith(".")]
     if not names:
         return None
@@ -167,7 +167,7 @@ def read_last_entry(file_system: FileSystem, path: str) -> CheckpointEntry:
 def read_last(
     file_system: FileSystem, directory: str, record: Callable[..., _RecordT]
 ) -> tuple[int, _RecordT] | None:
-    """Return the last of the numbered records in a directory, and its number, or None."""
+    """Return the number and the content of a directory's last record, or None."""
     names = _numbers(file_system, directory)
     if not names:
         return None

@@ -1,11 +1,7 @@
 """Merges the small files of a stream's output into an archive, beside the running stream.
 
-The output has a file a micro-batch. An archive takes the rows of committed micro-batches:
-
-    part-FIRST-LAST.parquet   outcomes of the micro-batches FIRST to LAST
-    _late/TABLE/, _rejected/  likewise
-    _staging/                 files that are being written, which no reader looks at
-    _stream.json              the stream that the archive belongs to
+The output has a file a micro-batch. An archive has the same directories, for the rows of committed
+micro-batches, with files `part-FIRST-LAST.parquet`, named by micro-batches.
 
 Each file appears in the archive by one rename, so readers that list the archive see no outcome
 twice. A merge has four steps, and a process may end between any two:
@@ -16,7 +12,7 @@ twice. A merge has four steps, and a process may end between any two:
 4. if present, delete the merged files.
 
 The next process begins with steps 3 and 4 of the last merge in the log, and then clears the staging
-directory. A merge whose file is neither staged nor in the archive counts for nothing: its rows are
+directory. A merge whose file is neither staged nor in the archive does not count: its rows are
 still in the output. The same holds for an overtaken process; it raises at step 4.
 
 A checkpoint's file system creates a file or refuses to, so of two processes one gets a number in
@@ -76,7 +72,7 @@ class Archive:
     def take(self, max_bytes: int = DEFAULT_BYTES) -> list[Merge]:
         """Move what is committed into the archive, each file of it from up to `max_bytes`.
 
-        Returns the merges. A micro-batch of more stays one file. Raises `SparkError` if another
+        Returns the merges. A larger micro-batch stays one file. Raises `SparkError` if another
         process merges the same output.
         """
         number = -1
@@ -141,10 +137,10 @@ class Archive:
 def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
     """Write the rows of several Parquet files as a single file, into a directory.
 
-    Whatever the session's settings, a file that cannot be read is an error: its rows would be lost.
+    An unreadable file is an error, whatever the session's settings: its rows would be lost.
     """
     strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
-    # A task for each core lists the files, instead of a task for each file.
+    # Else each file would have a task that lists it.
     tasks = {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}
     with wrapping_spark_errors(directory), temporary_settings(spark, tasks):
         rows = spark.read.options(**strictly).parquet(*paths)

@@ -1,9 +1,8 @@
 """Advances event time without input: by rows in the files of a checkpoint's `control/`.
 
-Their times only grow, and a shard takes the largest, so a file is needed until its times are in the
-state. Spark deletes a file when planning the second micro-batch after its reading (`cleanSource`).
-A killed run leaves files that Spark never visits again; the next run begins with
-`discard_applied`.
+A file is needed until its times are in the state. Spark deletes a file when planning the second
+micro-batch after its reading (`cleanSource`). A killed run leaves files that Spark never visits
+again; the next run begins with `discard_applied`.
 
 One thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
 """
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 _SCHEMA: Final = StructType(
     [StructField("table", StringType()), StructField("time_ms", LongType())]
 )
-# Spark ignores files a day older than the newest. An ignored file advances nothing; the source is
-# still idle, so the next file does.
+# Spark ignores files a day older than the newest; a source still idle then gets another.
 _OPTIONS: Final = {"cleanSource": "delete", "maxFileAge": "1d"}
 _SUFFIX: Final = ".jsonl"
 
@@ -47,12 +45,12 @@ class ControlSource:
         self.path = path
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows, each with a `table` and a `time_ms`, for the next micro-batch."""
+        """Add rows, each with a `table` and a `time_ms`."""
         text = "".join(f"{json.dumps(row)}\n" for row in rows)
         self._file_system.create(f"{self.path}/{secrets.token_hex(8)}{_SUFFIX}", text)
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the rows as a streaming DataFrame with the columns `table` and `time_ms`."""
+        """Return a streaming DataFrame of `table` and `time_ms`."""
         # Spark refuses a missing directory.
         self._file_system.create(f"{self.path}/.there", "")
         return spark.readStream.schema(_SCHEMA).options(**_OPTIONS).json(escape_glob(self.path))
@@ -84,8 +82,7 @@ class IdleClock:
 
     A quiet and a stopped source look alike, so the user decides by `idle_seconds`. An idle source
     counts as having reached the newest time of all sources, plus the time since the last row of any
-    source. That time enters the stream as a row of `control`, so a repeated micro-batch sees the
-    same time.
+    source. A repeated micro-batch sees the same time, as a row of `control`.
     """
 
     def __init__(

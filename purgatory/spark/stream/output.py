@@ -9,9 +9,8 @@ An output directory holds:
     _stream.json       the stream that the output belongs to
 
 A micro-batch writes its files into the staging directory, and then moves them to final names. A
-repeated micro-batch has the same rows, and replaces its files. Spark's file sink also writes each
-row once, but by a log that only Spark reads: pandas or DuckDB would see the files of a killed
-micro-batch, too.
+repeated micro-batch has the same rows, and replaces its files. With Spark's file sink, readers
+other than Spark would see the files of a killed micro-batch, too.
 
 One thread at a time, as for the checkpoint.
 """
@@ -155,10 +154,9 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 class TopicOutput:
     """A Kafka topic for outcomes, beside the output directory.
 
-    Spark's sink has no transactions. So a micro-batch sends its outcomes before publication in the
-    output, and a repeated micro-batch sends them again. The messages of an outcome are identical,
-    byte for byte: the key is the operation's id, the value a JSON object with the columns of an
-    outcome. A consumer that remembers keys drops repeats.
+    Spark's sink has no transactions: a repeated micro-batch sends its outcomes again, with the same
+    bytes. The key is the operation's id, the value a JSON object with the columns of an outcome. A
+    consumer that remembers keys drops repeats.
 
     `servers`: host:port, separated by commas. `options` are those of Spark's sink. The session
     needs Spark's Kafka connector.

@@ -1,8 +1,8 @@
 """Packs rows of a micro-batch for the shards, and unpacks them there.
 
-Python workers get rows by the batch of Arrow, but the operator with state takes them one by one. So
-the rows of a shard go there packed, some thousand in one. Operations and extensions go to the shard
-of their `op_id`; events, and the newest time of each table, go to every shard.
+The operator with state takes rows one by one, so the rows of a shard go there packed, some thousand
+in one. Operations and extensions go to the shard of their `op_id`; events, and the newest time of
+each table, go to every shard.
 
 `Packer` runs in tasks without state, `unpack` in those of the shards.
 """
@@ -57,8 +57,8 @@ _Packed: TypeAlias = tuple[int, str, int, bytes | None]
 class Packer:
     """Packs the rows of a partition; for `mapInArrow`.
 
-    `shards` are the numbers of the shards. To the `place` of rows of `numbered` tables, their
-    number within the partition is added: Spark knows only where their block of a file begins.
+    `shards` are the shards' numbers. Rows of `numbered` tables get their number in the partition
+    added to `place`: Spark knows only where their block of a file begins.
     """
 
     def __init__(self, shards: Sequence[int], numbered: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ class Packer:
         self._numbered = frozenset(numbered)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed rows for batches of rows."""
+        """Yield packed rows."""
         number = 0
         for batch in batches:
             packed = list(self._packed(pa.table(batch), number))

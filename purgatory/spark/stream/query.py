@@ -1,12 +1,12 @@
 """The streaming query: operations, events and extensions in, each outcome out exactly once.
 
 Rows are checked in Java, packed for the shards (`packing`), and applied to the shards' states in
-Python workers (`processor`, `shard`). Spark keeps the states in RocksDB and restores them after a
-failure. `foreachBatch` writes the output of each micro-batch (`output`).
+Python workers (`processor`, `shard`). Spark keeps the states in RocksDB. `foreachBatch` writes the
+output of each micro-batch (`output`).
 
-Event time is closed up to the newest time that all sources have reached, less the watermark.
-Rows of later instants wait, so input that is out of order by less than the watermark gives the
-outcomes of ordered input. A row of a closed instant is late: counted, and written to `_late`.
+Event time is closed up to the newest time that all sources have reached, less the watermark. Rows
+of later instants wait, so input that is out of order by less than the watermark gives the outcomes
+of ordered input. A row of a closed instant is late: counted, and written to `_late`.
 
 `Stream` belongs to the creating thread. Any thread or signal handler may call `stop`; any thread
 may read `entry`.
@@ -170,7 +170,7 @@ class Stream:
         self._wait(query)
 
     def _choose_shards(self, wanted: int | None) -> tuple[int, ...]:
-        """Return a number of a shard for each partition of the state."""
+        """Return a shard's number for each partition of the state."""
         found = self._checkpoint.shards
         if found:
             if wanted not in {None, len(found)}:
@@ -216,12 +216,12 @@ class Stream:
                 self._publish(rows, number)
         except BaseException as error:  # noqa: BLE001 - `run` raises it
             self._failure = error
-            # Spark searches the text of an error for its own interruptions, with a regular
-            # expression that overflows Java's stack on a long trace.
+            # Spark searches an error's text with a regular expression that overflows Java's stack
+            # on a long trace.
             raise SparkError(f"micro-batch {number} has failed") from None
 
     def _publish(self, rows: DataFrame, number: int) -> None:
-        """Write the output of a micro-batch, and commit it. Computing `rows` advances the state."""
+        """Write and commit a micro-batch. Computing `rows` advances the state."""
         facts = [json.loads(row[0]) for row in _of(rows, processor.FACTS).select("row").collect()]
         if number <= self.entry.batch:
             return  # published, but the process ended before Spark had noted it
@@ -265,7 +265,7 @@ _JSON_ROWS: Final = {
 
 
 def _add_package_to_workers(spark: SparkSession) -> None:
-    """Let Spark's state worker on the driver import this package, which may be in a zip.
+    """Let Spark's state worker on the driver import this package, perhaps from a zip.
 
     Executors import from `--py-files`; the driver's worker knows only PYTHONPATH.
     """
@@ -284,7 +284,7 @@ def _rows_of(spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
 
 
 def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
-    """Return for each partition a number that Spark's hash maps there."""
+    """Return a number for each partition, by Spark's hash."""
     tried = spark.range(_LABELS_PER_SHARD * count)
     partition = F.pmod(F.hash("id"), F.lit(count)).alias("partition")
     found = tried.groupBy(partition).agg(F.min("id").alias("number")).collect()
@@ -306,7 +306,6 @@ def rocks_db_settings(shards: int) -> dict[str, str]:
 
 @contextmanager
 def _cached(rows: DataFrame) -> Iterator[DataFrame]:
-    """Compute rows once within the block."""
     cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield cached

@@ -2,8 +2,7 @@
 
 A shard has the operations and extensions whose `op_id` falls into it, and all events. Rows of open
 instants wait; once closed, they apply in the order of a trace. An operation expires when a row for
-it comes after its deadline, or at the end of a micro-batch that closes its deadline, with the same
-outcome.
+it comes after its deadline, or at the end of a micro-batch, with the same outcome.
 
 For one task within a single micro-batch; independent of Spark.
 """
@@ -31,24 +30,21 @@ if TYPE_CHECKING:
 OPERATION: Final = 0
 EXTENSION: Final = 1
 EVENT: Final = 2
-# The tables of a trace by code.
+# By code.
 TABLES: Final = ("operations", "extensions", "events")
 
 _IN_ORDER: Final = itemgetter(0, 1, 2, 3)
 
 
 class Shard:
-    """Advances the state of a shard by a micro-batch; collects `outcomes` and `late` rows.
-
-    `taken`: the rows that are not late.
-    """
+    """Advances the state of a shard by a micro-batch; collects `outcomes` and `late` rows."""
 
     def __init__(self, state: ShardState) -> None:
         self.outcomes: list[OutcomeRow] = []
         self.late: list[Row] = []
         self._state = state
         self._watchers: BucketTable[Watchers] = state.watchers
-        self.taken: list[Row] = []
+        self.taken: list[Row] = []  # not late
         self._open: list[ShardOperation] = []  # whose deadline is new
         self._held: set[str] = set()  # keys with an event held since this micro-batch
         self._submitted: list[ShardOperation] = []  # at this instant; held events may count
@@ -198,7 +194,6 @@ class Shard:
             holds.entries -= 1
 
     def _count_held(self) -> None:
-        """Count held events for the operations of the instant."""
         for operation in self._submitted:
             at_ms = operation.submitted_ms
             held = [(self._state.holds.get(key), key) for key in operation.keys]
@@ -227,7 +222,7 @@ class Shard:
                     self._drop_hold(key, closed_ms)
 
     def _schedule(self, closed_ms: int) -> None:
-        """Expire or schedule the operations with a deadline from this micro-batch."""
+        """Expire or schedule operations with a new deadline."""
         for operation in self._open:
             if not operation.need:
                 continue

@@ -142,10 +142,9 @@ Watchers = dict[int, ShardOperation]  # of a single key, by number
 
 
 class WatchersCodec:
-    """Packs the operations that watch a key.
+    """Packs the operations that watch a key, each with all of its keys.
 
-    An operation is packed with each of its keys. The copies read within a micro-batch become one
-    object.
+    The copies read within a micro-batch become one object.
     """
 
     def __init__(self) -> None:

@@ -142,7 +142,7 @@ def check_stream_rows(table: TableSpec, parsed: ParsedRows) -> DataFrame:
 
 
 def control_rows(control: ControlSource, spark: SparkSession) -> DataFrame:
-    """Return the rows of the control source as `ROWS`."""
+    """Return the control source's rows as `ROWS`."""
     return _all_columns(control.rows(spark))
 
 
@@ -183,7 +183,7 @@ def wait_for_first_file(spark: SparkSession, path: str, stopping: threading.Even
 
 
 def _directory(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """Return the resolved path of a directory, and the visible names in it."""
+    """Return the resolved path of a directory, and its visible names."""
     file_system, place = file_system_for(spark, path)
     if not file_system.exists(place):
         raise TableError(f"{path}: no such directory")
@@ -202,7 +202,7 @@ def topic_source(name: str, servers: str, options: Mapping[str, str] | None = No
 
 
 def missing_connector(spark: SparkSession, name: str) -> SparkError:
-    """Return the error that names the missing Kafka package."""
+    """Return the error for a missing Kafka package."""
     return SparkError(
         f"{name}: Spark has no Kafka connector; give it one with --packages "
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
@@ -210,7 +210,7 @@ def missing_connector(spark: SparkSession, name: str) -> SparkError:
 
 
 def parse_messages(messages: DataFrame, table: TableSpec) -> ParsedRows:
-    """Parse Kafka messages, a JSON object each, as rows of a table."""
+    """Parse Kafka messages, a JSON object each."""
     partition = F.lpad(F.col("partition").cast("string"), _OFFSET_DIGITS, "0")
     file = F.concat_ws("-", "topic", partition).alias(FILE)
     return _parse_lines(messages, file, F.col("offset").alias(PLACE), table, MESSAGES)
@@ -229,7 +229,7 @@ def _parse_lines(
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of a Parquet file, if any, so that errors come before the stream starts."""
+    """Check the schema of a Parquet file, if any, before the stream starts."""
     # Spark passes over empty files. A JSON file has no schema.
     file_system, place = file_system_for(spark, source.place)
     sizes = file_system.sizes(place)
@@ -256,7 +256,7 @@ def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> Non
 
 
 def _requested_schema(table: TableSpec) -> StructType:
-    """Return the schema to read Parquet with: integers of 64 bits, to reject those beyond."""
+    """Return the schema to read Parquet with; wide integers, to reject some."""
     return StructType(
         [
             StructField(c.name, LongType() if isinstance(c.dataType, IntegralType) else c.dataType)

@@ -1,8 +1,4 @@
-"""Finds, reads and checks the tables of a journal, for a report.
-
-Like `purgatory.spark.tables.reader`, reports an unreadable file before work starts. Any thread may
-call.
-"""
+"""Finds, reads and checks the tables of a journal, for a report. Any thread may call."""
 
 from __future__ import annotations
 
@@ -42,8 +38,8 @@ _MAX_SHOWN_ROWS: Final = 5
 class JournalTables(NamedTuple):
     """The good and the rejected rows of a journal.
 
-    `operations`, `jobs`: None without such a table. `source`: the journal's path. `is_server`:
-    written by a server, not by a program with a `Purgatory` or a replay.
+    `operations`, `jobs`: None without such a table. `source`: the journal's path. `is_server`: a
+    server has written the journal.
     """
 
     source: str
@@ -93,13 +89,12 @@ def _journals_below(spark: SparkSession, path: str) -> list[str]:
 
 
 def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
-    """Return the rows of the present tables, or None."""
     found = [table for table in tables if table is not None]
     return _union(found) if found else None
 
 
 def _union(tables: list[DataFrame]) -> DataFrame:
-    """Return the rows of all tables; after a takeover several servers may have the same rows."""
+    """Return all rows once: after a takeover several servers may have the same."""
     by_name = partial(DataFrame.unionByName, allowMissingColumns=True)
     return reduce(by_name, tables).dropDuplicates()
 
@@ -129,7 +124,6 @@ def _read_one(spark: SparkSession, path: str) -> JournalTables:
 
 
 def _is_empty(spark: SparkSession, path: str | None) -> bool:
-    """Say whether a path is absent, or a directory without a file."""
     if path is None:
         return True
     file_system, found = file_system_for(spark, path)
@@ -146,7 +140,7 @@ def _is_of_server(spark: SparkSession, path: str) -> bool:
 
 
 def _listing(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """Return a directory in Spark's form, and the names in it; none unless it is one."""
+    """Return a directory in Spark's form, and its names; no names if it is none."""
     file_system, directory = file_system_for(spark, path)
     if not file_system.exists(directory) or file_system.size(directory) is not None:
         return directory, []
@@ -176,7 +170,6 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
 
 
 def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
-    """Return the path of a table in a directory, or None."""
     directory, names = _listing(spark, path)
     found = [name for name in names if name == table or name.startswith(f"{table}.")]
     if len(found) > 1:

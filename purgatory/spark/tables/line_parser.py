@@ -1,7 +1,6 @@
 """Parses lines of CSV and JSON by the code of `purgatory.trace`.
 
-So a replay, the batch and the stream take and reject the same rows. Spark's readers stop after the
-first value of a line, replace bytes that are not UTF-8, and change line breaks within quotes.
+So a replay, the batch and the stream take and reject the same rows; Spark's readers do not.
 
 Spark calls a `LineParser` in Python workers, one call a partition, in a single thread.
 """
@@ -54,8 +53,8 @@ def parsed_schema(table: str) -> StructType:
 class LineParser:
     """Parses the lines of a partition, each with its `FILE` and `PLACE`; for `mapInArrow`.
 
-    `format`: `CSV`, `JSON` or `MESSAGES`. Lines of CSV come in order, file by file; the place of a
-    row is then its number in the file. Raises `TraceError` for a header that is not the table's.
+    `format`: `CSV`, `JSON` or `MESSAGES`. Lines of CSV come in order, file by file; `PLACE` is then
+    the number in the file. Raises `TraceError` for a header that is not the table's.
     """
 
     def __init__(self, table: str, format: str) -> None:  # noqa: A002 - as Spark calls it
@@ -141,10 +140,9 @@ def _shown(names: Sequence[str], fields: Sequence[str]) -> str:
 
 
 def _decoded(line: bytes | None) -> str:
-    """Decode a line as readers of a trace do: bad bytes become lone surrogates."""
+    """Decode a line as readers of a trace do."""
     return (line or b"").decode("utf-8", "surrogateescape")
 
 
 def _printable(text: str) -> str:
-    """Show bad bytes by their numbers."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,9 +1,8 @@
-"""Reads files and directories of a trace as checked DataFrames.
+"""Reads files and directories of a trace as checked DataFrames, as `purgatory.trace` does.
 
-Reads Parquet, CSV and JSON lines, by suffix, and directories of them, as `purgatory.trace` does;
-also paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken literally. The call
-reads names, schemas, headers and Parquet footers, so that an unreadable file is reported before
-work starts. Any thread may call.
+Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken literally. The
+call reads names, schemas, headers and Parquet footers, so that an unreadable file is reported
+before work starts. Any thread may call.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
     Raises `TableError` without files, and for an empty file of a format that needs columns. Skips
-    files of other suffixes in a directory, and names that begin with an underscore or a dot. Takes
-    files in subdirectories named as partitions, `date=2026-11-21`.
+    files of other suffixes, and names that begin with an underscore or a dot. Takes files in
+    partitions, directories such as `date=2026-11-21`.
     """
     file_system, _ = file_system_for(spark, path)
     roots = find_paths(spark, path)
@@ -124,7 +123,6 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
 
 
 def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]]:
-    """Yield files and their sizes in bytes."""
     size = file_system.size(path)
     if size is not None:
         yield path, size
@@ -274,7 +272,6 @@ def parsed_lines(rows: DataFrame, table: TableSpec) -> ParsedRows:
 
 
 def _check_beginning(lines: DataFrame, kind: str, table: Table[Any], path: str) -> None:
-    """Raise `TableError` if a file's first lines show that it is not of the table."""
     value = F.col("value").cast("binary")
     there = lines if kind == CSV else lines.where(F.trim("value") != "")
     found = [bytes(row[0]) for row in there.select(value).limit(_SAMPLED_LINES).collect()]
@@ -305,16 +302,15 @@ def _file_column() -> Column:
 def _position_in_text_file() -> Column:
     """Return a number that grows from row to row of a text file.
 
-    Spark reads a file in blocks that begin at multiples of one size; a partition is no larger, even
-    with blocks of several files. As a row has at least one byte, its number in the partition plus
-    the start of its block is below the start of the next block.
+    Spark's blocks of a file begin at multiples of one size; a partition is no larger. A row has at
+    least one byte. So its number in the partition plus the start of its block is below the start of
+    the next block.
     """
     row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
     return F.col("_metadata.file_block_start") + row
 
 
 def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
-    """Add the column `seq`: number of the file, then position in it."""
     if len(files.names) == 1:
         return parsed._replace(extra=[F.col(PLACE).alias(SEQUENCE)])
     names = enumerate(re.sub("^file:/+", "/", name) for name in files.names)

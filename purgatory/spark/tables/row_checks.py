@@ -52,7 +52,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
 
 
 class CheckedTable(NamedTuple):
-    """The rows of a table: all, with `IS_GOOD`, and the rejected rows, as in `schema.REJECTED`."""
+    """The rows of a table: all, with `IS_GOOD`, and the rejected."""
 
     marked: DataFrame
     rejected: DataFrame
@@ -83,7 +83,7 @@ class Rule(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """A table of a trace: columns, schema in Spark, and the rules of its rows."""
+    """A table of a trace, its schema in Spark, and the rules of its rows."""
 
     table: Table[Any]
     schema: StructType
@@ -166,7 +166,7 @@ def _holds(rule: Rule) -> Column:
 
 
 def good_columns(table: TableSpec, columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    """Return the good rows' columns, without absent rare ones: `batch.resolve` skips steps then."""
+    """Return the good rows' columns, without absent rare columns."""
     there = [c.name for c in table.table.columns if columns[c.name].present or not c.rare]
     return [_good_column(columns[name].value, table.schema[name]).alias(name) for name in there]
 
@@ -189,7 +189,7 @@ def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
 
 
 def row_as_text(parsed: ParsedRows) -> Column:
-    """Return the row as JSON, or the text that its parser shows."""
+    """Return the row as JSON, or its parser's text."""
     there = (name for name in parsed.columns if name in parsed.rows.columns)
     return F.make_valid_utf8(F.coalesce(parsed.shown, F.to_json(F.struct(*there))))
 

@@ -61,7 +61,7 @@ def is_nanoseconds(kind: str) -> bool:
 def footer_types(
     spark: SparkSession, files: Iterable[str], names: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the logical types of some columns in each file, from the footers."""
+    """Return the logical types of columns in each file, from the footers."""
     return [_types_in(spark, file, names) for file in files]
 
 
@@ -82,6 +82,5 @@ def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[st
 
 
 def _floor_div(count: Column, unit: int) -> Column:
-    """Divide integers, rounding down also before 1970."""
     divisor = F.lit(unit).cast("bigint")
     return F.call_function("div", count - F.pmod(count, divisor), divisor)

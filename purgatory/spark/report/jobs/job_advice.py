@@ -1,6 +1,6 @@
-"""Advice about jobs, in the settings of a server, its workers and repeats: a function for a rule.
+"""Advice about jobs, in the settings of a server, its workers and repeats.
 
-Each rule looks at one kind. Pure functions; any thread may call.
+Each rule is a function that looks at one kind. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -202,7 +202,6 @@ def _dead_share(row: WorkerJobs) -> float:
 
 
 def _stands_out(worker: WorkerJobs, usual: float) -> bool:
-    """Say whether a worker's jobs die more often than usual, beyond chance."""
     difference = _dead_share(worker) - usual
     error = sqrt(max(usual * (1 - usual), _MIN_DEAD_SHARE) / (worker.done + worker.dead))
     return _dead_share(worker) >= _TIMES * usual and difference > _STANDARD_ERRORS * error

@@ -116,8 +116,8 @@ class TimeLimitEffect(NamedTuple):
 class JobsReport:
     """The jobs of a journal; rows in the order of display, all kinds together first.
 
-    `kinds`: how many kinds. `exact`: of quantiles. `minutes`, `runs`, `attempts`: by kind, jobs by
-    minute of the hour when due, by duration of the last attempt, by number of attempts.
+    `kinds`: how many kinds. `exact`: of quantiles. By kind: `minutes`, jobs by minute of the hour
+    when due; `runs`, by duration of the last attempt; `attempts`, by number of attempts.
     """
 
     ended: int

@@ -1,7 +1,6 @@
 """Counts of a journal's jobs that Spark makes: few queries, whose results fit into memory.
 
-Functions from the good rows of the table `jobs` to DataFrames: no session, no action. Any thread
-that may use the DataFrame may call.
+No session, no action: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
 
 
 def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
-    """Return pairs of a measure and its value."""
     queue, run, due = F.greatest("queue_ms", F.lit(0)), F.greatest("run_ms", F.lit(0)), "due_ms"
     hour = hours_of_week(F.col(due))
     values = {

@@ -1,7 +1,6 @@
 """Computes the report of the jobs of a journal, as rows that fit into memory.
 
-`make_job_report` runs a few Spark jobs, which reduce the table to counts. Any thread may call, but
-a session makes one report at a time.
+Any thread may call, but a session makes one report at a time.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
 
 
 def _collect(counts: DataFrame) -> _Counts:
-    """Collect counts; of each measure the total first, then the largest kinds."""
+    """Collect counts, the total first, then the largest kinds."""
     columns = counts.select("measure", "kind", *EndCount._fields).toArrow().to_pydict()
     found: dict[int, dict[Kind, list[EndCount]]] = {}
     for measure, kind, *row in zip(*columns.values(), strict=True):
@@ -161,7 +160,6 @@ def _hours(counts: _Counts) -> Iterator[JobHour]:
 
 
 def _intervals(jobs: DataFrame) -> dict[Kind, list[Interval]]:
-    """Collect the last attempts, by kind and of all kinds, in order."""
     rows = job_counts.attempts_in_order(jobs).select(
         "kind", "began_ms", F.greatest("began_ms", "ended_ms").alias("ended_ms")
     )

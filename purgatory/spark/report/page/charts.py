@@ -66,7 +66,7 @@ class Chart(NamedTuple):
 
 
 def numbered_kinds(report: Report) -> dict[Kind, int]:
-    """Return the kinds to show and their numbers: the total, then each; a single kind alone."""
+    """Return the kinds to show and their numbers: the total, then each; or one."""
     kinds = {row.kind: n for n, row in enumerate(report.summaries)}
     return {kind: n for kind, n in kinds.items() if len(kinds) > 2 or not kind.total}
 
@@ -84,7 +84,6 @@ def kind_css(number: int) -> str:
 
 
 def _plot_of_rows(labels: Iterable[str], x: Scale, *, narrow: bool) -> Plot:
-    """Make a plot with a row for each label, shortened to its room."""
     shown = [formatting.name(label, 16 if narrow else 32) for label in labels]
     return Plot(narrow, 60 + _ROW * len(shown), x, name_scale(shown), down=True)
 
@@ -122,7 +121,6 @@ def ends_over_time(report: Report) -> Chart:
 
 
 def _counts_by_bin(report: Report) -> dict[int, tuple[int, ...]]:
-    """Return each bin's counts by outcome, of all kinds."""
     sums: dict[int, tuple[int, ...]] = {}
     for row in report.bins:
         before = sums.get(row.start_ms, (0,) * len(OUTCOMES))
@@ -183,7 +181,7 @@ def outcome_shares(report: Report) -> Chart:
 
 
 def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary]]:
-    """Return the rows that fit into a chart; the title says if kinds are left out."""
+    """Return the rows that fit into a chart, and a title."""
     shown = rows[:MAX_BARS]
     kinds = sum(not row.kind.total for row in shown)
     return (title if shown == rows else f"{title}: the {kinds} largest kinds"), shown
@@ -195,7 +193,7 @@ def by_hour_of_week(
     value: Callable[[WeekHour], float],
     shown: Callable[..., str],
 ) -> Chart:
-    """Draw a field for each hour of the week of submissions."""
+    """Draw a field for each hour of the week."""
     fields = [(row.weekday, row.hour, value(row), row.operations) for row in report.week]
     return draw_week(title, fields, shown, "operation", tables.week(report))
 
@@ -266,7 +264,7 @@ def _key_in_words(row: HotKey) -> str:
 
 
 def wheels(report: Report, chosen: WheelRow) -> Chart:
-    """Draw how often each wheel wakes its thread, and mark the chosen wheel."""
+    """Draw each wheel's wake-ups, and mark the chosen wheel."""
     rows = report.wheels
     sizes = sorted({row.wheel_size for row in rows})
     ticks = sorted({row.tick_ms for row in rows})
@@ -302,7 +300,7 @@ _HEADS = ("time since submission", "still waiting")
 
 
 def timeout_choice(report: Report, kind: Kind) -> Chart:
-    """Draw how many of a kind still wait after a time, and the choice of timeouts."""
+    """Draw how many of a kind still wait after a time, and timeouts."""
     curve = report.curves[kind]
     summary = next(row for row in report.summaries if row.kind == kind)
     points = [s.point for s in report.suggestions if s.kind == kind and s.point is not None]
@@ -341,7 +339,6 @@ def _reached(point: CurvePoint) -> str:
 def _marks(
     summary: KindSummary, points: Sequence[CurvePoint], proposed: CurvePoint | None, *, narrow: bool
 ) -> list[tuple[float, str, str]]:
-    """Return the vertical lines: each timeout once, with its cost."""
     marks = {}
     for point in points:
         cost = "" if narrow else f", wait {duration(point.mean_wait_ms)}"
@@ -383,7 +380,7 @@ def survival(report: Report) -> Chart:
 
 
 def _seen(curve: Sequence[CurvePoint]) -> list[float]:
-    """Return the waits of a curve, without those in which almost nothing completes."""
+    """Return the waits within which half a percent complete, or all."""
     return [p.timeout_ms for p in curve if p.share >= 0.005] or [p.timeout_ms for p in curve]
 
 

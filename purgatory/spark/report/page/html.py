@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from purgatory.spark.report.tables import Figure
 
 
-_MAX_LENGTH: Final = 1000  # of a text
+_MAX_LENGTH: Final = 1000
 _SHORT_NAME: Final = 16  # of a name that is not broken
 # An option of a command, not to be broken after its dashes.
 _OPTION: Final = re.compile(r"(?<=\s)--[a-z][a-z-]*")
@@ -72,12 +72,11 @@ def advice_list(advice: Iterable[Advice], tag: str = "ol") -> str:
 
 
 def _whole(markup: str) -> str:
-    """Keep options of commands in one line."""
     return _OPTION.sub(lambda found: f'<span class="whole">{found[0]}</span>', markup)
 
 
 def figure(chart: Chart) -> str:
-    """Make a figure of a chart, with legend, text alternative and data."""
+    """Make a figure of a chart."""
     label = escape(f"{chart.title}. {chart.alternative}")
     link = f" {csv_link(chart.data)}" if chart.data is not None else ""
     return (
@@ -116,7 +115,7 @@ def table(
 ) -> str:
     """Make a table; its first column has the names of the rows.
 
-    A cell may have several lines. In a narrow window each row is a block with a line for each cell.
+    A cell may have several lines. In a narrow window each row is a block.
     """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
     rows = list(rows)
@@ -271,7 +270,6 @@ _PRINT: Final = """
 
 
 def _series() -> str:
-    """Return the rules that colour series and hide unchecked kinds."""
     rules = [
         f".line.c{n} {{ stroke: var(--series-{n}); }} .dot.c{n} {{ fill: var(--series-{n}); }} "
         f".swatch.c{n} {{ background: var(--series-{n}); }}"

@@ -1,7 +1,4 @@
-"""The page of a report: one HTML file, without network and script.
-
-`html` escapes all that comes from the data. Pure; any thread may call.
-"""
+"""The page of a report: one HTML file, without network and script. Pure; any thread may call."""
 
 from __future__ import annotations
 
@@ -101,7 +98,6 @@ def _times(report: Report) -> str:
 
 
 def _to_do(report: Report) -> str:
-    """Make the beginning of the page: what to do, and the most important figures."""
     cards = [] if report.jobs is None else job_cards(report.jobs)
     if report.operations:
         cards += _wait_cards(report)

@@ -1,8 +1,7 @@
-"""Draws plots as SVG elements of a page; the page's style sheet colours them.
+"""Draws plots as SVG elements of a page, each for a wide and for a narrow window.
 
-Each plot is drawn for a wide and for a narrow window; the style sheet shows the suitable drawing.
-Elements have classes instead of colours, so that light and dark pages and print share a drawing.
-Pure; any thread may call.
+Elements have classes instead of colours: the page's style sheet colours them, and shows the
+suitable drawing. Pure; any thread may call.
 """
 
 from __future__ import annotations
@@ -192,15 +191,15 @@ class Label(NamedTuple):
         return self.row == other.row and self.left < other.right and other.left < self.right
 
     def is_crossed(self, other: Label) -> bool:
-        """Return whether the line of another, lower label goes through this label."""
+        """Return whether the line of a lower label goes through this label."""
         return other.row < self.row and self.left < other.x < self.right
 
 
 def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
     """Place labels of vertical lines, in a drawing of a width.
 
-    The first labels may be right of their lines; the others are left of theirs. The fewest labels
-    are crossed by a line, or leave the drawing.
+    The first labels may be right of their lines, the others left. The fewest labels are crossed by
+    a line, or leave the drawing.
     """
     sized = sorted((x, text_width(text) + 8, text, css) for x, text, css in marks)
     ways = (_placed(sized, rights) for rights in range(len(sized) + 1))
@@ -208,7 +207,7 @@ def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
 
 
 def _placed(sized: Sequence[tuple[float, float, str, str]], rights: int) -> list[Label]:
-    """Place each label in the first row free for it and its line."""
+    """Place each label in the first free row."""
     placed: list[Label] = []
     order = [*range(rights), *reversed(range(rights, len(sized)))]
     for number in order:
@@ -326,7 +325,7 @@ def _duration_ticks(ticks: Iterable[float]) -> list[tuple[float, str]]:
 
 
 def _round_step(step: float) -> float:
-    """Return the next 1, 2 or 5 times a power of ten, at least 1."""
+    """Return the next 1, 2 or 5 times a power of ten."""
     if step <= 1:
         return 1
     power: float = 10.0 ** floor(log10(step))
