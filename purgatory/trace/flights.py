@@ -3,9 +3,8 @@
 A flight is an operation: submitted at departure, waiting for its arrival until a quarter of an hour
 after the scheduled arrival. Used from one thread; holds a whole year in memory.
 
-The package's files are read, as it cannot be imported without pkg_resources. Their `time_hour` is
-the scheduled hour of departure in UTC; year, month, day and `sched_arr_time` are local, the last in
-the destination's time zone.
+The package cannot be imported without pkg_resources, so its files are read. `time_hour` is in UTC;
+year, month, day and `sched_arr_time` are local, the last in the destination's time zone.
 """
 
 from __future__ import annotations

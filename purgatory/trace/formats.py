@@ -87,7 +87,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def reason(error: Exception) -> str:
-    """Return what went wrong with a file, on one line."""
+    """Return the reason of an error, on one line."""
     if isinstance(error, EOFError):
         return "damaged or cut short"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -95,7 +95,7 @@ class CsvRowReader(_TextReader):
                 yield fields
 
     def values(self, fields: list[str]) -> list[object]:
-        """Return the values of the table's columns; `BadValue` for a wrong number of fields."""
+        """Return the values of the table's columns; raises `BadValue`."""
         if len(fields) != len(self._columns):
             count = len(self._columns)
             raise BadValue("", fields, f"{count} fields and not {len(fields)}")
@@ -132,7 +132,7 @@ class CsvRowWriter(_TextWriter):
         self._minimal.writerow(table.names)
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row; `BadValue` if CSV cannot hold the row, and then nothing is written."""
+        """Write a row; `BadValue`, and nothing is written, if CSV cannot hold the row."""
         cells = [
             to_text(column, value)
             for to_text, column, value in zip(self._to_text, self._table.columns, row, strict=True)
@@ -180,7 +180,7 @@ class JsonRowReader(_TextReader):
                 yield line
 
     def values(self, line: str) -> Iterator[object]:
-        """Return the values of the table's columns; `BadValue` if the line is no object."""
+        """Return the values of the table's columns; raises `BadValue`."""
         return map(object_of(line).get, self._names)
 
 
@@ -252,7 +252,7 @@ def _integer_from(cell: str) -> object:
     if not cell:
         return None
     try:
-        # Other CSV readers refuse underscores and the digits of other scripts, which int() accepts.
+        # int() also accepts underscores and non-ASCII digits, unlike most CSV readers.
         return int(cell) if cell.isascii() and "_" not in cell else cell
     except ValueError:
         return cell

@@ -145,7 +145,7 @@ class Writer(Generic[RowT]):
         row_writer, self._row_writer = self._row_writer, None
         file, self._file = self._file, None
         if row_writer is not None:
-            # May fail like the write before it, which is reported.
+            # May fail like the reported write before.
             with contextlib.suppress(OSError, ValueError):
                 row_writer.close()
         with contextlib.suppress(OSError):

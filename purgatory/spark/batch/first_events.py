@@ -55,7 +55,7 @@ def first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
         if name in (AT, *rows.columns)
     ]
     if _HOLD in rows.columns:
-        # At one instant operations come first, so that they see earlier events only.
+        # Operations see earlier events only, so operations come first at one instant.
         forwards = _so_far(F.asc(_TIME), F.asc_nulls_first(SEQ))
         found.append(F.max(_HOLD).over(forwards).alias(_HOLD))
     firsts = timeline.select("key", _OPERATION, *found).where(F.col(_OPERATION).isNotNull())
@@ -85,8 +85,7 @@ def _event_rows(events: DataFrame) -> DataFrame:
 def _optional_columns(events: DataFrame, seq: Column) -> list[Column]:
     hold_ms = F.coalesce("hold_ms", F.lit(0)) if "hold_ms" in events.columns else F.lit(0)
     failed = F.coalesce("failed", F.lit(False)) if "failed" in events.columns else F.lit(False)
-    # The complement, because the largest counts: at one instant the longest hold, and of equal ones
-    # the first.
+    # The complement, because the largest counts: the longest hold of an instant, then the first.
     hold = F.struct(
         "at_ms", (F.col("at_ms") + hold_ms).alias("until_ms"), F.bitwise_not(seq).alias("order")
     )

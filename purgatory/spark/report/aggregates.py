@@ -104,7 +104,7 @@ def hours_of_week(at_ms: Column) -> Column:
 
 
 def rounded_up(value: Column) -> Column:
-    """Round up to `DIGITS` digits; upwards, so that a timeout still reaches its share."""
+    """Round up to `DIGITS` digits: a timeout still reaches its share."""
     digits = F.length(F.abs(value).cast("string"))
     unit = F.pow(F.lit(10.0), F.greatest(F.lit(0), digits - DIGITS)).cast("long")
     return value + F.pmod(-value, unit)
@@ -114,7 +114,7 @@ def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -
     """Find at most `max_keys` hottest keys of each kind and in total, hottest first.
 
     `watched`: number of operations that watch the key, null without a table of operations;
-    `completed`: number of operations completed by the key. The hottest are the most watched;
+    `completed`: number of operations completed by the key. The hottest are the most watched or,
     without operations, those that completed most. Leaves out keys used once.
     """
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")

@@ -8,8 +8,8 @@ short timeout do not count as failures of a longer timeout.
 The average wait of a timeout is the *restricted mean*: the area below the curve of those that still
 wait, up to the timeout.
 
-The estimate assumes that operations with short timeouts would complete like those with long ones.
-Pure functions; any thread may call.
+The estimate assumes that operations with short and long timeouts would complete alike. Pure
+functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Curve = Sequence[CurvePoint]
 """The points of one kind, by ascending timeout."""
 
-# A wanted share counts as reached this little below it: shares are products of fractions.
+# A share this little below counts as reached: shares are products of fractions.
 _EPSILON: Final = 1e-9
 _timeout_ms: Final = attrgetter("timeout_ms")
 

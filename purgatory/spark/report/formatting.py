@@ -37,7 +37,7 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-# Nearer to none or all, a share is not told exactly.
+# Nearer to none or all, a share is not exact.
 _LEAST_PERCENT: Final = 0.01
 
 

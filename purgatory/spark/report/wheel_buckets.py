@@ -25,10 +25,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# More than a thousand years of ms, in units. Longer waits count as this, so that products of widths
-# and sizes have 64 bits.
+# A thousand years of ms, in units. Longer waits are cut: products of widths and sizes have 64 bits.
 MAX_WAIT: Final = 2**45
-# A million years. Of a tick of a fraction, times beyond count as this.
+# A million years. With a fractional tick, later times are cut.
 _MAX_TIME_MS: Final = 2**55
 NEVER_MS: Final = 2**63 - 1
 

@@ -212,7 +212,7 @@ def _check_range(name: str, value: float, least: float, most: float) -> None:
         raise ValueError(f"{name} is {value!r}; expected {least} to {most}")
 
 
-# An expiry may be late by this part of the median timeout.
+# Lateness allowed, by the median timeout.
 _MAX_LATE: Final = 0.01
 # A wheel is worth a change with this part of the default's work.
 _WORTH: Final = 0.8

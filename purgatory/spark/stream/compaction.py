@@ -140,7 +140,7 @@ def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> 
     An unreadable file is an error, whatever the session's settings: its rows would be lost.
     """
     strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
-    # Else each file would have a task that lists it.
+    # Else Spark would list the files by a task for each file.
     tasks = {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}
     with wrapping_spark_errors(directory), temporary_settings(spark, tasks):
         rows = spark.read.options(**strictly).parquet(*paths)

@@ -58,8 +58,8 @@ class ControlSource:
     def discard_applied(self, entry: CheckpointEntry) -> None:
         """Delete the files whose times are all in the state of `entry`.
 
-        Only if Spark has committed the micro-batch of `entry`, and before a query runs: a repeated
-        micro-batch reads its files again.
+        Call after Spark has committed the micro-batch of `entry`, and before a query runs: a
+        repeated micro-batch reads its files again.
         """
         for name in self._file_system.names(self.path):
             if name.endswith(_SUFFIX):

@@ -33,7 +33,7 @@ PACKED: Final = (
     .add("rows", BinaryType())
 )
 REJECTED: Final = "rejected"
-CLOSE: Final = "close"  # a row that closes all instants up to its `newest_ms`
+CLOSE: Final = "close"  # a row that closes the instants up to `newest_ms`
 REACHED: Final = "reached_"  # with a table's name: a row with the newest time alone
 
 SHARD: Final = "shard"  # the column of rows to pack

@@ -39,10 +39,9 @@ _FACTS: Final = (
 class ShardState:
     """The state of a single shard.
 
-    `stores`: the maps of the state store by their names in `MAPS`. `closed_ms`: the last closed
-    instant. `newest_ms`: the newest time of each source. `pending`: operations without an outcome,
-    without those that wait for their instant. `counts`: rows by fate since the stream began.
-    `last_deadline_ms`: no pending operation has a later one.
+    `stores`: the maps of the state store by their names in `MAPS`. `pending`: operations without an
+    outcome, without those that wait for their instant. `counts`: rows by fate since the stream
+    began. Else as in `entry.CheckpointEntry`.
     """
 
     def __init__(self, stores: Mapping[str, PackedMap], *, extensible: bool) -> None:

@@ -47,9 +47,9 @@ from purgatory.spark.tables.timestamps import (
 if TYPE_CHECKING:
     from purgatory.spark.stream.event_time import ControlSource
 
-# A checked row of a stream: its `table`, its time, the columns of all tables (null where its table
-# has none), the `reason` for a rejection (null for a good row) and the rejected row, its `file` and
-# `place` in the file. Flat, because Spark caches rows by column.
+# A checked row of a stream: `table`, time, the columns of all tables (or null), the `reason` for a
+# rejection (or null) and the rejected row, the `file` and the `place` in the file. Flat, because
+# Spark caches rows by column.
 ROWS: Final = StructType(
     [
         StructField("table", StringType()),
@@ -256,7 +256,7 @@ def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> Non
 
 
 def _requested_schema(table: TableSpec) -> StructType:
-    """Return the schema to read Parquet with; wide integers, to reject some."""
+    """Return the schema to read Parquet with: integers of 64 bits, to check them later."""
     return StructType(
         [
             StructField(c.name, LongType() if isinstance(c.dataType, IntegralType) else c.dataType)

@@ -157,7 +157,7 @@ def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
 
 
 def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
-    """Tell whether a row breaks no rule, with less work than `rejection_reason`."""
+    """Tell whether a row breaks no rule."""
     return reduce(and_, map(_holds, table.rules(parsed.columns)), parsed.fault.isNull())
 
 

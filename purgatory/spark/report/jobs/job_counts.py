@@ -83,7 +83,7 @@ def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
 def count_errors(jobs: DataFrame, most: int) -> DataFrame:
     """Count the most frequent errors of each kind: `kind, error, dead, cancelled`.
 
-    Takes the first line of an error, with "#" for digits: errors of one cause differ in numbers.
+    Takes the first line of an error, with "#" for digits.
     """
     line = F.substring(F.substring_index(F.col("error"), "\n", 1), 1, _ERROR_LENGTH)
     errors = jobs.where((F.col("error") != "") & (F.col("state") != DONE)).select(

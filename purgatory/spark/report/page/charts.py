@@ -47,7 +47,7 @@ _ROW: Final = 26  # pixels of a bar
 class LegendEntry(NamedTuple):
     """A colour and its meaning; `css`: the class of its elements.
 
-    `shown`: whether they are shown at first; None if the reader cannot hide them.
+    `shown`: whether shown at first; None if the reader cannot hide the elements.
     """
 
     css: str

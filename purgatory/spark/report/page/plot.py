@@ -231,7 +231,7 @@ def _faults(labels: Sequence[Label], width: int) -> int:
 
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
-# Round durations: about three in a power of ten.
+# Round durations.
 _ROUND: Final = (
     *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(n * _SECOND for n in (1, 2, 5, 10, 20, 30)),
