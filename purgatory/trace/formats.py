@@ -71,7 +71,7 @@ def open_rows(path: Path) -> RowReader:
 def files_of(path: Path) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
-    Skips hidden files and names that begin with an underscore, such as Spark's. Takes files in
+    Skips hidden files and names that begin with an underscore. Takes files in
     directories named as partitions, `date=2026-11-21`.
     """
     try:

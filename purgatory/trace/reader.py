@@ -186,7 +186,7 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
 
     The suffix names the format: `.parquet`, `.csv`, `.jsonl`, `.ndjson` or `.json` (JSON lines),
     the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
-    order of the file and are read one by one.
+    order of the file.
 
     A bad row raises `BadRows`, after the good rows before it; with `on_bad` the function gets the
     bad row, and reading continues (`SkippedRows` counts such rows). A file that cannot be read, or

@@ -5,8 +5,8 @@ Files of all formats, Spark's schemas and the rows of a journal derive from thes
 Times are Unix milliseconds, durations milliseconds, in the range of a signed 64-bit integer. A row
 made directly is not checked; readers and writers check each row.
 
-Checks by column are several times faster than row by row: so the reader yields checked batches, and
-the replay takes them. Immutable, batches by agreement; any thread.
+Checks by column are several times faster than row by row: so the reader yields checked batches.
+Immutable, batches by agreement; any thread.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 The outcomes equal those of a replay, to the millisecond. Pure DataFrame transformations of built-in
 functions: no session, no action, no UDF. Any thread may call.
 
-Deadlines come first, as they do not depend on events: a fold over the extensions of each operation,
-in order of time. Then `first_events` finds the first event of each operation and key, by one sort,
-however often a key occurs; a join on a hot key would produce every pair. A window over each
-operation orders those events; the event at place `need` decides, if in time, or an earlier one that
-has failed.
+Deadlines come first, as they do not depend on events. An extension applies if it comes at or before
+the deadline in force, so deadlines are a fold over the extensions of each operation. Then
+`first_events` finds the first event of each operation and key, by one sort, however often a key
+occurs; a join on a hot key would produce every pair. A window over each operation orders those
+events; the event at place `need` decides, if in time, or an earlier one that has failed.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
 def without_empty_columns(
     heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """Drop columns of zeros and nothing: few journals have failures or lateness."""
+    """Drop columns of zeros and nothing."""
     columns = [
         (head, *cells)
         for head, cells in zip(heads, zip(*rows, strict=True), strict=True)

@@ -1,7 +1,7 @@
 """Wheel tuning: how other timing wheels would have handled the same deadlines; which to use.
 
-`wheel_buckets` has the rules by which operations pass buckets. The buckets of a small journal are
-put together in memory, of a large one by Spark, from partial sums of Python workers.
+The buckets of a small journal are put together in memory, of a large journal by Spark, from partial
+sums of Python workers.
 
 Assumptions: the timer is advanced at each submission, as the loop of a purgatory does; within one
 millisecond completions come first, then due operations, then submissions; ticks are counted from
@@ -79,7 +79,7 @@ def compare_wheels(
     to the tick adds to an expiry, on average and at most.
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
-    yet count. `in_memory` takes a few hundred bytes for each outcome, and a tenth of the work.
+    yet count. `in_memory` takes more memory, and much less work.
     Raises the errors of `check_candidates`.
     """
     check_candidates(candidates)

@@ -4,7 +4,7 @@
     runs/NUMBER       a file for each run; the last run may write
     progress/NUMBER   where the stream stood after a published micro-batch
     control/          rows that advance event time without input; see `event_time`
-    spark/            Spark's checkpoint: state, and which rows belong to which micro-batch
+    spark/            Spark's checkpoint
 
 Spark repeats a micro-batch that it had not noted as done, with the same rows and state, so its
 output is the same. A run that was taken for dead raises before publishing anything once a newer run

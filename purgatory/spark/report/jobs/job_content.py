@@ -35,9 +35,9 @@ EndCounts = Sequence[EndCount]
 class JobSummary(NamedTuple):
     """The ends of a kind; quantiles are at `histograms.QUANTILES`, or empty.
 
-    `begun`: ends after an attempt had begun. `attempts`, `most_attempts`: of all jobs together, and
-    of the job with most. `queue_ms`: from due to begun. `run_ms`: duration of successful attempts.
-    `peak`: how many last attempts ran at once, or None.
+    `begun`: ends after an attempt had begun. `attempts`: of all jobs. `queue_ms`: from due to
+    begun. `run_ms`: duration of successful attempts. `peak`: how many last attempts ran at once, or
+    None.
     """
 
     kind: Kind
