@@ -46,7 +46,6 @@ from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 

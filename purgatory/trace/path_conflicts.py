@@ -30,7 +30,6 @@ class _Input(NamedTuple):
     path: Path  # absolute, without links
 
     def files(self) -> set[_Identity | None]:
-        """Return the identities of the input and all files in it."""
         below = self.path.rglob("*") if self.path.is_dir() else ()
         return {_identity(self.path), *map(_identity, below)} - {None}
 
@@ -72,7 +71,6 @@ def _check_output(name: str, path: Path, inputs: list[_Input]) -> None:
 
 
 def _inputs(text: str) -> list[_Input]:
-    """Return a path, or the matches of a pattern."""
     is_pattern = glob.has_magic(text) and not os.path.lexists(text)
     names = glob.glob(text) if is_pattern else []  # noqa: PTH207 - absolute ones, too
     return [_Input(name, _local(name)) for name in names or [text]]

@@ -7,7 +7,7 @@ session, no action: any thread that may use the DataFrames may call.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -38,16 +38,19 @@ def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
         F.min("at_ms").alias("first_end_ms"),
         F.max("at_ms").alias("last_ms"),
     )
-    columns = (
-        F.coalesce(F.sum("operations"), F.lit(0)).alias("operations"),
-        F.count("*").alias("kinds"),
-        *(F.min(name).alias(name) for name in ("first_ms", "first_end_ms")),
-        F.max("last_ms").alias("last_ms"),
+    first = (F.min(name).alias(name) for name in ("first_ms", "first_end_ms"))
+    return largest_kinds(
+        of_kinds, "operations", max_kinds, *first, F.max("last_ms").alias("last_ms")
     )
+
+
+def largest_kinds(of_kinds: DataFrame, size: str, max_kinds: int, *columns: Column) -> DataFrame:
+    """Describe all kinds together, then the `max_kinds` kinds of the largest column `size`."""
+    sums = (F.coalesce(F.sum(size), F.lit(0)).alias(size), F.count("*").alias("kinds"))
     return (
         of_kinds.rollup("kind")
-        .agg(F.grouping("kind").cast("boolean").alias("total"), *columns)
-        .orderBy(F.desc("total"), F.desc("operations"), "kind")
+        .agg(F.grouping("kind").cast("boolean").alias("total"), *sums, *columns)
+        .orderBy(F.desc("total"), F.desc(size), "kind")
         .limit(max_kinds + 1)
     )
 
@@ -92,6 +95,11 @@ def _measures(bin_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
     values = {n: value if exact else rounded_up(value) for n, value in durations.items()}
     values[END] = F.col("at_ms") - F.pmod("at_ms", F.lit(bin_ms))
     values[WEEK_HOUR] = hours_of_week(F.col("submitted_ms"))
+    return numbered(values)
+
+
+def numbered(values: Mapping[int, Column]) -> list[tuple[Column, Column]]:
+    """Return pairs of the columns `measure` and `value`."""
     return [
         (F.lit(number).alias("measure"), value.cast("long").alias("value"))
         for number, value in values.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Final, Protocol, TypeVar
 
@@ -10,6 +10,7 @@ from purgatory.spark.report.content import ValueCount
 from purgatory.spark.report.kind import Kind
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
+QUANTILE_NAMES: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 ALL_KINDS: Final = Kind(True, None)
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -32,21 +33,19 @@ class _HasValue(Protocol):
 
 
 _Row = TypeVar("_Row", bound=_HasValue)
+_Counts = TypeVar("_Counts", bound=tuple[int, ...])
 
 
-def in_total(histograms: Iterable[Histogram]) -> list[ValueCount]:
+def in_total(
+    histograms: Iterable[Sequence[_Counts]], make: Callable[..., _Counts]
+) -> list[_Counts]:
     """Add the histograms of several kinds."""
     sums: dict[int, list[int]] = {}
     for histogram in histograms:
         for value, *counts in histogram:
             found = sums.get(value)
             sums[value] = counts if found is None else [*map(int.__add__, found, counts)]
-    return [ValueCount(value, *sums[value]) for value in sorted(sums)]
-
-
-def with_total(of_kinds: Mapping[Kind, Histogram]) -> dict[Kind, Histogram]:
-    """Return the histograms of all kinds together, then those of each."""
-    return {ALL_KINDS: in_total(of_kinds.values()), **of_kinds}
+    return [make(value, *sums[value]) for value in sorted(sums)]
 
 
 def quantiles(

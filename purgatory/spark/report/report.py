@@ -31,8 +31,8 @@ from purgatory.spark.report.histograms import (
     ALL_KINDS,
     Histogram,
     bin_width_ms,
+    in_total,
     quantiles,
-    with_total,
 )
 from purgatory.spark.report.jobs.job_report import make_job_report
 from purgatory.spark.report.kind import Kind
@@ -201,7 +201,8 @@ def _in_order(of_kinds: dict[Kind, list[ValueCount]]) -> dict[Kind, Histogram]:
     def size(kind: Kind) -> tuple[int, str]:
         return -sum(row.ended for row in of_kinds[kind]), kind.name or ""
 
-    return with_total({kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)})
+    ordered = {kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)}
+    return {ALL_KINDS: in_total(of_kinds.values(), ValueCount), **ordered}
 
 
 def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: bool) -> KindSummary:

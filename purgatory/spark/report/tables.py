@@ -21,7 +21,7 @@ from purgatory.spark.report.content import (
 )
 from purgatory.spark.report.findings import MIN_OPERATIONS
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, number, share
-from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import Change, Report
@@ -50,8 +50,8 @@ def summary_table(
     """Return heads and cells: counts, shares, waits and lateness."""
     heads = [
         *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),
-        *(f"wait p{100 * q:g}" for q in QUANTILES),
-        f"late p{100 * QUANTILES[-1]:g}",
+        *(f"wait {name}" for name in QUANTILE_NAMES),
+        f"late {QUANTILE_NAMES[-1]}",
     ]
     return without_empty_columns(heads, map(_summary_cells, rows))
 
@@ -180,13 +180,12 @@ def all_figures(report: Report) -> list[Figure]:
 
 def kinds(report: Report) -> Figure:
     """Return counts, waits, timeouts and lateness by kind."""
-    names = [f"p{100 * q:g}" for q in QUANTILES]
     heads = [
         *KindSummary._fields[1:7],
         *(f"timeout_{which}_ms" for which in ("min", "median", "max")),
         *("completed_share_estimated", "mean_wait_restricted_ms"),
-        *(f"completed_wait_{name}_ms" for name in names),
-        *(f"lateness_{name}_ms" for name in names),
+        *(f"completed_wait_{name}_ms" for name in QUANTILE_NAMES),
+        *(f"lateness_{name}_ms" for name in QUANTILE_NAMES),
     ]
     rows = [
         (
@@ -194,7 +193,7 @@ def kinds(report: Report) -> Figure:
             *row.timeouts_ms,
             row.now.share,
             row.now.mean_wait_ms,
-            *(row.completed_waited_ms or [None] * len(names)),
+            *(row.completed_waited_ms or [None] * len(QUANTILES)),
             *row.lateness_ms,
         )
         for row in report.summaries

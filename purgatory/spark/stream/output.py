@@ -42,6 +42,8 @@ REJECTED: Final = "_rejected"
 STAGING: Final = "_staging"
 _MARKER: Final = "_stream.json"
 _PART: Final = "part-"
+# More rows in one file would keep a single task busy for long.
+_MAX_ROWS_PER_FILE: Final = 500_000
 
 
 class StreamOutput:
@@ -80,9 +82,12 @@ class StreamOutput:
 
         Raises `SparkError` if no file of them is found, rather than lose them.
         """
+        if not count:
+            return
         path = f"{self.path}/{STAGING}/{output or 'outcomes'}"
-        write_parquet(rows, count, path)
-        if count and not self._staged(path):
+        files = -(-count // _MAX_ROWS_PER_FILE)
+        rows.coalesce(files).write.mode("overwrite").parquet(path)
+        if not self._staged(path):
             raise SparkError(f"{path}: {count} rows were written, but no file of them exists")
 
     def publish(self, batch: int, outputs: list[str]) -> None:
@@ -92,10 +97,6 @@ class StreamOutput:
             for number, name in enumerate(self._staged(staged)):
                 final = f"{self._directory(output)}/part-{batch:09}-{number:03}.parquet"
                 self._file_system.move(f"{staged}/{name}", final)
-        self.discard_staged()
-
-    def discard_staged(self) -> None:
-        """Delete what is staged."""
         self._file_system.delete(f"{self.path}/{STAGING}")
 
     def outputs(self) -> list[str]:
@@ -135,16 +136,6 @@ def read_json_object(file_system: FileSystem, path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise CheckpointMismatch(f"{path}: damaged: not the JSON object that was written")
     return found
-
-
-# More rows in one file would keep a single task busy for long.
-MAX_ROWS_PER_FILE: Final = 500_000
-
-
-def write_parquet(rows: DataFrame, count: int, path: str) -> None:
-    """Write `count` rows, replacing a directory; nothing for none."""
-    if count:
-        rows.coalesce(-(-count // MAX_ROWS_PER_FILE)).write.mode("overwrite").parquet(path)
 
 
 _SERVERS: Final = "kafka.bootstrap.servers"

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from purgatory.spark.report.aggregates import hours_of_week, rounded_up
+from purgatory.spark.report.aggregates import hours_of_week, largest_kinds, numbered, rounded_up
 from purgatory.trace.validation import CANCELLED, DEAD, DONE
 
 #: Measures of `count_ends`.
@@ -31,18 +31,8 @@ def describe_kinds(jobs: DataFrame, max_kinds: int) -> DataFrame:
         F.min("submitted_ms").alias("first_ms"),
         F.max("ended_ms").alias("last_ms"),
     )
-    columns = (
-        F.coalesce(F.sum("ended"), F.lit(0)).alias("ended"),
-        F.count("*").alias("kinds"),
-        F.min("first_ms").alias("first_ms"),
-        F.max("last_ms").alias("last_ms"),
-    )
-    return (
-        of_kinds.rollup("kind")
-        .agg(F.grouping("kind").cast("boolean").alias("total"), *columns)
-        .orderBy(F.desc("total"), F.desc("ended"), "kind")
-        .limit(max_kinds + 1)
-    )
+    times = F.min("first_ms").alias("first_ms"), F.max("last_ms").alias("last_ms")
+    return largest_kinds(of_kinds, "ended", max_kinds, *times)
 
 
 def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
@@ -74,10 +64,7 @@ def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
         LATE_HOUR: F.when(F.col("queue_ms") > late_ms, hour),
         MINUTE: F.pmod(F.floor(F.col(due) / _MINUTE_MS), F.lit(_MINUTES)),
     }
-    return [
-        (F.lit(number).alias("measure"), value.cast("long").alias("value"))
-        for number, value in values.items()
-    ]
+    return numbered(values)
 
 
 def count_errors(jobs: DataFrame, most: int) -> DataFrame:
@@ -92,9 +79,7 @@ def count_errors(jobs: DataFrame, most: int) -> DataFrame:
     counted = errors.groupBy("kind", "error").agg(
         *(F.count(F.when(F.col("state") == state, 1)).alias(state) for state in (DEAD, CANCELLED))
     )
-    order = [F.desc(DEAD), F.desc(CANCELLED), F.col("error")]
-    rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
-    return counted.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
+    return _first(counted, most, F.desc(DEAD), F.desc(CANCELLED), F.col("error"))
 
 
 def count_workers(jobs: DataFrame, most: int) -> DataFrame:
@@ -105,9 +90,13 @@ def count_workers(jobs: DataFrame, most: int) -> DataFrame:
         F.sum(F.greatest("run_ms", F.lit(0))).alias("run_ms"),
         F.count("*").alias("ended"),
     )
-    order = [F.desc("ended"), F.col("worker")]
+    return _first(counted, most, F.desc("ended"), F.col("worker"))
+
+
+def _first(rows: DataFrame, most: int, *order: Column) -> DataFrame:
+    """Return the first rows of each kind, in order."""
     rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
-    return counted.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
+    return rows.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
 
 
 def attempts_in_order(jobs: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ Any thread may call, but a session makes one report at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from purgatory.spark.report.aggregates import fold_kinds
-from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, quantiles
+from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, in_total, quantiles
 from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
 from purgatory.spark.report.jobs.job_content import (
     EndCount,
@@ -102,26 +102,16 @@ def _collect(counts: DataFrame) -> _Counts:
     ends = found.get(job_counts.HOUR, {})
     order = sorted(ends, key=lambda kind: (_size(ends[kind]), kind.name or ""))
     return {
-        measure: {ALL_KINDS: _together(of.values()), **{k: sorted(of[k]) for k in order if k in of}}
+        measure: {
+            ALL_KINDS: in_total(of.values(), EndCount),
+            **{k: sorted(of[k]) for k in order if k in of},
+        }
         for measure, of in found.items()
     }
 
 
 def _size(rows: EndCounts) -> int:
     return -sum(row.ended for row in rows)
-
-
-def _together(histograms: Iterable[EndCounts]) -> list[EndCount]:
-    sums: dict[int, EndCount] = {}
-    for rows in histograms:
-        for row in rows:
-            before = sums.get(row.value)
-            sums[row.value] = (
-                row
-                if before is None
-                else EndCount(row.value, *map(int.__add__, before[1:], row[1:]))
-            )
-    return [sums[value] for value in sorted(sums)]
 
 
 def _summary(counts: _Counts, kind: Kind, intervals: Mapping[Kind, list[Interval]]) -> JobSummary:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, share
-from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 from purgatory.spark.report.jobs.job_content import (
     JobError,
     JobHour,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 TableCells = tuple[Sequence[str], "Iterable[Sequence[str]]"]
 
 _WORKER_LETTERS = 12
-_QUANTILES = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
 def summary_table(report: JobsReport) -> TableCells:
@@ -121,7 +120,7 @@ def hours(report: JobsReport) -> Figure:
 def _kinds(report: JobsReport) -> Figure:
     heads = [
         *JobSummary._fields[:7],
-        *(f"{what}_{p}_ms" for what in ("queue", "run") for p in _QUANTILES),
+        *(f"{what}_{p}_ms" for what in ("queue", "run") for p in QUANTILE_NAMES),
         "peak",
     ]
     none = (None,) * len(QUANTILES)

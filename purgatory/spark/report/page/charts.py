@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.formatting import duration, number, share, utc_time
-from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.histograms import QUANTILE_NAMES
 from purgatory.spark.report.page.plot import (
     PERCENTS,
     Plot,
@@ -295,7 +295,6 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
     return Chart("Wake-ups", draw(paint), alternative, tables.wheels(report), legend)
 
 
-_NAMES = [f"p{100 * q:g}" for q in QUANTILES]
 _HEADS = ("time since submission", "still waiting")
 
 
@@ -401,13 +400,13 @@ def quantiles(
         plot = _plot_of_rows((str(row.kind) for row in rows), x, narrow=narrow)
         for place, row in enumerate(rows):
             plot.line([(values(row)[0], place), (values(row)[-1], place)], "range")
-            for n, (name, value) in enumerate(zip(_NAMES, values(row), strict=True)):
+            for n, (name, value) in enumerate(zip(QUANTILE_NAMES, values(row), strict=True)):
                 plot.dot(value, place, f"c{n}", f"{row.kind}: {name} {duration(value)}")
         return plot
 
     said = []
     for row in rows[:5]:
-        pairs = zip(_NAMES, map(duration, values(row)), strict=True)
+        pairs = zip(QUANTILE_NAMES, map(duration, values(row)), strict=True)
         said.append(f"{row.kind} {', '.join(f'{name} {value}' for name, value in pairs)}")
-    legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(_NAMES)]
+    legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(QUANTILE_NAMES)]
     return Chart(title, draw(paint), f"{'; '.join(said)}.", tables.kinds(report), legend)
