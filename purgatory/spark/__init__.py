@@ -4,11 +4,11 @@ Operations, keys, deadlines and outcomes are the same as in a single process. Ne
 `timer-purgatory[spark]`. Importing this package alone imports nothing of Spark.
 
     tables/      the tables of a trace as checked DataFrames
-    batch/       operations and events in, outcomes out: one job
-    stream/      the same as a stream, with checkpoints
-    read         a journal as a data source, for notebooks
-    report/      what the outcomes of a journal say, in the terminal and on a page
-    session      a local Spark session that starts quickly and quietly; `java` finds its Java
-    filesystem   the file operations that a checkpoint needs, on local disks and on Hadoop's
+    batch/       a trace to outcomes, by one job
+    stream/      the same as a stream
+    read         a data source for notebooks
+    report/      the outcomes of a journal on a page
+    session      a local Spark session; `java` finds its Java
+    filesystem   local disks and Hadoop's file systems
     package      the zip for spark-submit
 """

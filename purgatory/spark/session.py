@@ -1,7 +1,7 @@
-"""Spark sessions: an existing session, or a quick local session.
+"""Spark sessions: an existing session, or a quick and quiet local session.
 
-`open_session` chooses, `local_session` starts a session, without output. Spark keeps one context
-per process, so call both from a single thread at a time; any thread may use the session.
+Spark keeps one context per process: open sessions from a single thread at a time. Any thread may
+use the session.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from purgatory.spark.errors import JAVA_GONE, SPARK_ERRORS, SessionFailed
 from purgatory.spark.java import java_for_spark
 
 _MIB: Final = 2**20
-_MIN_MEMORY_MIB: Final = 1024  # with less, Spark's own reserve leaves little for the work
+_MIN_MEMORY_MIB: Final = 1024  # Spark reserves a good part of it
 
-# Written whenever a context starts with a log level of its own, and by each start of a query with
-# state in Python; no logger can silence them.
+# Written by each context with its own log level, and by each start of a query with state in Python;
+# no logger can silence them.
 _NOTICES: Final = (
     "Setting Spark log level to ",
     "Starting Streaming TransformWithStateInPandas",
     "Streaming TransformWithStateInPandas Python worker",
     "\n",
 )
-_STDERR_JOIN_S: Final = 5.0  # wait so long for the last output of a process that has ended
+_STDERR_JOIN_S: Final = 5.0  # for the last output of a process that has ended
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-# Where options of Java may come from besides; the first is Spark's, the rest are Java's.
+# Options of Java may come from these, too; the first is Spark's, the rest are Java's.
 _JAVA_VARIABLES: Final = (
     "SPARK_SUBMIT_OPTS",
     "JDK_JAVA_OPTIONS",
@@ -49,13 +49,13 @@ _JAVA_VARIABLES: Final = (
 )
 _COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
-# Settings for work of seconds: Java's second compiler would take half of the time and save none.
-# Without it Java's own default for compiled code would be too small. One thread collects garbage.
+# For work of seconds: Java's second compiler would take half of the time and save none. Without it
+# Java's default for compiled code would be too small. One thread collects garbage.
 SHORT_WORK: Final[Mapping[str, str]] = {
     _JAVA_OPTIONS: ("-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 }
 
-# spark-submit sets the variable for its program; the Java process runs already.
+# spark-submit sets the variable: the Java process runs already.
 _GATEWAY_PORT_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 
 
@@ -69,10 +69,9 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Provide a session within a `with` block.
 
-    Uses the session passed in, or else the active one, as it is, and leaves it running. Under
-    spark-submit, starts a session with the settings given there; otherwise a local one with
-    `cores`, `memory` and `conf` (see `local_session`). A session started here is stopped at the
-    end.
+    Uses the given or the active session as it is, and leaves it running. Under spark-submit, starts
+    a session with the settings given there; otherwise a local one with `cores`, `memory` and `conf`
+    (see `local_session`). Stops the session if started here.
     """
     given = spark or SparkSession.getActiveSession()
     if given is not None:
@@ -101,8 +100,8 @@ def local_session(
 
     `cores`: number of worker threads, by default the cores that this process may use. `memory`: as
     Java writes it ("4g"), by default a quarter of the machine's. `conf` adds to the settings, or
-    overrides them. Raises `JavaNotFound` or `SessionFailed`. A Java process started earlier by this
-    process is used again, with its memory.
+    overrides them. Raises `JavaNotFound` or `SessionFailed`. A Java process of an earlier session
+    is used again, with its memory.
     """
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     settings = _settings(cores or usable or 1, memory or _quarter_of_memory())
@@ -135,25 +134,24 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
         _JAVA_OPTIONS: _collector_option(),
-        # Only this machine needs to reach it, and a machine's own name often does not resolve.
+        # Only this machine needs to reach it, and machines' names often do not resolve.
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Every failure is raised in Python too; logging would report it twice.
+        # Failures are raised in Python; logging would report them twice.
         "spark.log.level": "FATAL",
-        # The default of 200 is for clusters; here each partition only costs a task.
+        # The default of 200 is for clusters; here each partition costs a task.
         "spark.sql.shuffle.partitions": str(cores),
-        # One micro-batch has as many generated classes as the default keeps, so each would be
-        # compiled again for the next.
+        # One micro-batch has as many generated classes as the default keeps.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # Replanning after each stage makes a small job a tenth slower, and what it corrects,
-        # partitions that are too many or too large, does not occur in a single process.
+        # Replanning after each stage makes a small job slower, and corrects what does not occur in
+        # a single process.
         "spark.sql.adaptive.enabled": "false",
-        # These record details of every column and every plan, which are not used here.
+        # These record details that are not used.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.ui.explainMode": "simple",
-        # Rows are cached for seconds and used a few times: compressing costs more than it saves.
+        # Rows are cached for seconds: compressing costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         # The default starts a process for each renamed file.
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
@@ -165,15 +163,14 @@ def _settings(cores: int, memory: str) -> dict[str, str]:
 def _collector_option() -> str:
     """Choose the garbage collector, unless the environment does: Java refuses two.
 
-    The default one keeps pauses short, for which every store of a reference does more work; a batch
-    has no use for short pauses.
+    The default collector keeps pauses short, by more work for every store of a reference.
     """
     given = (os.environ.get(name, "") for name in _JAVA_VARIABLES)
     return "" if any(map(_COLLECTOR.search, given)) else "-XX:+UseParallelGC"
 
 
 def _start(conf: SparkConf) -> SparkSession:
-    """Start Java; show its output only if the start fails."""
+    """Start Java; show its output only on failure."""
     stderr = _StderrRelay()
     try:
         # In a session of its own: a signal to this process's group, such as SIGTERM, would end Java
@@ -181,7 +178,7 @@ def _start(conf: SparkConf) -> SparkSession:
         options = {"stderr": stderr.writer, "start_new_session": True}
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         context = SparkContext(conf=conf, gateway=gateway)
-        # Otherwise it writes a trace when Java is killed, beside the raised error.
+        # Otherwise it writes a trace when Java is killed.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
         return SparkSession.builder.getOrCreate()
     except SPARK_ERRORS as error:
@@ -193,22 +190,21 @@ def _start(conf: SparkConf) -> SparkSession:
 class _StderrRelay:
     """Relays stderr of the Java process, except what it wrote before `stop_collecting`.
 
-    No setting silences everything Java writes at its start. `_collected` is guarded by `_lock`, and
-    None after `stop_collecting`. A daemon thread, `spark-stderr`, reads the pipe.
+    No setting silences the start of Java. `_collected` is guarded by `_lock`, and None after
+    `stop_collecting`. A daemon thread, `spark-stderr`, reads until the Java process ends.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._collected: list[str] | None = []
         reader, self.writer = os.pipe()  # the Java process writes to it
-        # A daemon, as the pipe stays open until the Java process ends, which is after this one.
         self._thread = InterruptibleThread(
             target=self._pass_on, args=(reader,), name="spark-stderr", daemon=True
         )
         self._thread.start()
 
     def collected(self) -> str:
-        """Return the output of a Java process that has ended, in one line."""
+        """Return the output of an ended Java process, in one line."""
         self._close_writer()
         self._thread.join(_STDERR_JOIN_S)
         with self._lock:
@@ -216,16 +212,12 @@ class _StderrRelay:
         return "; ".join(line for line in lines if line and not line.startswith("at "))
 
     def stop_collecting(self) -> None:
-        """Relay all further output, until the Java process ends."""
         self._close_writer()
         with self._lock:
             self._collected = None
 
     def _close_writer(self) -> None:
-        """Close this process's copy of the write end.
-
-        The reader would otherwise never see the end of file.
-        """
+        # The reader would otherwise never see the end of file.
         writer, self.writer = self.writer, -1
         if writer >= 0:
             os.close(writer)
@@ -243,7 +235,6 @@ class _StderrRelay:
 
 @contextmanager
 def _spark_environment() -> Iterator[None]:
-    """Set Spark's variables to the Java found and this Python, for a while."""
     with java_for_spark() as home:
         wanted = {"JAVA_HOME": str(home)}
         if "PYSPARK_PYTHON" not in os.environ:

@@ -1,8 +1,6 @@
 """The errors of a trace, with a common base, and descriptions of bad rows.
 
-`validation` finds a bad value, and a reader or writer makes a `BadRow` of it. It raises `BadRows`,
-or gives the bad row to `on_bad` and goes on. Users import these names from `purgatory.trace`.
-Errors are immutable and may pass between threads.
+Immutable; errors may pass between threads.
 """
 
 from __future__ import annotations
@@ -16,11 +14,11 @@ _VALUE_WIDTH: Final = 60
 
 
 class TraceError(PurgatoryError, ValueError):
-    """Raised when a trace cannot be read or written; the message names the file."""
+    """Raised when a trace cannot be read or written; names the file."""
 
 
 class BadValue(TraceError):
-    """Raised for a value against the rule of the column; the place in the file is unknown."""
+    """Raised for a value against its column's rule; knows no place."""
 
     def __init__(self, column: str, value: object, expected: str) -> None:
         super().__init__(column, value, expected)
@@ -55,7 +53,7 @@ def _shortened(value: object) -> str:
     return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 3] + "..."
 
 
-#: So many bad rows are described; more are only counted.
+#: Most bad rows in an error.
 SHOWN: Final = 5
 
 
@@ -63,9 +61,9 @@ SHOWN: Final = 5
 class BadRow:
     """A row against the rules of a table.
 
-    `unit` and `number` are its place: the physical `line` of a text file on which the row begins,
-    or the `row` of a Parquet file, counted from 1. `column` is empty when the whole row is
-    unreadable; `value` is None when there was none.
+    `unit` and `number` are its place: the `line` of a text file on which the row begins, or the
+    `row` of a Parquet file, counted from 1. `column` is empty if the whole row is unreadable;
+    `value` is None if missing.
     """
 
     path: str
@@ -88,8 +86,8 @@ class BadRow:
 class BadRows(TraceError):
     """Raised for rows that the table does not allow.
 
-    `rows` are the first of them, at most five; `more` is true when the file was not read to its
-    end, so that there may be more.
+    `rows` are the first bad rows, at most five; `more`: there may be more, as the file was not read
+    to its end.
     """
 
     def __init__(self, rows: tuple[BadRow, ...], more: bool) -> None:
@@ -106,7 +104,7 @@ class BadRows(TraceError):
 
 @dataclass(slots=True)
 class SkippedRows:
-    """Counts bad rows and keeps the first five; pass it as `on_bad` to skip them.
+    """Counts bad rows and keeps the first five; pass it as `on_bad`.
 
     Belongs to the thread that reads.
     """

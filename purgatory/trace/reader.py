@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 StrPath: TypeAlias = str | os.PathLike[str]
 OnBad: TypeAlias = Callable[[BadRow], object]
 
-# Records read after a bad row to describe more of them.
+# Records to read after a bad row, for more bad rows.
 _LOOK_AHEAD: Final = 10_000
 
 
@@ -62,7 +62,7 @@ class Reader(Generic[RowT]):
         return next(self._rows)
 
     def where(self, number: int | None = None) -> str:
-        """Return the place of the row that was returned last, or of a number of the last batch."""
+        """Return the place of the last row, or of a number of the last batch."""
         row_reader = self._row_reader
         return f"{self._file}, {row_reader.unit} {row_reader.number if number is None else number}"
 
@@ -78,10 +78,9 @@ class Reader(Generic[RowT]):
         self.close()
 
     def batches(self) -> Generator[Batch, None, None]:
-        """Yield the rows by column, in batches: instead of iterating, and with the same checks.
+        """Yield the rows by column, in batches: instead of iterating, with the same checks.
 
-        A batch of a file that has columns (Parquet) is checked by column, and row by row only if it
-        may have a bad one.
+        A batch of Parquet is checked by column, and row by row only if it may have a bad row.
         """
         portions = self._portions()
         try:
@@ -116,7 +115,7 @@ class Reader(Generic[RowT]):
             records.close()
 
     def _checked(self, records: Iterator[Any], rest: Iterable[Any]) -> Iterator[RowT]:
-        """Make rows of records; to report bad ones, look for more in the rest, too."""
+        """Make rows of records; look for more bad rows in `rest`, too."""
         make = self.table.make
         for record in records:
             try:
@@ -130,17 +129,15 @@ class Reader(Generic[RowT]):
             yield row
 
     def _records(self) -> Generator[Any, None, None]:
-        """Yield the records of all files; `self._row_reader` is the one the last came from."""
+        """Yield the records of all files; `self._row_reader` read the last."""
         for row_reader in self._row_readers():
             yield from self._guarded(row_reader.records())
 
     def _portions(self) -> Generator[Any, None, None]:
-        """Yield the records of all files, many at a time, as `_records` does single ones."""
         for row_reader in self._row_readers():
             yield from self._guarded(row_reader.portions())
 
     def _row_readers(self) -> Generator[RowReader, None, None]:
-        """Open the files one after another."""
         for file in self._files:
             if file != self._file:
                 self._row_reader = _open_bound(file, self.table)
@@ -151,7 +148,6 @@ class Reader(Generic[RowT]):
                 self._row_reader.close()
 
     def _guarded(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Pass on what is read from the file; report damage with its place."""
         try:
             yield from items
         except self._row_reader.errors as error:
@@ -160,10 +156,7 @@ class Reader(Generic[RowT]):
             raise TraceError(f"{self._file}{place}: {reason(error)}") from error
 
     def _bad_rows_error(self, first: BadRow, records: Iterator[Any]) -> BadRows:
-        """Report the next bad rows, too, so that several can be mended at once.
-
-        Looks ahead for at most `_LOOK_AHEAD` records.
-        """
+        """Report the next bad rows, too."""
         bad = [first]
         try:
             for record in islice(records, _LOOK_AHEAD):
@@ -184,7 +177,7 @@ class Reader(Generic[RowT]):
 
 
 def read_operations(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Operation]:
-    """Read a table of operations; see `read_events` for what all readers share."""
+    """Read a table of operations; see `read_events`."""
     return Reader(path, OPERATIONS, on_bad)
 
 
@@ -193,28 +186,28 @@ def read_events(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[KeyEven
 
     The suffix names the format: `.parquet`, `.csv`, `.jsonl`, `.ndjson` or `.json` (JSON lines),
     the text formats also with `.gz`. `path` may be a directory of such files. Rows come in the
-    order of the file and are read one by one.
+    order of the file.
 
-    A bad row raises `BadRows`, after the good rows before it were returned; with `on_bad` the
-    function gets the row, and reading goes on (`SkippedRows` counts such rows). A file that cannot
-    be read, or lacks a column, raises `TraceError`: at once if the beginning of the file shows it,
-    else when reading comes to the place.
+    A bad row raises `BadRows`, after the good rows before it; with `on_bad` the function gets the
+    bad row, and reading continues (`SkippedRows` counts such rows). A file that cannot be read, or
+    lacks a column, raises `TraceError`: at once if the beginning of the file shows the fault, else
+    when reading comes to the place.
     """
     return Reader(path, EVENTS, on_bad)
 
 
 def read_extensions(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[Extension]:
-    """Read a table of extensions; see `read_events` for what all readers share."""
+    """Read a table of extensions; see `read_events`."""
     return Reader(path, EXTENSIONS, on_bad)
 
 
 def read_outcomes(path: StrPath, *, on_bad: OnBad | None = None) -> Reader[OutcomeRow]:
-    """Read a table of outcomes; see `read_events` for what all readers share."""
+    """Read a table of outcomes; see `read_events`."""
     return Reader(path, OUTCOMES, on_bad)
 
 
 def table_of(path: StrPath) -> Table[Any]:
-    """Return the table that a file, or the first file of a directory, holds, by its columns."""
+    """Return the table of a file, or of the first file of a directory, by its columns."""
     file = files_of(Path(path))[0]
     row_reader = open_rows(file)
     try:
@@ -224,7 +217,6 @@ def table_of(path: StrPath) -> Table[Any]:
 
 
 def _open_bound(file: Path, table: Table[Any]) -> RowReader:
-    """Open a file and check for the table's columns."""
     row_reader = open_rows(file)
     try:
         row_reader.bind(table)
@@ -235,10 +227,9 @@ def _open_bound(file: Path, table: Table[Any]) -> RowReader:
 
 
 def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
-    """Pass rows through; raise `OutOfOrder`, naming the row, where time goes backwards.
+    """Yield rows; raise `OutOfOrder`, naming the row, where time goes backwards.
 
-    The time is that of the table's `time_column`. Equal times are in order. `rows` is closed in any
-    case at the end.
+    The time is that of the table's `time_column`. Closes `rows` at the end in any case.
     """
     time_of = rows.table.time_of
     before: int | None = None
@@ -252,7 +243,7 @@ def in_order(rows: Reader[RowT]) -> Iterator[RowT]:
 
 
 def batches_in_order(rows: Reader[RowT]) -> Iterator[Columns]:
-    """Pass rows through by column; refuses the same as `in_order`."""
+    """Yield rows by column; refuse the same as `in_order`."""
     place = rows.table.time_place
     before = INT64_MIN
     with rows:
@@ -272,7 +263,7 @@ def _out_of_order(rows: Reader[RowT], batch: Batch, before: int) -> OutOfOrder:
 
 
 def batches_by_time(rows: Reader[RowT]) -> Iterator[Columns]:
-    """Read all rows into memory, by column, and sort them by time, as `by_time` does."""
+    """Read all rows into memory, by column, in the order of `by_time`."""
     columns: list[list[Any]] = [[] for _ in rows.table.columns]
     with rows:
         for batch in rows.batches():

@@ -1,7 +1,6 @@
-"""What a format must implement to read and to write the rows of one open file.
+"""What a format implements to read and to write the rows of one open file.
 
-`purgatory.trace.text_formats` and `purgatory.trace.parquet_format` do. A reader or a writer belongs
-to the thread that opened it.
+A reader or a writer belongs to the thread that opened it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class RowReader:
-    """Reads one open file of rows; `number` is the line or row of the record yielded last.
+    """Reads one open file of rows; `number` is the line or row of the last record.
 
-    `bind` comes first. Then a row is read in two steps, so that a row that cannot be decoded does
-    not end the iteration: `records` yields what the file holds, `values` makes of a record the
-    values of the table's columns. Or rows are read in portions: `portions` yields many records,
-    `columns_of` makes columns of them, if the format has columns, and `records_of` records.
+    `bind` comes first. Then rows are read in two steps, so that a bad row does not end the
+    iteration: `records` yields what the file holds, `values` makes values of the table's columns.
+    Or in portions of records: `portions`, then `columns_of`, if the format has columns, or
+    `records_of`.
 
-    `unit`: of `number`. `errors`: what `records` raises when the file is damaged.
+    `unit`: of `number`. `errors`: what `records` raises if the file is damaged.
     """
 
     unit = "line"
@@ -32,34 +31,34 @@ class RowReader:
     number: int = 0
 
     def columns(self) -> Sequence[str]:
-        """Return the names of the columns, as far as the beginning of the file has them."""
+        """Return the names of the columns, as far as the beginning has them."""
         raise NotImplementedError
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table to read; `TraceError` when the file's columns are not the table's."""
+        """Choose the table; `TraceError` if the file has other columns."""
         raise NotImplementedError
 
     def records(self) -> Iterator[Any]:
-        """Yield the records in the order of the file."""
+        """Yield the records in order."""
         raise NotImplementedError
 
     def values(self, record: Any) -> Iterable[object]:
-        """Return the values of the table's columns in a record; raises `BadValue`."""
+        """Return a record's values of the table's columns; raises `BadValue`."""
         raise NotImplementedError
 
     def portions(self) -> Iterator[Any]:
-        """Yield the records in the order of the file, many at a time."""
+        """Yield the records in order, many at a time."""
         numbered = ((self.number, record) for record in self.records())
         while portion := list(islice(numbered, BATCH_ROWS)):
             yield portion
 
     def good_columns_of(self, portion: Any) -> Columns | None:
-        """Do as `columns_of`, if a quick look finds all rows good; None: they are to be checked."""
+        """Return columns if all rows are surely good, or None."""
         del portion
         return None
 
     def columns_of(self, portion: Any) -> Columns | None:
-        """Return the values of the table's columns in a portion; None: use its records."""
+        """Return columns; None: use the records."""
         del portion
         return None
 
@@ -74,14 +73,14 @@ class RowReader:
 
 
 class RowWriter:
-    """Writes rows into a file that its caller opened and will close."""
+    """Writes rows into a file that the caller opens and closes."""
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row; `BadValue` when the format cannot hold it, and then nothing is written."""
+        """Write a row; `BadValue`, and nothing is written, if the format cannot hold the row."""
         raise NotImplementedError
 
     def write_columns(self, columns: Columns) -> bool:
-        """Write many rows; False, and nothing is written, if the format takes single rows."""
+        """Write many rows; False, and nothing is written, for a format of single rows."""
         del columns
         return False
 

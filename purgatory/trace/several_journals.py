@@ -1,8 +1,7 @@
 """The union of one table of the journals of several servers.
 
-Servers over one database have a directory each, `<address>/journal`. After a takeover a server may
-write rows again from the store, and so two journals have them. Of equal rows the union has as many
-as the journal with the most of them. Iterators belong to one thread.
+After a takeover a server may write rows again. So of equal rows the union has as many as the
+journal with most of them. Iterators belong to one thread.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def journals_below(path: StrPath, table: str) -> list[Path]:
-    """Return a table's directories in `path`/*/journal that have files; none if `path` has none."""
+    """Return a table's directories in `path`/*/journal that have files."""
     found = sorted(Path(path).glob(f"*/journal/{table}"))
     return [one for one in found if one.is_dir() and any(one.iterdir())]
 
 
 def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[RowT]:
-    """Yield the rows of all, in order of time; `sort`: each is sorted first, in memory.
+    """Yield the rows of all, in order of time; `sort`: sort each first, in memory.
 
     Raises OutOfOrder where the time of one goes backwards, and what a `Reader` raises.
     """
@@ -44,7 +43,7 @@ def union(readers: Sequence[Reader[RowT]], *, sort: bool = False) -> Iterator[Ro
 
 
 def _without_copies(instant: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    """Yield the rows of an instant, without those that a former journal has as well."""
+    """Yield the rows of an instant, without those of an earlier journal."""
     told: Counter[Any] = Counter()
     seen: Counter[Any] = Counter()
     for number, row in instant:

@@ -1,15 +1,12 @@
 """The tables of a trace and of a journal, each defined by its rows: fields are the columns.
 
-A field has a name, a type, its place, and a `Column`, which has the rule for its values and says
-whether files may lack it. Files of all formats, Spark's schemas and the rows of a journal derive
-from these.
+Files of all formats, Spark's schemas and the rows of a journal derive from these.
 
-Rows are named tuples: a million of them are made in about a second. Times are Unix milliseconds,
-durations milliseconds, all in the range of a signed 64-bit integer. A row made directly is not
-checked; readers and writers check each row.
+Times are Unix milliseconds, durations milliseconds, in the range of a signed 64-bit integer. A row
+made directly is not checked; readers and writers check each row.
 
-By column, a loop in C for each column costs a tenth of a Python object for each row: so the reader
-yields checked batches, and the replay takes them. Immutable, batches by agreement; any thread.
+Checks by column are several times faster than row by row: so the reader yields checked batches.
+Immutable, batches by agreement; any thread.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from purgatory.trace.validation import ColumnType, ValueRule
 
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 
-#: The default of a column that has none.
+#: No default.
 REQUIRED: Final = object()
 
 
@@ -43,9 +40,8 @@ class Column(NamedTuple):
     """A column: the rule for its values, and `beside`, the column that the rule depends on.
 
     A column with a `default` may be absent from a file, and null in a row. A `rare` column is
-    written only if a row needs it; its default is 0 or False. Such columns come last. A column with
-    `is_time` holds Unix milliseconds, and is read from timestamps, too. A column with `has_few` has
-    few distinct values. The name is the field's.
+    written only if a row needs it; its default is 0 or False. Such columns come last. `is_time`:
+    Unix milliseconds, read from timestamps, too. `has_few`: few distinct values.
     """
 
     rule: ValueRule
@@ -63,7 +59,7 @@ class Column(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether a file has to have it."""
+        """Whether a file must have the column."""
         return self.default is REQUIRED
 
 
@@ -92,8 +88,7 @@ class Operation(NamedTuple):
 class KeyEvent(NamedTuple):
     """The completion of a watch key at a time, or with `failed` its failure.
 
-    For `hold_ms` a completion also counts for later operations. A failure is
-    never held.
+    For `hold_ms` a completion also counts for later operations. A failure is never held.
     """
 
     key: Annotated[str, Column(rules.NAME)]
@@ -118,7 +113,7 @@ class Extension(NamedTuple):
 class OutcomeRow(NamedTuple):
     """The outcome of an operation; `deadline_ms` is the final deadline.
 
-    `by_key` is the completing key, or None. `waited_ms` is `at_ms - submitted_ms`; `lateness_ms` is
+    `by_key` is the completing key, or None. `waited_ms` is `at_ms - submitted_ms`, `lateness_ms`
     the time of handling minus the due time.
     """
 
@@ -136,10 +131,10 @@ class OutcomeRow(NamedTuple):
 class JobRow(NamedTuple):
     """The end of a job. A dead job tried again has another row when it ends again.
 
-    `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`: the job was
-    due, and no worker began it. `run_ms` is `ended_ms - began_ms`. All three are None if no attempt
-    has ended the job. `worker`: the connection that ran the last attempt. `error`: of the last
-    attempt if that has failed, or the reason of a cancellation.
+    `due_ms` and `began_ms` are of the last attempt. `queue_ms` is `began_ms - due_ms`, `run_ms` is
+    `ended_ms - began_ms`. `began_ms`, `queue_ms` and `run_ms` are None if no attempt has ended the
+    job. `worker`: the connection that ran the last attempt. `error`: of the last attempt if that
+    has failed, or the reason of a cancellation.
     """
 
     job_id: OpId
@@ -158,10 +153,10 @@ class JobRow(NamedTuple):
     error: Annotated[str, Column(rules.TEXT, default="")]
 
 
-#: A list for each column of a table, in the order of the table, all of one length.
+#: A list for each column of a table, in order, all of one length.
 Columns: TypeAlias = tuple[list[Any], ...]
 
-#: How many column names of a file an error shows.
+#: Most column names in an error.
 _SHOWN_NAMES: Final = 12
 
 #: Rows of a batch made of single rows.
@@ -192,7 +187,7 @@ class Table(Generic[RowT]):
     """A kind of table: the class of its rows, and their columns in order.
 
     `make` makes a row of values of any type, one for each column: None stands for a default, and
-    the first bad one raises BadValue. `time_column`: by it a trace is in time order.
+    the first bad one raises BadValue. A trace is in order of `time_column`.
     """
 
     name: str
@@ -217,13 +212,13 @@ class Table(Generic[RowT]):
         return attrgetter(self.time_column)
 
     def without_rare_columns(self) -> Table[RowT]:
-        """Return the table as it is written while no row needs a rare column."""
+        """Return the table for files in which no row needs a rare column."""
         return replace(self, columns=tuple(c for c in self.columns if not c.rare))
 
     def make_columns(self, *columns: list[Any]) -> Columns | None:
         """Return columns of values of any type with their defaults; None if a row may be bad.
 
-        Needs at least one row. A caller that wants to name the bad value checks row by row.
+        Needs at least one row. To name the bad value, check row by row.
         """
         made: dict[str, list[Any]] = {}
         for column, values in zip(self.columns, columns, strict=True):
@@ -238,7 +233,7 @@ class Table(Generic[RowT]):
     def surely_allows(self, pa: Any, arrays: Mapping[str, Any]) -> bool:
         """Tell whether the rows of Arrow arrays are good beyond doubt; needs at least one.
 
-        `pa`: pyarrow, an optional extra. `arrays`: by column, without columns missing in the file.
+        `pa`: pyarrow. `arrays`: by column, without columns missing in the file.
         """
         return not any(array.null_count for array in arrays.values()) and all(
             column.rule.all_surely_good(pa, arrays[column.name], arrays.get(column.beside))
@@ -251,7 +246,7 @@ class Table(Generic[RowT]):
         return [c.name for c in self.columns if c.required and c.name not in names]
 
     def check_columns(self, path: str, names: Collection[str]) -> None:
-        """Raise TraceError when a required column is missing, or a column is there twice."""
+        """Raise TraceError for a missing or repeated column."""
         if missing := self.missing_from(names):
             raise TraceError(
                 f"{path}: not a table of {self.name}, it has no column {', '.join(missing)}; "
@@ -288,7 +283,7 @@ def _maker(row: type[RowT], columns: Sequence[Column]) -> Callable[..., RowT]:
             made[place] = tuple(made[place])
         return row(*made)
 
-    # Most rows are made by one expression: calls would double the time that a row takes.
+    # One expression makes most rows: calls would double the time of a row.
     plain = [
         column.rule.plain.format(value=column.name, beside=column.beside) for column in columns
     ]
@@ -312,7 +307,7 @@ TABLES: Final[tuple[Table[Any], ...]] = (OPERATIONS, EVENTS, OUTCOMES, EXTENSION
 
 
 def recognise(path: str, names: Collection[str]) -> Table[Any]:
-    """Return the table of a file with these columns; TraceError if unknown."""
+    """Return the table of a file with these columns, or raise TraceError."""
     for table in TABLES:
         if not table.missing_from(names):
             return table
@@ -323,6 +318,6 @@ def recognise(path: str, names: Collection[str]) -> Table[Any]:
 
 
 def named(names: Collection[str]) -> str:
-    """Return a file's first column names, for an error; oddities stay visible."""
+    """Return a file's first column names, for an error."""
     shown = ", ".join(repr(name) for name in islice(names, _SHOWN_NAMES))
     return (shown or "none") + ("" if len(names) <= _SHOWN_NAMES else ", ...")

@@ -4,8 +4,7 @@ CSV: a header line, then a row a record; RFC 4180 with line feeds. An empty cell
 separated by '|', integers are plain decimal digits, booleans `true` or `false` in any case. JSON
 lines: one object a line; blank lines are skipped. Both are UTF-8.
 
-The readers only decode: `purgatory.trace.reader` says what becomes of a bad row. Used by
-`purgatory.trace.formats` alone; a reader or writer belongs to one thread.
+A reader or writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
 SEPARATOR: Final = "|"
 _OTHER_SEPARATORS: Final = (";", "\t", "|")  # of columns, in files of other programs
-# Raised by iterating a text file, and by csv.reader on one. UnicodeDecodeError cannot occur: see
-# `_open_text`.
+# Raised by reading a text file, or by csv.reader on one. Not UnicodeDecodeError: see `_open_text`.
 READ_ERRORS: Final = (OSError, EOFError, zlib.error, csv.Error)
 
 
@@ -41,18 +39,13 @@ class _TextReader(RowReader):
         self._file = _open_text(path, newline) if lines is None else None
         self._lines: Iterable[str] = self._file or lines or ()
 
-    def _check_text(self, line: str) -> None:
-        """Raise TraceError for a first line in another encoding, or of a binary file."""
-        if "\0" in line or any("\ud800" <= char <= "\udfff" for char in line):
-            raise TraceError(f"{self._path}: not UTF-8 text")
-
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
 
 class _TextWriter(RowWriter):
-    """Writes rows into a file already open; `close` ends the text and leaves the file open."""
+    """Writes rows into an open file; `close` leaves the file open."""
 
     def __init__(self, file: IO[bytes], path: Path, table: Table[Any]) -> None:
         self._text = _wrap_text(file, path)
@@ -65,7 +58,7 @@ class _TextWriter(RowWriter):
 class CsvRowReader(_TextReader):
     """Reads the records of one CSV file; `number` is the first line of the last record.
 
-    `lines`: the lines of an open file, each with its end.
+    `lines`: the file's lines, each with its end; None: opens the file.
     """
 
     def __init__(self, path: Path, lines: Iterable[str] | None = None) -> None:
@@ -83,7 +76,7 @@ class CsvRowReader(_TextReader):
         return self._columns
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table to read; `TraceError` when the header is not the table's."""
+        """Choose the table; `TraceError` if a required column is missing."""
         table.check_columns(str(self._path), self._columns)
         # An absent column has index -1: the empty cell that `values` appends.
         places = {name: index for index, name in enumerate(self._columns)}
@@ -92,7 +85,7 @@ class CsvRowReader(_TextReader):
         ]
 
     def records(self) -> Iterator[Any]:
-        """Yield the records as lists of fields, to be given to `values`."""
+        """Yield the records as lists of fields, for `values`."""
         reader = self._records
         begins = reader.line_num + 1
         for fields in reader:
@@ -102,7 +95,7 @@ class CsvRowReader(_TextReader):
                 yield fields
 
     def values(self, fields: list[str]) -> list[object]:
-        """Return the values of the table's columns; `BadValue` when the record has gaps."""
+        """Return the values of the table's columns; raises `BadValue`."""
         if len(fields) != len(self._columns):
             count = len(self._columns)
             raise BadValue("", fields, f"{count} fields and not {len(fields)}")
@@ -114,7 +107,8 @@ class CsvRowReader(_TextReader):
         if header is None:
             raise TraceError(f"{self._path}: empty, not even a header line")
         line = ",".join(header)
-        self._check_text(line)
+        if "\0" in line or any("\ud800" <= char <= "\udfff" for char in line):
+            raise TraceError(f"{self._path}: not UTF-8 text")
         if not line.strip(", \t"):
             raise TraceError(f"{self._path}: the first line is blank, expected names of columns")
         for separator in _OTHER_SEPARATORS:
@@ -138,7 +132,7 @@ class CsvRowWriter(_TextWriter):
         self._minimal.writerow(table.names)
 
     def write(self, row: tuple[Any, ...]) -> None:
-        """Write a row; `BadValue` when CSV cannot hold it, and then nothing is written."""
+        """Write a row; `BadValue`, and nothing is written, if CSV cannot hold the row."""
         cells = [
             to_text(column, value)
             for to_text, column, value in zip(self._to_text, self._table.columns, row, strict=True)
@@ -158,7 +152,7 @@ class CsvRowWriter(_TextWriter):
 
 
 class JsonRowReader(_TextReader):
-    """Reads the lines of a single file; `number` is the last line's."""
+    """Reads the lines of one file; `number` is the last line's."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, newline="\n")
@@ -174,11 +168,11 @@ class JsonRowReader(_TextReader):
             return ()
 
     def bind(self, table: Table[Any]) -> None:
-        """Choose the table to read; a line that lacks a column is a bad row, not a bad file."""
+        """Choose the table; a line that lacks a column is a bad row, not a bad file."""
         self._names = table.names
 
     def records(self) -> Iterator[Any]:
-        """Yield the lines, to be given to `values`."""
+        """Yield the lines, for `values`."""
         for self.number, line in enumerate(self._lines, 1):  # noqa: B020 - it does not
             if self.number == 1 and is_binary(line):
                 raise TraceError(f"{self._path}: not UTF-8 text")
@@ -186,7 +180,7 @@ class JsonRowReader(_TextReader):
                 yield line
 
     def values(self, line: str) -> Iterator[object]:
-        """Return the values of the table's columns; `BadValue` when the line is no object."""
+        """Return the values of the table's columns; raises `BadValue`."""
         return map(object_of(line).get, self._names)
 
 
@@ -201,10 +195,9 @@ class JsonRowWriter(_TextWriter):
 
 
 def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
-    """Open a file for reading, decompressing `.gz`.
+    """Open a file for reading, decompressing `.gz`; drop a byte order mark.
 
-    Bytes that are not UTF-8 become lone surrogates, which validation refuses. So a bad byte makes a
-    bad row, and reading goes on. A byte order mark is dropped.
+    Bad bytes become lone surrogates, which validation refuses, so that reading continues.
     """
     opened = gzip.GzipFile if is_gzip(path) else open
     raw = opened(path, "rb")
@@ -214,20 +207,19 @@ def _open_text(path: Path, newline: str) -> io.TextIOWrapper:
 def _wrap_text(file: IO[bytes], path: Path) -> io.TextIOWrapper:
     """Return a text stream that writes into an open file, compressed if `path` ends in `.gz`.
 
-    Closing the result ends the compressed stream and leaves `file` open. The same rows always give
-    the same bytes: the gzip header holds neither name nor time.
+    Closing the result leaves `file` open. The same rows always give the same bytes.
     """
     raw = gzip.GzipFile("", "wb", 6, file, mtime=0) if is_gzip(path) else _UnclosedFile(file)
     return io.TextIOWrapper(raw, "utf-8", newline="")  # type: ignore[arg-type]
 
 
 def is_gzip(path: Path) -> bool:
-    """Tell, by its suffix, whether a file is compressed."""
+    """Tell, by the suffix, whether a file is compressed."""
     return path.suffix.lower() == ".gz"
 
 
 class _UnclosedFile(io.BufferedIOBase):
-    """Forwards writes to a file and does not close it, as GzipFile does."""
+    """Forwards writes to a file that stays open."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -240,7 +232,7 @@ class _UnclosedFile(io.BufferedIOBase):
 
 
 def is_binary(first_line: str) -> bool:
-    """Tell whether a file begins as no JSON in UTF-8 does: another encoding, or compressed."""
+    """Tell whether a first line cannot begin JSON in UTF-8."""
     return "\0" in first_line[:4]
 
 
@@ -256,18 +248,18 @@ def object_of(line: str) -> dict[str, object]:
 
 
 def _integer_from(cell: str) -> object:
-    """Return the integer, None for an empty cell, or else the cell, which validation refuses."""
+    """Return the integer, None, or else the cell, which validation refuses."""
     if not cell:
         return None
     try:
-        # int() accepts underscores and the digits of other scripts; other CSV readers do not.
+        # int() also accepts underscores and non-ASCII digits, unlike most CSV readers.
         return int(cell) if cell.isascii() and "_" not in cell else cell
     except ValueError:
         return cell
 
 
 def _truth_from(cell: str) -> object:
-    """Return True or False, None for an empty cell, or else the cell, which validation refuses."""
+    """Return the truth, None, or else the cell, which validation refuses."""
     return _TRUTHS.get(cell.lower(), cell) if cell else None
 
 

@@ -1,8 +1,7 @@
 """Rules: which values a column of a trace may hold, and the texts of errors.
 
-Each rule is there three ways: for a value; for a column, where a loop in C takes a tenth of the
-time; and for an Arrow array, which takes a few looks and decodes no text. A column or an array that
-does not pass is gone through value by value. Immutable; any thread.
+Each rule is there for a value, for a column, and for an Arrow array. A column or an array that does
+not pass is checked value by value. Immutable; any thread.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ class ColumnType(enum.Enum):
 class ValueRule(NamedTuple):
     """Which values a column may hold. Types are exact: True is no integer.
 
-    Each function takes what stands `beside`: in the column that the rule depends on, which was
-    checked before. `fault` returns what is expected instead of a value; empty if the value is good.
-    `all_good` tells whether all values of a column are good, at least one. `all_surely_good` tells,
-    with pyarrow, whether those of an Arrow array without nulls are good beyond doubt. `plain` is an
-    expression that is true of most good values, of none that is bad, and calls next to nothing.
+    Each function also takes what stands `beside`: in the column that the rule depends on, checked
+    before. `fault` returns what is expected instead of a value; empty if the value is good.
+    `all_good`: whether all values of a column are good, at least one. `all_surely_good`: with
+    pyarrow, whether those of an Arrow array without nulls are good beyond doubt. `plain`: an
+    expression that is true of most good values and of no bad one, and calls next to nothing.
     """
 
     type: ColumnType
@@ -73,10 +72,7 @@ def _are_texts(values: list[Any], _beside: Any = None) -> bool:
 
 
 def _is_encodable(text: str) -> bool:
-    """Tell whether UTF-8 can hold a text: readers pass on bad bytes as lone surrogates.
-
-    Two surrogates in a row are no pair: Python has no pairs.
-    """
+    """Tell whether UTF-8 can hold a text: readers turn bad bytes into lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -254,7 +250,7 @@ COMPLETING_KEY: Final = ValueRule(
 INTEGER: Final = ValueRule(
     _TYPE.INT64, _int64_fault, _are_int64, _are_int64_in_array, _PLAIN_INTEGER
 )
-#: A duration from the time beside it; its end is within 64 bits, too.
+#: A duration from the time beside it.
 SPAN: Final = ValueRule(
     _TYPE.INT64,
     partial(_span_fault, end="a deadline"),
@@ -266,7 +262,7 @@ HOLD: Final = SPAN._replace(fault=partial(_span_fault, end="an end of the hold")
 KEYS: Final = ValueRule(
     _TYPE.TEXTS, _keys_fault, _are_key_lists, _are_key_lists_in_array, _PLAIN_KEYS
 )
-#: Any texts, none too.
+#: Any texts.
 TEXTS: Final = ValueRule(
     _TYPE.TEXTS, _texts_fault, _are_text_lists, _unsure, "type({value}) is tuple and not {value}"
 )

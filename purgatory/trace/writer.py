@@ -1,6 +1,6 @@
 """Writes the tables of a trace: checks every row, and makes the whole file appear at once.
 
-Public through `purgatory.trace`. A writer belongs to one thread.
+A writer belongs to one thread.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Writer(Generic[RowT]):
-    """Writes one file in a `with` block; the file appears, or is replaced, when the block ends.
+    """Writes a file in a `with` block; the file appears, or is replaced, at the end of the block.
 
-    Until then the rows are in a hidden file beside it, which is removed when the block ends with
-    an exception. `count` is the number of rows written. A rare column is in the file only if a row
-    needs it; the first such row makes the writer copy the rows before it.
+    Until then the rows are in a hidden file beside it, removed after an exception. `count` is the
+    number of rows written. A rare column is in the file only if a row needs it; the first such row
+    makes the writer copy the rows before it.
     """
 
     def __init__(self, path: StrPath, table: Table[RowT]) -> None:
@@ -57,7 +57,7 @@ class Writer(Generic[RowT]):
         return self
 
     def write(self, row: RowT) -> None:
-        """Write a row; `BadRows` when a value is not allowed, and then the row is not written."""
+        """Write a row; `BadRows`, and nothing is written, if a value is not allowed."""
         if self._row_writer is None:
             raise TraceError(f"{self.path}: written to outside of its with block")
         try:
@@ -70,17 +70,17 @@ class Writer(Generic[RowT]):
         self.count += 1
 
     def write_columns(self, columns: Columns, *, checked: bool = False) -> None:
-        """Write many rows, given by column, as `write` does each of them.
+        """Write many rows, given by column, as `write` does.
 
         After `BadRows` the rows before the bad row are written. `checked`: the rows are known to be
-        good, like a reader's or a replay's, and are not checked again.
+        good, and are not checked again.
         """
         if not self._try_write_columns(columns, checked):
             for row in zip(*columns, strict=True):
                 self.write(row)  # type: ignore[arg-type]
 
     def _try_write_columns(self, columns: Columns, checked: bool) -> bool:
-        """Write all at once; False, and nothing is written, if a row may be bad or is special."""
+        """Write all at once; False, and nothing is written, if a row needs a closer look."""
         if self._row_writer is None or not columns[0]:
             return False
         good = columns if checked else self.table.make_columns(*columns)
@@ -114,7 +114,6 @@ class Writer(Generic[RowT]):
         self._row_writer.write(row[: self._width])
 
     def _add_rare_columns(self) -> None:
-        """Replace the hidden file by one with the same rows and all columns."""
         assert self._row_writer is not None
         assert self._file is not None
         self._row_writer.close()
@@ -142,17 +141,17 @@ class Writer(Generic[RowT]):
         self._hidden.replace(self._target)
 
     def _discard(self) -> None:
-        """Close what is open and remove the hidden file; after `_publish` there is neither."""
+        """Close what is open and remove the hidden file, if any."""
         row_writer, self._row_writer = self._row_writer, None
         file, self._file = self._file, None
         if row_writer is not None:
-            # May fail for the same reason as the write before it, which is reported already.
+            # May fail like the reported write before.
             with contextlib.suppress(OSError, ValueError):
                 row_writer.close()
         with contextlib.suppress(OSError):
             if file is not None:
                 file.close()
-        # Even if no file is known: an interrupt may have come between `open` and the assignment.
+        # Also without a known file: an interrupt may have come before the assignment.
         with contextlib.suppress(OSError):
             self._hidden.unlink(missing_ok=True)
 
@@ -161,7 +160,7 @@ class Writer(Generic[RowT]):
 
 
 def write_operations(path: StrPath) -> Writer[Operation]:
-    """Write a table of operations; see `write_events` for what all writers share."""
+    """Write a table of operations; see `write_events`."""
     return Writer(path, OPERATIONS)
 
 
@@ -176,10 +175,10 @@ def write_events(path: StrPath) -> Writer[KeyEvent]:
 
 
 def write_extensions(path: StrPath) -> Writer[Extension]:
-    """Write a table of extensions; see `write_events` for what all writers share."""
+    """Write a table of extensions; see `write_events`."""
     return Writer(path, EXTENSIONS)
 
 
 def write_outcomes(path: StrPath) -> Writer[OutcomeRow]:
-    """Write a table of outcomes; see `write_events` for what all writers share."""
+    """Write a table of outcomes; see `write_events`."""
     return Writer(path, OUTCOMES)

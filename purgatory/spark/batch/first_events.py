@@ -1,15 +1,15 @@
 """Finds the first event of each watch key of each operation.
 
-Pure DataFrame transformations, for `resolve`. Any thread may call.
-
-The rows of all operations and watch keys and the rows of all events are sorted together, by key and
-time. A window over each key, read backwards, gives each operation's row the first event at or after
-the submission. If events may be held, another, read forwards, gives it the last completion
-before the submission, which counts instead if it is still held.
+Watch keys and events are sorted together, by key and time. A window over each key, read backwards,
+gives each operation's row the first event at or after the submission. If events may be held,
+another window, read forwards, gives the last completion before the submission, which counts instead
+if still held.
 
 Most of the work is the sort. Spark compares the first 8 bytes of the first column before the rows
 themselves, and keys often share these; so the hash of the key comes first. The fields of an
-operation are one column, so rows of events, without the column, are half as long.
+operation are one column, so rows of events are half as long.
+
+Pure DataFrame transformations. Any thread may call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from purgatory.spark.tables.schema import SEQUENCE
 
-# When an event counts for the operation; null after the deadline, or without event.
+# When an event counts for the operation; null if not in time.
 AT: Final = "_at_ms"
 SEQ: Final = "_seq"
 HAS_FAILED: Final = "_has_failed"
@@ -30,24 +30,24 @@ HELD_SINCE: Final = "_held_since_ms"
 
 # The time of a submission, or of an event.
 _TIME: Final = "_time_ms"
-# The hash of the key, by which rows are sorted before the key.
+# The hash of the key, sorted by before the key.
 _HASH: Final = "_hash"
 # In the row of an operation: its columns.
 _OPERATION: Final = "_operation"
-# In the row of a completion: time, end of hold, and complement of `SEQ`.
+# Of a completion: time, end of hold, and complement of `SEQ`.
 _HOLD: Final = "_hold"
 
 
 def first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
     """Add the columns `AT` and `SEQ` to watches, a row for each operation and watch key.
 
-    If events have the column `hold_ms` or `failed`, add `HAS_FAILED` and `HELD_SINCE`, too.
+    If events have `hold_ms` or `failed`, add `HAS_FAILED` and `HELD_SINCE`, too.
     """
     rows = _event_rows(events)
     timeline = _operation_rows(watches).unionByName(rows, allowMissingColumns=True)
     at = F.when(F.col(SEQ).isNotNull(), F.col(_TIME))  # null in the rows of operations
     # Backwards, because Spark computes only a frame of all rows so far in one pass. At one instant
-    # events come before operations, and the first of the events comes last.
+    # events come before operations, the first event last.
     backwards = _so_far(F.desc(_TIME), F.desc_nulls_last(SEQ))
     found = [
         F.last(value, ignorenulls=True).over(backwards).alias(name)
@@ -55,7 +55,7 @@ def first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
         if name in (AT, *rows.columns)
     ]
     if _HOLD in rows.columns:
-        # At one instant operations come first: what comes then is no earlier event.
+        # Operations see earlier events only, so operations come first at one instant.
         forwards = _so_far(F.asc(_TIME), F.asc_nulls_first(SEQ))
         found.append(F.max(_HOLD).over(forwards).alias(_HOLD))
     firsts = timeline.select("key", _OPERATION, *found).where(F.col(_OPERATION).isNotNull())
@@ -67,15 +67,13 @@ def first_events(watches: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _operation_rows(watches: DataFrame) -> DataFrame:
-    """Make a row for each operation and watch key."""
     columns = F.struct(*(name for name in watches.columns if name != "key"))
     time = F.col("submitted_ms").alias(_TIME)
     return watches.select("key", _hash_of_key(), time, columns.alias(_OPERATION))
 
 
 def _event_rows(events: DataFrame) -> DataFrame:
-    """Make a row for each event."""
-    # Never null, by which rows of events are told from those of operations.
+    # Never null, which distinguishes rows of events from those of operations.
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in events.columns else F.lit(0)
     time = F.col("at_ms").alias(_TIME)
     columns = [F.col("key"), _hash_of_key(), time, seq.cast("bigint").alias(SEQ)]
@@ -87,8 +85,7 @@ def _event_rows(events: DataFrame) -> DataFrame:
 def _optional_columns(events: DataFrame, seq: Column) -> list[Column]:
     hold_ms = F.coalesce("hold_ms", F.lit(0)) if "hold_ms" in events.columns else F.lit(0)
     failed = F.coalesce("failed", F.lit(False)) if "failed" in events.columns else F.lit(False)
-    # The complement, because the largest one counts: of one instant the longest hold, and
-    # of equal ones the first.
+    # The complement, because the largest counts: the longest hold of an instant, then the first.
     hold = F.struct(
         "at_ms", (F.col("at_ms") + hold_ms).alias("until_ms"), F.bitwise_not(seq).alias("order")
     )
@@ -96,7 +93,7 @@ def _optional_columns(events: DataFrame, seq: Column) -> list[Column]:
 
 
 def _with_held_events(firsts: DataFrame) -> DataFrame:
-    """Let the completion in `_HOLD` count at the submission, if it is held until then."""
+    """Let a completion count at the submission, if held until then."""
     hold, submitted = F.col(_HOLD), F.col("submitted_ms")
     is_held = hold["until_ms"] >= submitted
     held = {

@@ -59,13 +59,12 @@ def resolve_files(
     extensions: str | None = None,
     strict: bool = False,
 ) -> ResolveSummary:
-    """Read the tables, resolve them, and count the outcomes.
+    """Read and resolve the tables; write and count the outcomes.
 
-    Writes the outcomes to the directory `out` as Parquet. Writes rejected rows to `out`/_rejected,
-    if any exist; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
+    Writes outcomes to the directory `out` as Parquet, and rejected rows, if any, to
+    `out`/_rejected; with `strict`, raises `RejectedRows` instead, and writes nothing. Raises
     `OutputExists` if `out` holds files, `TableError` for a table that cannot be read, `SparkError`
-    for a later failure. Rows are read and checked once, while resolving. Only `strict`, and a
-    rejected row, cause a second reading.
+    for a later failure.
     """
     check_output_is_empty(spark, out)
     tables = [
@@ -91,9 +90,9 @@ def resolve_files(
 def _resolve_good_rows(
     spark: SparkSession, tables: Sequence[CheckedTable], out: str
 ) -> tuple[dict[str, int], bool]:
-    """Write the outcomes; return their numbers, and whether there are bad rows, too.
+    """Write the outcomes; return their numbers, and whether there are bad rows.
 
-    The query of the good rows counts the others, so that rows are read and checked once.
+    An `Observation` counts the bad rows, so that rows are read and checked once.
     """
     found = [Observation() for _ in tables]
     bad = F.count_if(~F.col(IS_GOOD)).alias(_BAD_ROWS)

@@ -3,16 +3,11 @@
 The outcomes equal those of a replay, to the millisecond. Pure DataFrame transformations of built-in
 functions: no session, no action, no UDF. Any thread may call.
 
-How it works: the deadlines come first, if there are extensions. An extension applies if it comes at
-or before the deadline in force, which does not depend on events. So a fold over the extensions of
-each operation, in order of time, finds the deadlines; extensions after the end are then left out.
-The operations and watch keys and the events are sorted together, by key and time, to find the first
-event of each operation and key (`first_events`). That is one sort, however often a key occurs,
-where a join of operations and events on a hot key would produce every pair. A window over each
-operation orders those first events; the event at place `need` decides, if it is in time, or an
-earlier one that has failed.
-
-Operations need no distinct `op_id`: each row has a separate outcome.
+Deadlines come first, as they do not depend on events. An extension applies if it comes at or before
+the deadline in force, so deadlines are a fold over the extensions of each operation. Then
+`first_events` finds the first event of each operation and key, by one sort, however often a key
+occurs; a join on a hot key would produce every pair. A window over each operation orders those
+events; the event at place `need` decides, if in time, or an earlier one that has failed.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from purgatory.spark.batch.first_events import AT, HAS_FAILED, HELD_SINCE, SEQ, 
 from purgatory.spark.tables.schema import OPERATIONS, OUTCOMES, SEQUENCE
 from purgatory.trace.validation import COMPLETED, EXPIRED, FAILED
 
-# The place of an event among those that are first for a key of the operation, counted from 1.
+# The place of an event among the first events of an operation, counted from 1.
 _PLACE: Final = "_place"
 
 
@@ -35,26 +30,26 @@ def resolve(
 ) -> DataFrame:
     """Resolve each operation; return outcomes as `schema.OUTCOMES`, in no order.
 
-    Takes rows that `check_operations`, `check_events` and `check_extensions` of `row_checks` found
-    good. At one instant submissions come first, then extensions, then events, then expirations.
-    Events and extensions of one instant count in the order of the column `seq` (int64), where they
-    have one (`tables.reader` gives them the order of the file); else, and among equals, events in
-    the order of their keys, and of extensions the longest. `lateness_ms` is 0.
+    Takes good rows of `check_operations`, `check_events` and `check_extensions` of `row_checks`.
+    Each row of operations has an outcome; `op_id` need not be distinct. At one instant submissions
+    come first, then extensions, then events, then expirations. Events and extensions of one instant
+    count in the order of the column `seq` (int64), if present (`tables.reader` adds the order of
+    the file); else, and among equals, events in the order of their keys, and of extensions the
+    longest. `lateness_ms` is 0.
 
     Events without the columns `hold_ms` and `failed` take less work.
     """
     watches = _watch_rows(operations)
     if extensions is not None:
         watches = _with_extensions(watches, extensions)
-    # A row for each operation and distinct watch key. Every operation has a key. For `explode`,
-    # Spark would check that first, and for the check compute the distinct keys twice more.
+    # A row for each operation and distinct watch key. Every operation has a key; `explode` would
+    # check that, and for the check compute the distinct keys twice more.
     watches = watches.withColumn("key", F.explode_outer("key"))
     deciding = _deciding_rows(first_events(watches, events))
     return deciding.select(*_outcome_columns(deciding, extended=extensions is not None))
 
 
 def _watch_rows(operations: DataFrame) -> DataFrame:
-    """Make a row for each operation, with its distinct watch keys."""
     # `array_distinct` makes a hash set, which most operations do not need.
     keys = F.when(F.size("keys") == 1, F.col("keys")).otherwise(F.array_distinct("keys"))
     return operations.select(
@@ -63,21 +58,19 @@ def _watch_rows(operations: DataFrame) -> DataFrame:
         "submitted_ms",
         (F.col("submitted_ms") + F.col("timeout_ms")).alias("deadline_ms"),
         "need",
-        # With op_id, the identity of a row. Rows that are equal in all columns have the same
-        # outcome, so they need not be distinguished. A number for each row would not do: it
-        # changes when Spark repeats a task after a failure.
+        # With op_id, the identity of a row; equal rows have the same outcome. A number for each row
+        # would change when Spark repeats a task.
         F.xxhash64(*OPERATIONS.names).alias("_digest"),
         keys.alias("key"),
     )
 
 
 def _deciding_rows(firsts: DataFrame) -> DataFrame:
-    """Return the deciding row of each operation: the one at place `need`, or of a failure before.
+    """Return the deciding row of each operation: at place `need`, or of a failure before.
 
-    There always is one, as an operation has at least `need` rows; if it has no event, the operation
-    expired. Operations that are equal in all columns share the places, so all of them are kept.
+    Each operation has at least `need` rows. Equal operations share the places, so all are kept.
     """
-    # The digest first: it is quicker to sort by than a text; see `first_events`.
+    # The digest first: see `first_events`.
     operation = Window.partitionBy("_digest", "op_id")
     # Held events count at the submission, in order of arrival, before other events.
     held = [F.asc_nulls_last(HELD_SINCE)] if HELD_SINCE in firsts.columns else []
@@ -106,12 +99,12 @@ def _outcome_columns(deciding: DataFrame, *, extended: bool) -> list[Column]:
     return [columns.get(name, F.col(name)).alias(name) for name in OUTCOMES.names]
 
 
-# The deadline by the timeout of the submission, and the extensions since then.
+# The first deadline, and the extensions since the submission.
 _EXTENDED: Final = ("_first_deadline_ms", "_extensions")
 
 
 def _with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
-    """Add the columns `_EXTENDED` to operations, and set `deadline_ms` to the last deadline."""
+    """Add the columns `_EXTENDED`, and set `deadline_ms` to the last deadline."""
     first, given = map(F.col, _EXTENDED)
     since = F.filter(
         F.coalesce(given, F.array()), lambda one: one["at_ms"] >= F.col("submitted_ms")
@@ -122,13 +115,12 @@ def _with_extensions(operations: DataFrame, extensions: DataFrame) -> DataFrame:
 
 
 def _deadline_at(time_ms: Column) -> Column:
-    """Return the deadline in force when an operation ends."""
     first, given = map(F.col, _EXTENDED)
     return _last_deadline(first, F.filter(given, lambda one: one["at_ms"] <= time_ms))
 
 
 def _by_operation(extensions: DataFrame) -> DataFrame:
-    """Collect the extensions of each operation, in the order in which they apply."""
+    """Collect the extensions of each operation, in order."""
     seq = F.coalesce(SEQUENCE, F.lit(0)) if SEQUENCE in extensions.columns else F.lit(0)
     deadline = F.col("at_ms") + F.col("timeout_ms")
     one = F.struct("at_ms", seq.alias("seq"), deadline.alias("deadline_ms"))
@@ -136,7 +128,7 @@ def _by_operation(extensions: DataFrame) -> DataFrame:
 
 
 def _last_deadline(first: Column, extensions: Column) -> Column:
-    # Of several at one instant each applies, and the last one wins: none ends before its instant.
+    # At one instant each applies, and the last wins: none ends before its instant.
     return F.aggregate(
         extensions,
         first,

@@ -1,14 +1,13 @@
 """Aggregates of a journal that Spark computes: few queries, whose results fit into memory.
 
-Each function takes outcomes (or operations) as a DataFrame and returns a DataFrame: no session, no
-action. Two columns label the rows of a result: `total`, true in a row about all kinds together
-(`kind` is null then), and `kind`, null in a row about the small kinds that `fold_kinds` has put
-together. Any thread that may use the DataFrames may call.
+Two columns label the rows of a result: `total`, true in a row about all kinds (`kind` is null
+then), and `kind`, null in a row about the small kinds that `fold_kinds` has put together. No
+session, no action: any thread that may use the DataFrames may call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 from purgatory.spark.report.content import ValueCount
 
 LABELS: Final = ("total", "kind")
-# Unless exact, values of more digits are rounded up to so many, as those of a replay are.
+# Unless exact, values are rounded up to so many digits.
 DIGITS: Final = 4
 # Measures of `count_values`.
 WAIT, LATENESS, TIMEOUT, END, WEEK_HOUR, SUBMITTED = range(6)
@@ -28,10 +27,10 @@ _FIRST_MONDAY_MS: Final = 4 * 24 * _HOUR_MS  # 5 January 1970
 
 
 def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
-    """Describe all kinds together, then the `max_kinds` largest ones, in one query.
+    """Describe all kinds together, then the `max_kinds` largest, in one query.
 
     `operations`, `kinds`: numbers; `first_ms`: first submission; `first_end_ms`, `last_ms`: first
-    and last end. Without outcomes a row of nulls and zeros.
+    and last end.
     """
     of_kinds = outcomes.groupBy("kind").agg(
         F.count("*").alias("operations"),
@@ -39,16 +38,19 @@ def describe_kinds(outcomes: DataFrame, max_kinds: int) -> DataFrame:
         F.min("at_ms").alias("first_end_ms"),
         F.max("at_ms").alias("last_ms"),
     )
-    columns = (
-        F.coalesce(F.sum("operations"), F.lit(0)).alias("operations"),
-        F.count("*").alias("kinds"),
-        *(F.min(name).alias(name) for name in ("first_ms", "first_end_ms")),
-        F.max("last_ms").alias("last_ms"),
+    first = (F.min(name).alias(name) for name in ("first_ms", "first_end_ms"))
+    return largest_kinds(
+        of_kinds, "operations", max_kinds, *first, F.max("last_ms").alias("last_ms")
     )
+
+
+def largest_kinds(of_kinds: DataFrame, size: str, max_kinds: int, *columns: Column) -> DataFrame:
+    """Describe all kinds together, then the `max_kinds` kinds of the largest column `size`."""
+    sums = (F.coalesce(F.sum(size), F.lit(0)).alias(size), F.count("*").alias("kinds"))
     return (
         of_kinds.rollup("kind")
-        .agg(F.grouping("kind").cast("boolean").alias("total"), *columns)
-        .orderBy(F.desc("total"), F.desc("operations"), "kind")
+        .agg(F.grouping("kind").cast("boolean").alias("total"), *sums, *columns)
+        .orderBy(F.desc("total"), F.desc(size), "kind")
         .limit(max_kinds + 1)
     )
 
@@ -65,9 +67,9 @@ def count_values(
     """Count the values of all measures by kind, in one query.
 
     Columns: `kind`, `measure`, and those of `ValueCount`. `WAIT`, `LATENESS`, `TIMEOUT`: in ms,
-    rounded up to `DIGITS` digits unless `exact`. `END`: start of the bin of `bin_ms` in which
-    operations ended. `WEEK_HOUR`: hours from Monday 0:00 UTC to the submission. `SUBMITTED`: in
-    `completed`, the number of rows of the table of operations.
+    rounded up to `DIGITS` digits unless `exact`. `END`: start of a bin of `bin_ms`. `WEEK_HOUR`:
+    hours from Monday 0:00 UTC to the submission. `SUBMITTED`: in `completed`, the number of rows of
+    operations.
     """
     measures = _measures(bin_ms, exact=exact)
     rows = outcomes.select(
@@ -85,7 +87,6 @@ def count_values(
 
 
 def _measures(bin_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
-    """Return pairs of the number of a measure and its value."""
     durations = {
         WAIT: F.col("waited_ms"),
         LATENESS: F.col("lateness_ms"),
@@ -94,6 +95,11 @@ def _measures(bin_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
     values = {n: value if exact else rounded_up(value) for n, value in durations.items()}
     values[END] = F.col("at_ms") - F.pmod("at_ms", F.lit(bin_ms))
     values[WEEK_HOUR] = hours_of_week(F.col("submitted_ms"))
+    return numbered(values)
+
+
+def numbered(values: Mapping[int, Column]) -> list[tuple[Column, Column]]:
+    """Return pairs of the columns `measure` and `value`."""
     return [
         (F.lit(number).alias("measure"), value.cast("long").alias("value"))
         for number, value in values.items()
@@ -106,18 +112,18 @@ def hours_of_week(at_ms: Column) -> Column:
 
 
 def rounded_up(value: Column) -> Column:
-    """Round up to `DIGITS` digits, so that a timeout still reaches its share."""
+    """Round up to `DIGITS` digits: a timeout still reaches its share."""
     digits = F.length(F.abs(value).cast("string"))
     unit = F.pow(F.lit(10.0), F.greatest(F.lit(0), digits - DIGITS)).cast("long")
     return value + F.pmod(-value, unit)
 
 
 def hot_keys(outcomes: DataFrame, operations: DataFrame | None, max_keys: int) -> DataFrame:
-    """Find the hottest keys by kind and in total, hottest first.
+    """Find at most `max_keys` hottest keys of each kind and in total, hottest first.
 
-    At most `max_keys` each. `watched`: number of operations watching the key, null without a table
-    of operations; `completed`: number of operations completed by it. The hottest keys are the most
-    watched; without operations, the keys that completed most. Keys used only once are left out.
+    `watched`: number of operations that watch the key, null without a table of operations;
+    `completed`: number of operations completed by the key. The hottest are the most watched or,
+    without operations, those that completed most. Leaves out keys used once.
     """
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
     unknown = F.lit(None).cast("long")

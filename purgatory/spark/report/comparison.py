@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from purgatory.spark.report.content import KindSummary, Report
     from purgatory.spark.report.kind import Kind
 
-# A share has changed if the difference is a percent, and more than chance gives in one of 370
-# comparisons (three standard errors). A wait has changed if it is a quarter longer or shorter.
+# A share has changed by a percent, and by more than three standard errors. A wait has changed if a
+# quarter longer or shorter.
 _SHARE: Final = 0.01
 _STANDARD_ERRORS: Final = 3
 _WAIT: Final = 1.25
 
 
 def compare_reports(report: Report, earlier: Report) -> list[Change]:
-    """Pair the kinds of two reports, in the order of the later."""
+    """Pair the kinds of two reports, in the order of `report`."""
     now = {row.kind: row for row in report.summaries}
     before = {row.kind: row for row in earlier.summaries}
     return [
@@ -39,9 +39,9 @@ def _waits(report: Report, kind: Kind) -> tuple[int | None, int | None]:
 
 
 def changes_in_words(changes: list[Change]) -> list[Advice]:
-    """Name the changes that are more than chance, and the kinds that came or went."""
+    """Name the changes that are more than chance, and new and lost kinds."""
     kinds = [change for change in changes if not change.kind.total]
-    # With one kind, the row of all kinds says the same.
+    # With one kind, the total says the same.
     return [advice for change in (kinds or changes) if (advice := _in_words(change)) is not None]
 
 
@@ -81,7 +81,6 @@ def _wait(change: Change) -> tuple[str, str] | None:
 
 
 def _differ(count: int, of: int, count_before: int, of_before: int) -> bool:
-    """Say whether two shares differ by a percent and by more than chance."""
     difference = abs(count / of - count_before / of_before)
     together = (count + count_before) / (of + of_before)
     error = sqrt(together * (1 - together) * (1 / of + 1 / of_before))

@@ -1,7 +1,4 @@
-"""The content of a report: named tuples that fit into memory, a class for each table.
-
-`report` computes it; page, terminal and files show it. Immutable; any thread may use it.
-"""
+"""The content of a report: a class for each table. Immutable; any thread may use it."""
 
 from __future__ import annotations
 
@@ -26,16 +23,15 @@ class ValueCount(NamedTuple):
 
     @property
     def ended(self) -> int:
-        """The number of operations, whatever their outcome."""
+        """The number of operations."""
         return self.completed + self.failed + self.expired + self.cancelled
 
 
 class CurvePoint(NamedTuple):
     """The effect of a timeout: share completed and average wait; see `curves`.
 
-    `mean_wait_ms`: the restricted mean, the average time until an operation completes or its
-    timeout ends it. `watched`: number of operations that waited so long, on which the estimate is
-    based.
+    `mean_wait_ms`: restricted mean until an operation completes or the timeout ends it. `watched`:
+    number of operations that waited so long, the base of the estimate.
     """
 
     kind: Kind
@@ -48,10 +44,9 @@ class CurvePoint(NamedTuple):
 class KindSummary(NamedTuple):
     """The outcomes and waits of a kind; quantiles are at `histograms.QUANTILES`.
 
-    `submitted`: number of rows in the table of operations, None without one. `timeouts_ms`: the
-    shortest, the median and the longest timeout. `now`: the effect of these timeouts by the
-    estimate of `curves`, with the median as `timeout_ms`. `completed_waited_ms`: waits of completed
-    operations, empty without any.
+    `submitted`: None without a table of operations. `timeouts_ms`: the shortest, the median and the
+    longest. `now`: the estimated effect of these timeouts, with the median as `timeout_ms`.
+    `completed_waited_ms`: empty without a completion.
     """
 
     kind: Kind
@@ -71,8 +66,7 @@ class KindSummary(NamedTuple):
 class Change(NamedTuple):
     """A kind in both periods; None where it did not occur.
 
-    `waits_ms`, `earlier_waits_ms`: within which half of the operations complete, and 99 percent;
-    None if they do not.
+    `waits_ms`, `earlier_waits_ms`: within which half of the operations complete, and 99 percent.
     """
 
     kind: Kind
@@ -94,10 +88,7 @@ class Bin(NamedTuple):
 
 
 class WeekHour(NamedTuple):
-    """The operations submitted in one hour of the week (UTC): how many, and how many expired.
-
-    `weekday`: 0 is Monday.
-    """
+    """The operations submitted in one hour of the week (UTC). `weekday`: 0 is Monday."""
 
     weekday: int
     hour: int
@@ -115,7 +106,7 @@ class HotKey(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """The shortest timeout for a wanted share; None if none is known."""
+    """The shortest timeout for a wanted share, or None."""
 
     kind: Kind
     wanted: float
@@ -148,10 +139,7 @@ class Action(Enum):
 
 
 class Finding(NamedTuple):
-    """What to do with the timeouts of a kind.
-
-    `proposed`: None unless the action is to shorten or to lengthen.
-    """
+    """What to do with the timeouts of a kind; `proposed` to shorten or to lengthen only."""
 
     summary: KindSummary
     action: Action
@@ -159,7 +147,7 @@ class Finding(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """One thing to do, in a few words, and why."""
+    """One thing to do, and why."""
 
     what: str
     why: str
@@ -169,11 +157,10 @@ class Advice(NamedTuple):
 class Report:
     """The content of a report, its rows in the order of display.
 
-    `exact`: whether quantiles and curves are exact. `first_ms`, `last_ms`: time of the first
-    submission and of the last outcome. `kinds`: number of kinds; see `report.MAX_KINDS`.
-    `bin_ms`: width of a `Bin`; bins in which nothing ended are left out. `findings`: what to do,
-    the weightiest first. `changes`: against the report of an earlier period. `jobs`: None if the
-    journal has none. `is_server`: the journal is that of a server; its wheel is no setting.
+    `kinds`: number of kinds; see `report.MAX_KINDS`. `first_ms`, `last_ms`: first submission and
+    last outcome. `exact`: of quantiles and curves. `bin_ms`: width of a `Bin`; empty bins are left
+    out. `findings`: the weightiest first. `changes`: against an earlier period. `jobs`: None if the
+    journal has none. `is_server`: the journal is a server's, whose wheel is no setting.
     """
 
     operations: int

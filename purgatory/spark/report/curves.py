@@ -2,16 +2,14 @@
 
 An operation that expired after 5 s shows that it takes longer than 5 s, not how long. Survival
 analysis deals with such *censored* waits; the estimate here is Kaplan's and Meier's (1958), which
-counts each operation for as long as it was watched. If all operations of a kind have the same
-timeout, it is simply the share completed in time. If timeouts differ, or some operations failed or
-were cancelled, those with a short wait do not count as failures of a longer timeout.
+counts each operation for as long as it was watched. Operations that failed, were cancelled or had a
+short timeout do not count as failures of a longer timeout.
 
 The average wait of a timeout is the *restricted mean*: the area below the curve of those that still
-wait, up to the timeout. A plain average of all waits would take the length of a timeout for the
-time that an operation needs.
+wait, up to the timeout.
 
-The estimate assumes that operations with short timeouts would complete like operations with long
-ones. Pure functions; any thread may call.
+The estimate assumes that operations with short and long timeouts would complete alike. Pure
+functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ if TYPE_CHECKING:
 Curve = Sequence[CurvePoint]
 """The points of one kind, by ascending timeout."""
 
-# Shares are products of fractions, so a wanted share counts as reached this little below it.
+# A share this little below counts as reached: shares are products of fractions.
 _EPSILON: Final = 1e-9
 _timeout_ms: Final = attrgetter("timeout_ms")
 
 
 def completion_curve(kind: Kind, waits: Histogram) -> list[CurvePoint]:
-    """Estimate the share completed and the average wait at each wait that occurs."""
+    """Estimate share completed and average wait at each wait that occurs."""
     points = []
     watched = sum(row.ended for row in waits)
     waiting, area, before = 1.0, 0.0, 0
@@ -60,12 +58,12 @@ def check_shares(shares: Sequence[float]) -> None:
 
 
 def shortest_timeout(curve: Curve, share: float) -> CurvePoint | None:
-    """Return the point of the shortest timeout that reaches a share; None if none does."""
+    """Return the point of the shortest timeout that reaches a share, or None."""
     return next((point for point in curve if point.share >= share - _EPSILON), None)
 
 
 def at_timeout(curve: Curve, timeout_ms: int) -> CurvePoint:
-    """Return the effect of a timeout; beyond the longest wait, the effect of the longest."""
+    """Return the effect of a timeout, at most that of the longest wait."""
     place = bisect_right(curve, timeout_ms, key=_timeout_ms)
     if place == len(curve):
         return curve[-1]
@@ -75,10 +73,7 @@ def at_timeout(curve: Curve, timeout_ms: int) -> CurvePoint:
 
 
 def at_timeouts(curve: Curve, timeouts: Histogram, timeout_ms: int) -> CurvePoint:
-    """Return what a mixture of timeouts achieves, on average.
-
-    `timeout_ms`: the timeout named in the result.
-    """
+    """Return the average effect of a mixture of timeouts, named `timeout_ms` in the result."""
     total = sum(row.ended for row in timeouts)
     share = wait = 0.0
     for row in timeouts:
@@ -89,8 +84,10 @@ def at_timeouts(curve: Curve, timeouts: Histogram, timeout_ms: int) -> CurvePoin
 
 
 def thin_curve(curve: Curve) -> list[CurvePoint]:
-    """Reduce a curve to a few hundred points, enough for a chart."""
-    # No gap above a percent in the share, or above a tenth in the timeout.
+    """Reduce a curve to a few hundred points, for a chart.
+
+    No gap is above a percent in the share, or a tenth in the timeout.
+    """
     last_in_cell = {
         (round(100 * point.share), round(24 * log10(point.timeout_ms + 1))): point
         for point in curve

@@ -1,6 +1,6 @@
 """Findings: which kinds' timeouts to change, the gain, and the advice in words.
 
-Made from a kind's completion curve and its present timeouts. Pure functions; any thread may call.
+Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -23,21 +23,19 @@ if TYPE_CHECKING:
 
 # A shorter timeout may lose one completion in so many.
 LOST_COMPLETIONS: Final = 1000
-# A timeout is worth changing if it becomes shorter by a fifth, or if a percent more completes.
+# A timeout is worth changing for a fifth less time, or a percent more completions.
 _SHORTER: Final = 0.8
 _MORE: Final = 0.01
-# An estimate rests on at least so many operations that waited so long, and a finding on so many
-# that completed.
+# An estimate rests on so many operations that waited so long, a finding on so many completions.
 MIN_OPERATIONS: Final = 100
-# A kind with more timeouts than this sets them operation by operation.
+# A kind with more timeouts sets them operation by operation.
 _MAX_TIMEOUTS: Final = 10
-# Completions are still coming if a percent of the operations completes in the last tenth of the
-# timeout.
+# Completions still come if a percent of the operations completes in the timeout's last tenth.
 _LAST_PART: Final = 0.9
 
 
 def weight(finding: Finding) -> float:
-    """Return the number of operations concerned, times the part of wait or share that changes."""
+    """Return the number of operations, times the part of wait or share that changes."""
     summary, proposed = finding.summary, finding.proposed
     if proposed is None:
         return summary.expired * _MORE
@@ -47,16 +45,15 @@ def weight(finding: Finding) -> float:
 
 
 def has_own_timeouts(summary: KindSummary) -> bool:
-    """Say whether the operations of a kind have timeouts of their own, as from a schedule.
+    """Say whether operations of a kind have their own timeouts, as from a schedule.
 
-    Operations with short timeouts may then differ from those with long timeouts, against the
-    assumption of the estimate, and no single timeout would suit all.
+    Short and long operations may then differ, against the assumption of the estimate.
     """
     return summary.distinct_timeouts > _MAX_TIMEOUTS
 
 
 def find(summary: KindSummary, curve: Curve, waits: Histogram) -> Finding | None:
-    """Decide about the timeouts of a kind; None: leave them."""
+    """Decide about the timeouts of a kind; None leaves them."""
     if not summary.completed and summary.expired >= MIN_OPERATIONS:
         return Finding(summary, Action.CHECK_KEYS, None)
     if summary.completed < MIN_OPERATIONS or has_own_timeouts(summary):
@@ -75,7 +72,7 @@ def _find_timeout(summary: KindSummary, curve: Curve, waits: Histogram) -> Findi
 
 
 def _longer(summary: KindSummary, curve: Curve) -> CurvePoint | None:
-    """Return the shortest timeout with nearly all completions that the curve knows of."""
+    """Return the shortest known timeout with nearly all completions."""
     known = [point for point in curve if point.watched >= MIN_OPERATIONS]
     if not known or known[-1].share < summary.now.share + _MORE:
         return None
@@ -85,7 +82,7 @@ def _longer(summary: KindSummary, curve: Curve) -> CurvePoint | None:
 
 
 def _shorter(summary: KindSummary, curve: Curve) -> CurvePoint | None:
-    """Return the shortest timeout that loses hardly a completion; None if it saves little."""
+    """Return the shortest timeout that loses hardly a completion; None if that saves little."""
     if not summary.expired:
         return None
     point = shortest_timeout(curve, summary.now.share * (1 - 1 / LOST_COMPLETIONS))
@@ -95,7 +92,6 @@ def _shorter(summary: KindSummary, curve: Curve) -> CurvePoint | None:
 
 
 def _still_rising(summary: KindSummary, waits: Histogram) -> bool:
-    """Say whether completions still come when the timeout ends the wait."""
     last = _LAST_PART * summary.timeouts_ms[1]
     late = sum(row.completed for row in waits if last < row.value <= summary.timeouts_ms[1])
     return late >= _MORE * summary.operations
@@ -106,7 +102,7 @@ _HOT_SHARE = 0.1
 
 
 def headlines(report: Report) -> list[str]:
-    """Say in a sentence each what stands out: of the jobs, of the waits."""
+    """Say what stands out: a sentence of the jobs, and of the waits."""
     found = []
     if report.jobs is not None:
         found.append(_job_headline(report.jobs))
@@ -125,7 +121,6 @@ def _job_headline(jobs: JobsReport) -> str:
 
 
 def _wait_headline(report: Report) -> str:
-    """Say what to do about timeouts; if that is nothing, how the operations ended."""
     kinds = sum(not row.kind.total for row in report.summaries)
     if not report.findings:
         return _expiry(report)
@@ -138,7 +133,6 @@ def _wait_headline(report: Report) -> str:
 
 
 def _expiry(report: Report) -> str:
-    """Say how many operations expired, and of which kinds most and fewest."""
     total, *kinds = report.summaries
     all_of_them = f"{share(total.expired / total.operations)} of {count(total.operations)}"
     said = f"{all_of_them} operations expired"
@@ -159,7 +153,7 @@ def _expired_share(row: KindSummary) -> float:
 
 
 def all_advice(report: Report) -> list[Advice]:
-    """Return what to do, the most important first."""
+    """Return all advice, the most important first."""
     jobs = [] if report.jobs is None else job_advice.job_advice(report.jobs)
     if not report.operations:
         return jobs

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from math import floor, log10
 from typing import Final
 
-# Units of durations, largest first: ms, name.
+# Units of durations: ms, name.
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final = "\N{EN DASH}"
@@ -37,19 +37,19 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".")
 
 
-# Below it, and so near to all, a share is only said to be less.
+# Nearer to none or all, a share is not exact.
 _LEAST_PERCENT: Final = 0.01
 
 
 def share(value: float | None) -> str:
-    """Format a share in percent to three significant digits: "0.25 %", "99.97 %", "< 0.01 %"."""
+    """Format a share in percent: "0.25 %", "99.97 %", "< 0.01 %"."""
     if value is None:
         return NOTHING
     percent = 100 * value
     near = min(percent, 100 - percent)
     if 0 < near < _LEAST_PERCENT:
         return "< 0.01 %" if percent < 50 else "> 99.99 %"
-    # Rounding must not turn almost all into all.
+    # Almost all must not become all.
     digits = 1 if near >= 1 or near == 0 else 2
     text = f"{percent:.{digits}f}".rstrip("0").rstrip(".")
     return f"{text} %"
@@ -61,10 +61,7 @@ def count(value: int | None) -> str:
 
 
 def utc_time(unix_ms: int, to_ms: int = 1) -> str:
-    """Format a time in UTC, precise to multiples of `to_ms`.
-
-    As Unix ms, if no calendar reaches it.
-    """
+    """Format a time in UTC, precise to `to_ms`; as Unix ms if no calendar reaches it."""
     try:
         at = _EPOCH + timedelta(milliseconds=unix_ms)
     except OverflowError:
@@ -79,8 +76,8 @@ def utc_time(unix_ms: int, to_ms: int = 1) -> str:
 
 
 def name(text: str, max_length: int = 60) -> str:
-    """Make a name from the data printable, in at most `max_length` characters."""
-    # Replace control characters, lone surrogates and characters that change the text direction.
+    """Make a name printable, in at most `max_length` characters."""
+    # Control characters, lone surrogates, and characters that change the text direction.
     clean = "".join(
         "\N{REPLACEMENT CHARACTER}" if _is_unprintable(letter) else letter for letter in text
     )

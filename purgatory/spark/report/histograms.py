@@ -1,11 +1,8 @@
-"""Histograms: how often each value of a measure occurs, by kind and in total.
-
-Made from the rows of `aggregates.count_values`. Pure functions; any thread may call.
-"""
+"""Histograms: how often each value of a measure occurs. Pure functions; any thread may call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Final, Protocol, TypeVar
 
@@ -13,6 +10,7 @@ from purgatory.spark.report.content import ValueCount
 from purgatory.spark.report.kind import Kind
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 0.999)
+QUANTILE_NAMES: Final = tuple(f"p{100 * q:g}" for q in QUANTILES)
 ALL_KINDS: Final = Kind(True, None)
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -35,21 +33,19 @@ class _HasValue(Protocol):
 
 
 _Row = TypeVar("_Row", bound=_HasValue)
+_Counts = TypeVar("_Counts", bound=tuple[int, ...])
 
 
-def in_total(histograms: Iterable[Histogram]) -> list[ValueCount]:
+def in_total(
+    histograms: Iterable[Sequence[_Counts]], make: Callable[..., _Counts]
+) -> list[_Counts]:
     """Add the histograms of several kinds."""
     sums: dict[int, list[int]] = {}
     for histogram in histograms:
         for value, *counts in histogram:
             found = sums.get(value)
             sums[value] = counts if found is None else [*map(int.__add__, found, counts)]
-    return [ValueCount(value, *sums[value]) for value in sorted(sums)]
-
-
-def with_total(of_kinds: Mapping[Kind, Histogram]) -> dict[Kind, Histogram]:
-    """Return the histograms of all kinds together, then those of each."""
-    return {ALL_KINDS: in_total(of_kinds.values()), **of_kinds}
+    return [make(value, *sums[value]) for value in sorted(sums)]
 
 
 def quantiles(
@@ -60,7 +56,7 @@ def quantiles(
     """Return the quantiles at ascending `shares`, empty if nothing is counted.
 
     A quantile is the smallest value that at least this share of the values do not exceed (nearest
-    rank). `counted`: the number of operations of a row that count.
+    rank). `counted`: how many operations of a row count.
     """
     counts = [*map(counted, histogram)]
     total = sum(counts)
@@ -77,9 +73,6 @@ def quantiles(
 
 
 def bin_width_ms(span_ms: int, max_bins: int = 96) -> int:
-    """Return the smallest round width with at most `max_bins` bins.
-
-    Above 28 days, a multiple of 28 days.
-    """
+    """Return the smallest round width with at most `max_bins` bins; days by the 28."""
     wanted = max(1, -(-span_ms // max_bins))
     return next((w for w in _WIDTHS if w >= wanted), -(-wanted // _WIDTHS[-1]) * _WIDTHS[-1])

@@ -46,10 +46,9 @@ def make_report_options(
 
 
 class OutputFile:
-    """A file, replaced atomically.
+    """A file, replaced atomically; `SparkError` if not writable.
 
-    Raises `SparkError` if it cannot be written. Made before the work starts, so that a file that
-    cannot be written is reported at once.
+    Make it before the work: an unwritable file is reported at once.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -79,10 +78,7 @@ class OutputFile:
 
 
 class DataDirectory:
-    """A directory for the data of all figures, as CSV files; made if needed.
-
-    Raises `SparkError` if it cannot be made or written.
-    """
+    """A directory of CSV files, made if needed; `SparkError` if not writable."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -104,13 +100,10 @@ class DataDirectory:
 
 
 def settings_for(*paths: str | None) -> Mapping[str, str]:
-    """Return settings of a local session for a report on these journals.
-
-    The settings for short work, if all journals are files of the machine and small together.
-    """
+    """Return settings of a local session: for short work, if all journals are small local files."""
     try:
         size = sum(_size(Path(path)) for path in paths if path is not None)
-    except OSError:  # not of the machine
+    except OSError:  # not a local file
         return {}
     return SHORT_WORK if size <= _SMALL_BYTES else {}
 
@@ -120,7 +113,6 @@ _SMALL_BYTES: Final = 32 * 2**20
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file, or of all in a directory."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files)
 
@@ -139,15 +131,14 @@ def report_journal(
 ) -> Report:
     """Read a journal, print its report, and write the page and the data of its figures.
 
-    `against`: the journal of an earlier period, to compare with. Raises `TableError` for a table
-    that cannot be read, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any
-    other failure.
+    `against`: the journal of an earlier period, to compare with. Raises `TableError` for an
+    unreadable table, `RejectedRows` if `strict` and a row breaks a rule, `SparkError` for any other
+    failure.
     """
     console = console or Console()
     earlier = None
     notes: list[str] = []
     if against is not None:
-        # Of the earlier period only what is compared.
         few = replace(options, wheels=(), max_keys=1)
         earlier, notes = _report(spark, against, few, None, strict, progress)
         notes = [f"Earlier period: {note}" for note in notes]
@@ -172,7 +163,7 @@ def _report(
     strict: bool,
     progress: Callable[[str], object],
 ) -> tuple[Report, list[str]]:
-    """Read and check a journal; return its report, and notes on gaps."""
+    """Return the report of a journal, and notes on gaps."""
     with wrapping_spark_errors(path):
         progress(f"looking at {path}")
         journal = read_journal(spark, path)

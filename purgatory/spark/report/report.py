@@ -1,8 +1,6 @@
-"""Computes the report of a journal, as rows that fit into memory.
+"""Computes the report of a journal, by a few Spark jobs, as rows that fit into memory.
 
-`make_report` runs a few Spark jobs, which reduce the journal to counts, and computes the rest from
-these counts; `page` and `terminal` show the `Report`. Any thread may call, but a session makes one
-report at a time. A `Report` is immutable.
+Any thread may call, but a session makes one report at a time. A `Report` is immutable.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ from purgatory.spark.report.histograms import (
     ALL_KINDS,
     Histogram,
     bin_width_ms,
+    in_total,
     quantiles,
-    with_total,
 )
 from purgatory.spark.report.jobs.job_report import make_job_report
 from purgatory.spark.report.kind import Kind
@@ -45,22 +43,22 @@ if TYPE_CHECKING:
 
     from purgatory.spark.report.wheel_buckets import WheelSize
 
-# Up to so many outcomes, quantiles and curves are exact; for more, see `aggregates.DIGITS`.
+# Of more outcomes quantiles and curves are rounded, see `aggregates.DIGITS`.
 EXACT_ROWS: Final = 1_000_000
 DEFAULT_SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
-# At most so many kinds have rows of their own, the largest; the rest are put together.
+# The largest kinds have rows of their own; the rest is put together.
 MAX_KINDS: Final = 20
 MAX_KEYS: Final = 10
 
 _Histograms = Mapping[int, Mapping[Kind, Histogram]]
-"""By measure of `aggregates`, then by kind, all kinds together first."""
+"""By measure of `aggregates`, then by kind, the total first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Options of a report. Raises ValueError for impossible shares and wheels.
+    """Options of a report; without `wheels` none are compared.
 
-    `wheels`: none leaves that part out.
+    Raises ValueError for impossible shares and wheels.
     """
 
     shares: Sequence[float] = DEFAULT_SHARES
@@ -87,9 +85,9 @@ def make_report(
 ) -> Report:
     """Compute the report of checked tables.
 
-    Calls `progress` with the name of each step. Without `operations`, the numbers of operations
-    submitted and of watchers of a key are None. `against`: the report of an earlier period, to
-    compare with. `jobs`: the table of that name. `is_server`: see `Report`.
+    Calls `progress` with the name of each step. `operations`: without them, the numbers submitted
+    and of watchers are None. `against`: the report of an earlier period, to compare with. `jobs`:
+    the table of that name. `is_server`: see `Report`.
     """
     options = options or ReportOptions()
     of_jobs = None
@@ -109,16 +107,12 @@ def make_report(
     return replace(report, changes=tuple(compare_reports(report, against)))
 
 
-# The columns that a report needs.
 _OUTCOME_COLUMNS: Final = [name for name in schema.OUTCOMES.names if name != "op_id"]
 _OPERATION_COLUMNS: Final = ["kind", "keys"]
 
 
 def _persist(stack: ExitStack, table: DataFrame, columns: list[str]) -> DataFrame:
-    """Cache the needed columns of a table, as it is read several times.
-
-    So the checks of its rows, which cost more than the rest of the report, are made only once.
-    """
+    """Cache the needed columns, so that the expensive checks of rows are made once."""
     needed = table.select(*columns).persist(StorageLevel.MEMORY_AND_DISK)
     stack.callback(needed.unpersist)
     return needed
@@ -192,7 +186,7 @@ def _wheels(
 
 
 def _collect(counts: DataFrame) -> _Histograms:
-    """Collect histograms; of each measure the total first, then the kinds by size."""
+    """Collect histograms, the total first, then the largest kinds."""
     columns = counts.select("measure", "kind", *ValueCount._fields).toArrow().to_pydict()
     found: dict[int, dict[Kind, list[ValueCount]]] = {}
     for measure, kind, *row in zip(*columns.values(), strict=True):
@@ -207,7 +201,8 @@ def _in_order(of_kinds: dict[Kind, list[ValueCount]]) -> dict[Kind, Histogram]:
     def size(kind: Kind) -> tuple[int, str]:
         return -sum(row.ended for row in of_kinds[kind]), kind.name or ""
 
-    return with_total({kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)})
+    ordered = {kind: of_kinds[kind] for kind in sorted(of_kinds, key=size)}
+    return {ALL_KINDS: in_total(of_kinds.values(), ValueCount), **ordered}
 
 
 def _summary(histograms: _Histograms, curve: curves.Curve, *, submitted_known: bool) -> KindSummary:

@@ -1,7 +1,7 @@
 """The tables of a report: as cells for page and terminal, and as data for CSV files.
 
-In the data, durations and times are in ms, shares from 0 to 1; the kind of rows about all kinds
-together is empty, and `total` is 1 there. Pure functions; any thread may call.
+In the data, durations and times are in ms, shares from 0 to 1. Rows about all kinds have an empty
+kind, and `total` 1. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from purgatory.spark.report.content import (
 )
 from purgatory.spark.report.findings import MIN_OPERATIONS
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, number, share
-from purgatory.spark.report.histograms import QUANTILES
-from purgatory.spark.report.kind import Kind
+from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 
 if TYPE_CHECKING:
     from purgatory.spark.report.content import Change, Report
@@ -35,7 +34,7 @@ _ZEROS: Final = {share(0), duration(0), count(0), NOTHING}
 def without_empty_columns(
     heads: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """Drop columns of zeros and nothing: few journals have failed or late operations."""
+    """Drop columns of zeros and nothing."""
     columns = [
         (head, *cells)
         for head, cells in zip(heads, zip(*rows, strict=True), strict=True)
@@ -48,11 +47,11 @@ def without_empty_columns(
 def summary_table(
     rows: Iterable[KindSummary],
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
-    """Return heads and cells: counts, shares, waits of completed operations, and lateness."""
+    """Return heads and cells: counts, shares, waits and lateness."""
     heads = [
         *("kind", "no outcome", "ended", "completed", "failed", "expired", "cancelled"),
-        *(f"wait p{100 * q:g}" for q in QUANTILES),
-        f"late p{100 * QUANTILES[-1]:g}",
+        *(f"wait {name}" for name in QUANTILE_NAMES),
+        f"late {QUANTILE_NAMES[-1]}",
     ]
     return without_empty_columns(heads, map(_summary_cells, rows))
 
@@ -76,7 +75,7 @@ def timeout_table(
 ) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
     """Return heads and cells: the median timeout, and the shortest for the wanted shares.
 
-    Without the shares and the kinds of which no timeout is known; see `kinds_without_timeout`.
+    Leaves out shares and kinds without a known timeout; see `kinds_without_timeout`.
     """
     wanted = sorted({row.wanted for row in report.suggestions if row.point is not None})
     without = kinds_without_timeout(report, kinds)
@@ -85,7 +84,7 @@ def timeout_table(
 
 
 def kinds_without_timeout(report: Report, kinds: Iterable[Kind]) -> list[Kind]:
-    """Return the kinds of which no outcome tells of a timeout long enough for any wanted share."""
+    """Return the kinds whose outcomes show no timeout for any wanted share."""
     known = {row.kind for row in report.suggestions if row.point is not None}
     return [kind for kind in kinds if kind not in known]
 
@@ -105,12 +104,12 @@ def _timeout(point: CurvePoint | None) -> str:
 
 
 def key_cells(row: HotKey) -> list[str]:
-    """Return the cells of a hot key: name, watched, completed."""
+    """Return name, watched, completed."""
     return [name(row.key), count(row.watched), count(row.completed)]
 
 
 def change_cells(change: Change) -> list[str]:
-    """Return the cells of a change: earlier and now of each figure."""
+    """Return kind, and each figure earlier and now."""
     periods = (change.earlier, change.now)
     waits = (change.earlier_waits_ms, change.waits_ms)
     pairs = [
@@ -119,12 +118,11 @@ def change_cells(change: Change) -> list[str]:
         *([duration(of[place]) for of in waits] for place in (0, 1)),
     ]
     arrow = " \N{RIGHTWARDS ARROW} "
-    # One figure if both are the same.
     return [str(change.kind), *(arrow.join(dict.fromkeys(pair)) for pair in pairs)]
 
 
 def wheel_cells(row: WheelRow, *, chosen: bool = False) -> list[str]:
-    """Return the cells of a row of the wheel tuning table; a chosen one is marked."""
+    """Return the cells of a wheel; a chosen one is marked."""
     mark = " \N{CHECK MARK}" if chosen else ""
     size = f"{duration(row.tick_ms)} \N{MULTIPLICATION SIGN} {count(row.wheel_size)}{mark}"
     return [
@@ -140,7 +138,7 @@ def wheel_cells(row: WheelRow, *, chosen: bool = False) -> list[str]:
 
 
 class Figure(NamedTuple):
-    """The data of a figure: the name of its file without suffix, heads, rows."""
+    """The data of a figure: file name without suffix, heads, rows."""
 
     name: str
     heads: Sequence[str]
@@ -159,7 +157,7 @@ _LABELS: Final = ("total", "kind")
 
 
 def labelled(name: str, fields: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> Figure:
-    """Make a figure of rows with the kind first."""
+    """Make a figure of rows that begin with a kind."""
     return Figure(name, (*_LABELS, *fields[1:]), [(*_label(row[0]), *row[1:]) for row in rows])
 
 
@@ -170,7 +168,7 @@ def _label(kind: Kind) -> tuple[int, str]:
 
 
 def all_figures(report: Report) -> list[Figure]:
-    """Return the data of all figures of the waits of a report."""
+    """Return all figures of the waits."""
     if not report.operations:
         return []
     figures = [kinds(report), timeouts(report), curves(report), ends(report), week(report)]
@@ -182,13 +180,12 @@ def all_figures(report: Report) -> list[Figure]:
 
 def kinds(report: Report) -> Figure:
     """Return counts, waits, timeouts and lateness by kind."""
-    names = [f"p{100 * q:g}" for q in QUANTILES]
     heads = [
         *KindSummary._fields[1:7],
         *(f"timeout_{which}_ms" for which in ("min", "median", "max")),
         *("completed_share_estimated", "mean_wait_restricted_ms"),
-        *(f"completed_wait_{name}_ms" for name in names),
-        *(f"lateness_{name}_ms" for name in names),
+        *(f"completed_wait_{name}_ms" for name in QUANTILE_NAMES),
+        *(f"lateness_{name}_ms" for name in QUANTILE_NAMES),
     ]
     rows = [
         (
@@ -196,7 +193,7 @@ def kinds(report: Report) -> Figure:
             *row.timeouts_ms,
             row.now.share,
             row.now.mean_wait_ms,
-            *(row.completed_waited_ms or [None] * len(names)),
+            *(row.completed_waited_ms or [None] * len(QUANTILES)),
             *row.lateness_ms,
         )
         for row in report.summaries
@@ -205,7 +202,7 @@ def kinds(report: Report) -> Figure:
 
 
 def timeouts(report: Report) -> Figure:
-    """Return the suggested timeouts; without figures where none is known."""
+    """Return the suggested timeouts."""
     rows = [
         (row.kind, row.wanted, *(row.point[1:] if row.point else [None] * 4))
         for row in report.suggestions
@@ -214,18 +211,18 @@ def timeouts(report: Report) -> Figure:
 
 
 def curves(report: Report, only: Kind | None = None) -> Figure:
-    """Return the completion curves, or the curve of one kind."""
+    """Return the completion curves, or one kind's."""
     points = [p for kind, curve in report.curves.items() if only in {None, kind} for p in curve]
     return labelled("curves", CurvePoint._fields, points)
 
 
 def ends(report: Report) -> Figure:
-    """Return the operations that ended over time."""
+    """Return ends over time."""
     return labelled("ends-by-kind", Bin._fields, report.bins)
 
 
 def week(report: Report) -> Figure:
-    """Return the operations by hour of the week."""
+    """Return operations by hour of the week."""
     return Figure("week", WeekHour._fields, report.week)
 
 
@@ -243,12 +240,15 @@ def changes(report: Report) -> Figure:
     """Return the kinds in both periods."""
     names = ("operations", "completed", "expired", "half_complete_ms", "p99_complete_ms")
     heads = [*names, *(f"earlier_{name}" for name in names)]
-    rows = [(c.kind, *_period(c, earlier=False), *_period(c, earlier=True)) for c in report.changes]
+    rows = [
+        (c.kind, *_period(c.now, c.waits_ms), *_period(c.earlier, c.earlier_waits_ms))
+        for c in report.changes
+    ]
     return labelled("changes", ("kind", *heads), rows)
 
 
-def _period(change: Change, *, earlier: bool) -> tuple[int | None, ...]:
-    row = change.earlier if earlier else change.now
-    waits = change.earlier_waits_ms if earlier else change.waits_ms
+def _period(
+    row: KindSummary | None, waits_ms: tuple[int | None, int | None]
+) -> tuple[int | None, ...]:
     counts = (None,) * 3 if row is None else (row.operations, row.completed, row.expired)
-    return (*counts, *waits)
+    return (*counts, *waits_ms)

@@ -1,6 +1,6 @@
-"""Prints a report in the terminal, as tables for 80 columns or more.
+"""Prints a report in the terminal, for 80 columns or more.
 
-The page has more than that. Call from the thread that owns the console.
+Call from the thread that owns the console.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from purgatory.spark.report.jobs.job_content import JobsReport
 
 _MAX_KEYS = 5
-_NAME_WIDTH = 8  # minimum width of a name, in columns of the terminal
+_NAME_WIDTH = 8  # least columns of a name
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print what to do, then the tables of a report."""
+    """Print advice, then the tables of a report."""
     if not report.operations and report.jobs is None:
         console.print("There are no outcomes in the journal.")
         return
@@ -72,7 +72,7 @@ def _print_waits(report: Report, console: Console) -> None:
 def _print_advice(console: Console, head: str, advice: Iterable[Advice]) -> None:
     console.print(Text(head, style="bold"))
     for what, why in advice:
-        # As Text, which rich does not parse: a name in brackets is no markup.
+        # As Text, which rich does not parse for markup.
         console.print(Text(f"- {what}"))
         console.print(Padding(Text(why, style="dim"), (0, 0, 0, 2), expand=False))
     console.print()
@@ -82,7 +82,6 @@ _TIMEOUT_HEADS = ("kind", "wanted", "timeout", "average wait")
 
 
 def _timeouts(report: Report) -> Iterable[Sequence[str]]:
-    """Make the rows for all kinds together."""
     for suggestion in report.suggestions:
         if suggestion.kind.total:
             point, cells = suggestion.point, (NOTHING, NOTHING)
@@ -103,7 +102,7 @@ def _print(
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for place, head in enumerate(heads):
         if place:
-            # On two lines, because the heads are wider than the figures below them.
+            # The heads are wider than the figures below them.
             table.add_column(head.replace(" ", "\n", 1), justify="right", no_wrap=True)
         else:
             table.add_column(head, overflow="fold", min_width=_NAME_WIDTH)

@@ -1,19 +1,19 @@
 """The buckets that operations pass in timing wheels of other dimensions, by their deadlines.
 
-Arithmetic on columns of Arrow by the placement rules of `timingwheel`, without running it:
+Arithmetic on columns of Arrow by the placement rules of `timingwheel`:
 
 - A deadline is due at the next tick, rounded up.
 - An operation goes to the lowest level that reaches that tick, counted in slots from the current
-  one.
-- In a level with slots of u units, its bucket comes due at `due - due % u`. Then the bucket
-  cascades: each operation that is still in it moves to a lower level, or is due.
+  slot.
+- In a level with slots of u units, its bucket comes due at `due - due % u`. Then each operation
+  still in the bucket moves to a lower level, or is due.
 
-So the buckets that an operation passes need no simulation. Below its first level it visits the
-levels where the digit of `due`, written in base `wheel_size`, is not 0, and enters each when the
-bucket of the next level up that holds `due` begins.
+So below its first level an operation visits the levels where the digit of `due`, written in base
+`wheel_size`, is not 0, and enters each when the bucket of the next level up that holds `due`
+begins.
 
-The unit of time is a millisecond, or for a tick of a fraction the part of it that makes the tick
-whole: 0.2 ms is 1 of a fifth. Pure functions; any thread may call.
+The unit of time is a millisecond, or the part of it that makes the tick whole: for 0.2 ms a fifth.
+Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# More than a thousand years of ms, in units. Longer waits count as this number, so all
-# products of widths and sizes within 64 bits.
+# A thousand years of ms, in units. Longer waits are cut: products of widths and sizes have 64 bits.
 MAX_WAIT: Final = 2**45
-# A million years. Of a tick of a fraction, times beyond count as this one.
+# A million years. With a fractional tick, later times are cut.
 _MAX_TIME_MS: Final = 2**55
 NEVER_MS: Final = 2**63 - 1
 
@@ -40,7 +39,7 @@ BUCKET: Final = "expiration"
 
 
 class WheelSize(NamedTuple):
-    """Dimensions of a wheel: ms per tick and slots per level."""
+    """Dimensions of a wheel."""
 
     tick_ms: float
     wheel_size: int
@@ -66,7 +65,7 @@ class WheelSize(NamedTuple):
 
 
 class WheelTasks(NamedTuple):
-    """The operations in a wheel, in units of the wheel; `due`: by ticks."""
+    """The operations in a wheel, in its units; `due`: by ticks."""
 
     submitted: _Longs
     deadline: _Longs
@@ -95,10 +94,10 @@ def _scaled(column: _Longs, scale: int) -> _Longs:
 
 
 def buckets_of_levels(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> Iterator[pa.Table]:
-    """Yield a row for each bucket of a level that tasks visit, level by level.
+    """Yield a row for each bucket that tasks visit, level by level.
 
-    Columns: `BUCKET`, when it expires; `enter_min` and `leave_max`, of its tasks; `stayed_sum`: how
-    many tasks were still in the bucket at its due time.
+    Columns: `BUCKET`, the due time; `enter_min` and `leave_max`, of its tasks; `stayed_sum`: how
+    many tasks were still in the bucket then.
     """
     expiration, begun = tasks.due, _slot_start(tasks.submitted, wheel.tick)
     came_below, begun_below = expiration, begun
@@ -106,7 +105,7 @@ def buckets_of_levels(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> I
         next_slot = slot * wheel.wheel_size
         came_from = _slot_start(tasks.due, next_slot)
         reached = pc.less(pc.subtract(expiration, begun), next_slot)
-        # Always true for level 0, its own lower level.
+        # Always true for level 0.
         not_below = pc.greater_equal(pc.subtract(came_below, begun_below), slot)
         visited = pc.if_else(reached, not_below, pc.not_equal(expiration, came_from))
         enter = pc.if_else(reached, tasks.submitted, came_from)
@@ -117,7 +116,6 @@ def buckets_of_levels(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> I
 
 
 def _buckets(expiration: _Longs, enter: _Longs, end: _Longs, visited: _Truths) -> pa.Table:
-    """Put the visits of a level together by bucket."""
     columns = {
         BUCKET: expiration,
         "enter": enter,
@@ -129,7 +127,6 @@ def _buckets(expiration: _Longs, enter: _Longs, end: _Longs, visited: _Truths) -
 
 
 def _slot_start(time: _Longs, width: int) -> _Longs:
-    """Return the start of the slot that contains the time."""
     if width == 1:
         return time
     # Arrow rounds quotients towards zero.
@@ -146,7 +143,7 @@ class BucketCounter:
         self._longest_ms = longest_ms
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield buckets with the number of their candidate, and their level."""
+        """Yield buckets by candidate and level."""
         for batch in batches:
             for number, wheel in enumerate(self._candidates):
                 tasks = WheelTasks.of(wheel, batch.columns)

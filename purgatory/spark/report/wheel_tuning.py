@@ -1,18 +1,14 @@
 """Wheel tuning: how other timing wheels would have handled the same deadlines; which to use.
 
-`wheel_buckets` has the rules by which operations pass buckets. For a journal that is not large they
-are put together in memory; else Spark does so, by partial sums that Python workers make.
+The buckets of a small journal are put together in memory, of a large journal by Spark, from partial
+sums of Python workers.
 
 Assumptions: the timer is advanced at each submission, as the loop of a purgatory does; within one
 millisecond completions come first, then due operations, then submissions; ticks are counted from
-the Unix epoch, where a running timer counts them from the start of its clock; and times are the
-whole milliseconds of the journal, so ticks below one differ only in their levels.
+the Unix epoch, not from the start of the timer's clock; times are whole milliseconds, so ticks
+below one differ only in their levels.
 
-`choose_wheel` takes, of the wheels that make an expiry late by at most a percent of the median
-timeout, the one that wakes least, then the one that moves fewest operations. It must beat the
-default clearly, and the default must have work to save; else the default stays.
-
-Without a separate session: any thread that may use the DataFrame may call.
+Any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -76,17 +72,15 @@ def compare_wheels(
 ) -> list[WheelRow]:
     """Compute what each candidate's wheels would have done.
 
-    A row for each, ordered by tick and size. `levels`: number of levels used. `buckets`:
-    average number of occupied buckets from the
-    first submission to the last outcome, each from the arrival of its first operation
-    to the departure of its last. `cascades`: buckets with operations moved to a lower
-    level; `moves_per_operation` counts each of these operations. `wakeups`: times at which buckets
-    came due. `lateness_ms`, `max_lateness_ms`: what rounding up to the tick adds to an expiry, on
-    average and at most.
+    Returns a row for each, ordered by tick and size. `levels`: number of levels used. `buckets`:
+    average number of occupied buckets from the first submission to the last outcome. `cascades`:
+    buckets with operations moved to a lower level; `moves_per_operation` counts these operations.
+    `wakeups`: times at which buckets came due. `lateness_ms`, `max_lateness_ms`: what rounding up
+    to the tick adds to an expiry, on average and at most.
 
     `longest_ms`: at least the longest timeout. Operations without a timeout never enter a wheel,
-    yet count. `in_memory` takes a few hundred bytes of memory for each outcome, and a tenth of the
-    work. Raises the errors of `check_candidates`.
+    yet count. `in_memory` takes more memory, and much less work.
+    Raises the errors of `check_candidates`.
     """
     check_candidates(candidates)
     wheels, tasks = sorted(candidates), _tasks(outcomes)
@@ -132,10 +126,7 @@ def _quotient(count: float, by: int) -> float:
 
 
 def _tasks(outcomes: DataFrame) -> DataFrame:
-    """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel.
-
-    `end_ms`: the time of completion or cancellation; an expired operation stays until due.
-    """
+    """Return `submitted_ms, deadline_ms, end_ms` of the operations that enter a wheel."""
     submitted = F.col("submitted_ms")
     last = F.least("deadline_ms", submitted + F.lit(MAX_WAIT))
     end = F.when(F.col("outcome") == "expired", F.lit(NEVER_MS)).otherwise(F.col("at_ms"))
@@ -152,7 +143,6 @@ def _work_in_memory(
 
 
 def _work(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> WheelWork:
-    """Sum up the buckets of all levels."""
     levels = cascades = moves = 0
     occupied = 0.0
     instants = []
@@ -160,7 +150,7 @@ def _work(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> WheelWork:
         if not len(buckets):
             continue
         levels = level + 1
-        # As a float, because the sum over all buckets may exceed 64 bits.
+        # A sum over all buckets may exceed 64 bits.
         stays = pc.subtract(buckets["leave_max"], buckets["enter_min"]).cast(pa.float64())
         occupied += pc.sum(stays).as_py()
         stayed = pc.greater(buckets["stayed_sum"], 0)
@@ -168,7 +158,7 @@ def _work(wheel: WheelSize, tasks: WheelTasks, longest_ms: int) -> WheelWork:
         if level:
             cascades += pc.sum(stayed).as_py()
             moves += pc.sum(buckets["stayed_sum"]).as_py()
-    # Buckets of several levels that come due at once wake the reaper only once.
+    # Buckets of several levels that come due at once wake the reaper once.
     wakeups = pc.count_distinct(pa.chunked_array(instants, pa.int64())).as_py()
     late = pc.subtract(tasks.due, tasks.deadline).filter(pc.greater(tasks.end, tasks.due))
     average, most = pc.mean(late).as_py() or 0.0, pc.max(late).as_py() or 0
@@ -190,14 +180,13 @@ def _work_on_spark(
 
 
 def _totals(counted: DataFrame) -> DataFrame:
-    """Sum up the buckets of `BucketCounter` by candidate, as the first columns of `WheelWork`."""
+    """Sum up the buckets by candidate, as the first columns of `WheelWork`."""
     above = F.col("level") > 0
     buckets = counted.groupBy("candidate", "level", BUCKET).agg(
-        # As a float, because the sum over all buckets may exceed 64 bits.
+        # A sum over all buckets may exceed 64 bits.
         (F.max("leave_max") - F.min("enter_min")).cast("double").alias("occupied"),
         F.sum("stayed_sum").alias("stayed"),
     )
-    # Buckets of several levels that come due at once wake the reaper only once.
     instants = buckets.groupBy("candidate", BUCKET).agg(
         F.max("level").alias("level"),
         F.sum("occupied").alias("occupied"),
@@ -210,7 +199,7 @@ def _totals(counted: DataFrame) -> DataFrame:
 
 
 def _lateness(wheel: WheelSize) -> tuple[Column, Column]:
-    """Return the average and the most ms that rounding up to the tick adds to an expiry."""
+    """Return the average and the most ms that rounding up adds to an expiry."""
     deadline, tick, scale = F.col("deadline_ms"), F.lit(wheel.tick), F.lit(wheel.scale)
     late = F.pmod(F.pmod(-deadline, tick) * scale, tick)
     late_ms = late / scale if wheel.scale > 1 else late
@@ -223,18 +212,17 @@ def _check_range(name: str, value: float, least: float, most: float) -> None:
         raise ValueError(f"{name} is {value!r}; expected {least} to {most}")
 
 
-# Part of the median timeout by which an expiry may be late.
+# Lateness allowed, by the median timeout.
 _MAX_LATE: Final = 0.01
-# A wheel with at most this part of the default's work is worth a change; works that differ by less
-# than a tenth count as equal.
+# A wheel is worth a change with this part of the default's work.
 _WORTH: Final = 0.8
-# Wake-ups a second that are not worth saving: each takes about 50 us.
+# Fewer wake-ups a second are not worth saving.
 _IDLE: Final = 1.0
-_NEAR: Final = 1.1
+_NEAR: Final = 1.1  # counts as equal
 
 
 class WheelChoice(NamedTuple):
-    """A wheel to use and the reason. `call`: how a program makes it."""
+    """A wheel to use and the reason. `call`: the wheel's timer in Python."""
 
     row: WheelRow
     is_default: bool
@@ -243,7 +231,12 @@ class WheelChoice(NamedTuple):
 
 
 def choose_wheel(rows: Sequence[WheelRow], median_timeout_ms: int) -> WheelChoice:
-    """Choose from `rows` for operations with this median timeout."""
+    """Choose from `rows` for operations with this median timeout.
+
+    Of the wheels that make an expiry late by at most a percent of the timeout, choose the one that
+    wakes least, then the one that moves fewest operations; but the default, unless the default has
+    much more to do.
+    """
     default = next(filter(_is_default, rows), None)
     allowed_ms = max(DEFAULT_TICK_MS, _MAX_LATE * median_timeout_ms)
     finest = min(row.tick_ms for row in rows)
@@ -285,7 +278,7 @@ def _why(row: WheelRow, default: WheelRow | None, median_timeout_ms: int) -> str
         )
     against = "" if default is None else f", not {number(default.wakeups_per_second)}"
     moved = "" if default is None else f", not {number(default.moves_per_operation)}"
-    # Whole milliseconds hide the effect of a shorter tick.
+    # Whole milliseconds hide a shorter tick.
     late_ms, part = max(row.max_lateness_ms, row.tick_ms if row.tick_ms < 1 else 0), ""
     if late_ms and median_timeout_ms:
         part = f", {share(late_ms / median_timeout_ms)} of the median timeout"

@@ -1,11 +1,11 @@
 """A table of entries by text key, packed into buckets of a state store.
 
-A call to the state store takes as long as a hundred dictionary look-ups, so entries are read and
-written by the bucket, as JSON. The number of buckets follows the number of entries, one split or
-merge at a time (linear hashing: Litwin, "Linear hashing: a new tool for file and table addressing",
-1980), so that a bucket has about `TARGET` entries, and no micro-batch writes the whole table anew.
+Calls to the state store are slow, so entries are read and written by the bucket, as JSON. The
+number of buckets follows the number of entries, one split or merge at a time (linear hashing:
+Litwin, "Linear hashing: a new tool for file and table addressing", 1980), so no micro-batch writes
+the whole table anew.
 
-Used by a single task within a single micro-batch; `flush` writes changes.
+For one task within a single micro-batch; `flush` writes changes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from zlib import crc32
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState
 
-TARGET: Final = 128
-_SMALL: Final = TARGET // 8  # merge below
+TARGET: Final = 128  # entries of a bucket
+_SMALL: Final = TARGET // 8  # merge below so many
 _MAX_MERGES: Final = 64  # at a time
 
 _ValueT = TypeVar("_ValueT")
@@ -32,7 +32,7 @@ class PackedMap:
         self._state = state
 
     def get(self, number: int) -> bytes | None:
-        """Return a value; None if none exists."""
+        """Return a value, or None."""
         found = self._state.getValue((number,))
         return None if found is None else found[0]
 
@@ -46,15 +46,14 @@ class PackedMap:
 
 
 def key_hash(key: str) -> int:
-    """Return a number of 32 bits for a key, the same in every process."""
+    """Return a number of 32 bits for a key, equal in every process."""
     return crc32(key.encode())
 
 
 class BucketTable(Generic[_ValueT]):
-    """Values by key. The caller counts their `entries`; the table is sized by that.
+    """Values by key. The caller counts `entries`, which decide the number of buckets.
 
-    `to_json` and `from_json` turn a value into what `json` writes, and back; by default a value
-    stays as it is.
+    `to_json`, `from_json`: from a value to what `json` writes, and back.
     """
 
     def __init__(
@@ -78,17 +77,17 @@ class BucketTable(Generic[_ValueT]):
         return self._bucket(self.slot(key_hash(key))).get(key)
 
     def edit(self, key: str) -> dict[str, _ValueT]:
-        """Return the bucket of a key, which the caller will change."""
+        """Return the bucket of a key, for the caller to change."""
         slot = self.slot(key_hash(key))
         self._changed.add(slot)
         return self._bucket(slot)
 
     def bucket_copy(self, slot: int) -> dict[str, _ValueT]:
-        """Return all keys and values in a bucket."""
+        """Return a copy of a bucket."""
         return dict(self._bucket(slot))
 
     def slot(self, number: int) -> int:
-        """Return the bucket for the hash of a key."""
+        """Return the bucket of a key's hash."""
         level = 1 << (self.buckets.bit_length() - 1)
         wide = number & (2 * level - 1)
         return wide if wide < self.buckets else wide & (level - 1)
@@ -105,7 +104,7 @@ class BucketTable(Generic[_ValueT]):
             self._write(slot)
 
     def _split(self) -> None:
-        """Add a bucket, and move its part of another bucket there."""
+        """Add a bucket with its part of another bucket."""
         added = self.buckets
         source = added - (1 << (added.bit_length() - 1))
         before = self._bucket(source)
@@ -116,7 +115,7 @@ class BucketTable(Generic[_ValueT]):
         self._changed |= {source, added}
 
     def _merge(self) -> None:
-        """Remove the last bucket, and give its entries back."""
+        """Remove the last bucket; another takes its entries."""
         last = self.buckets - 1
         target = last - (1 << (last.bit_length() - 1))
         self._bucket(target).update(self._bucket(last))

@@ -2,13 +2,13 @@
 
     stream.json       what the checkpoint belongs to: sources, output, shards, format
     runs/NUMBER       a file for each run; the last run may write
-    progress/NUMBER   where the stream stood after a micro-batch, once its output was published
+    progress/NUMBER   where the stream stood after a published micro-batch
     control/          rows that advance event time without input; see `event_time`
-    spark/            Spark's checkpoint: state, and which rows belong to which micro-batch
+    spark/            Spark's checkpoint
 
-Spark repeats a micro-batch that it had not noted as done, with the same rows and the same state, so
-its output is the same, too, and is written again under the same names (`output`). A run that was
-taken for dead raises before it publishes anything once a newer one has begun.
+Spark repeats a micro-batch that it had not noted as done, with the same rows and state, so its
+output is the same. A run that was taken for dead raises before publishing anything once a newer run
+has begun.
 
 One thread at a time: Spark's thread, which runs the micro-batches, then the thread in `Stream.run`.
 """
@@ -45,9 +45,8 @@ _OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "wasb", "wasbs", "oss", "obs"
 class Checkpoint:
     """A checkpoint, opened by a run.
 
-    `entry` is where the stream stands, `shards` the numbers of its shards. `sources` names what
-    feeds the stream; a checkpoint is tied to it and to `out`. Raises `CheckpointMismatch` for all
-    that does not fit, before anything is changed.
+    `entry` is where the stream stands, `shards` the numbers of its shards. A checkpoint is tied to
+    `sources` and `out`. Raises `CheckpointMismatch` before anything is changed.
     """
 
     def __init__(
@@ -71,11 +70,11 @@ class Checkpoint:
 
     @property
     def spark_path(self) -> str:
-        """The directory of Spark's checkpoint."""
+        """The directory of Spark's part."""
         return f"{self.path}/spark"
 
     def begin(self, shards: Sequence[int]) -> None:
-        """Take over: from now on, no older run can publish. `shards` are those of a new stream."""
+        """Take over: no older run can publish any more. `shards`: of a new stream."""
         self.shards = self.shards or tuple(shards)
         settings = {"format": FORMAT, "id": self.id, "shards": self.shards, **self._settings}
         self._file_system.create(f"{self.path}/{_SETTINGS}", json.dumps(settings, indent=1))
@@ -91,7 +90,7 @@ class Checkpoint:
             self.control.discard_applied(self.entry)
 
     def check_run(self) -> None:
-        """Raise `SparkError` if another run has begun since."""
+        """Raise `SparkError` if another run has begun."""
         if self._names("runs")[-1:] != [self._run]:
             raise SparkError(f"{self.path}: another run has taken over this checkpoint")
 
@@ -106,10 +105,7 @@ class Checkpoint:
     def _names(self, directory: str) -> list[str]:
         return _numbers(self._file_system, f"{self.path}/{directory}")
 
-    # What may be wrong with a checkpoint.
-
     def _read_settings(self) -> dict[str, Any] | None:
-        """Return the settings of the stream, None for a new checkpoint."""
         found = read_settings(self._file_system, self.path)
         if found is None:
             return None
@@ -127,7 +123,7 @@ class Checkpoint:
         return found
 
     def _check_spark(self) -> None:
-        """Check that Spark's part exists, and is not ahead of the publications."""
+        """Check that Spark's part exists, and is not ahead."""
         committed = self._last_spark_batch("commits")
         planned = self._last_spark_batch("offsets")
         if committed > self.entry.batch:
@@ -146,10 +142,7 @@ class Checkpoint:
 
 
 def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
-    """Return the settings of a checkpoint, None if empty.
-
-    `CheckpointMismatch` for another directory, and for a format that this release does not read.
-    """
+    """Return a checkpoint's settings, None if empty; may raise `CheckpointMismatch`."""
     names = [name for name in file_system.names(path) if not name.startswith(".")]
     if not names:
         return None
@@ -166,7 +159,7 @@ def read_settings(file_system: FileSystem, path: str) -> dict[str, Any] | None:
 
 
 def read_last_entry(file_system: FileSystem, path: str) -> CheckpointEntry:
-    """Return where the stream of a checkpoint stands."""
+    """Return where a checkpoint's stream stands."""
     last = read_last(file_system, f"{path}/progress", CheckpointEntry)
     return CheckpointEntry() if last is None else last[1]
 
@@ -174,7 +167,7 @@ def read_last_entry(file_system: FileSystem, path: str) -> CheckpointEntry:
 def read_last(
     file_system: FileSystem, directory: str, record: Callable[..., _RecordT]
 ) -> tuple[int, _RecordT] | None:
-    """Return the last of the numbered records in a directory, and its number; None without one."""
+    """Return the number and the content of a directory's last record, or None."""
     names = _numbers(file_system, directory)
     if not names:
         return None

@@ -1,27 +1,22 @@
-"""Merges the small files of a stream's output into larger ones, beside the running stream.
+"""Merges the small files of a stream's output into an archive, beside the running stream.
 
-The output has a file a micro-batch. An archive takes the rows of committed micro-batches:
+The output has a file a micro-batch. An archive has the same directories, for the rows of committed
+micro-batches, with files `part-FIRST-LAST.parquet`, named by micro-batches.
 
-    part-FIRST-LAST.parquet   outcomes of the micro-batches FIRST to LAST
-    _late/TABLE/, _rejected/  likewise
-    _staging/                 files that are being written, which no reader looks at
-    _stream.json              the stream that the archive belongs to
-
-Each file appears in the archive whole, by one rename. So readers that list the archive, at any
-time, see no outcome twice. A merge has four steps, and a process may end between any two:
+Each file appears in the archive by one rename, so readers that list the archive see no outcome
+twice. A merge has four steps, and a process may end between any two:
 
 1. write the merged file into the staging directory;
-2. add the merge to the log, `merges/` of the checkpoint, in the order of the decisions;
+2. add the merge to the log, `merges/` of the checkpoint;
 3. rename the merged file to its name in the archive, unless that exists;
 4. if present, delete the merged files.
 
 The next process begins with steps 3 and 4 of the last merge in the log, and then clears the staging
-directory. A merge whose file is neither staged nor in the archive counts for nothing: its rows are
+directory. A merge whose file is neither staged nor in the archive does not count: its rows are
 still in the output. The same holds for an overtaken process; it raises at step 4.
 
-A checkpoint is on a file system that creates a file or refuses to, so of two processes one gets a
-number in the log. Records stay: without them a process that slept for long could take a number
-again.
+A checkpoint's file system creates a file or refuses to, so of two processes one gets a number in
+the log. Records stay: otherwise a process that slept for long could take a number again.
 
 Any thread may call, one at a time; any number of processes.
 """
@@ -45,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Writes one Parquet file from several, into a directory.
+# Writes one Parquet file from several paths, into a directory.
 MergeFiles: TypeAlias = Callable[[Sequence[str], str], object]
 
 DEFAULT_BYTES: Final = 128 * 2**20
@@ -56,8 +51,7 @@ _LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelis
 class Archive:
     """The directory `archive`, for the output of the stream whose checkpoint is `checkpoint`.
 
-    `merge_files` writes one Parquet file from several, into a directory. Raises
-    `CheckpointMismatch` if one of the directories is not of this stream.
+    Raises `CheckpointMismatch` if one of the directories is not of this stream.
     """
 
     def __init__(
@@ -78,8 +72,8 @@ class Archive:
     def take(self, max_bytes: int = DEFAULT_BYTES) -> list[Merge]:
         """Move what is committed into the archive, each file of it from up to `max_bytes`.
 
-        Returns the merges. A micro-batch of more stays one file. Raises `SparkError` if another
-        process merges the same output; unmerged files then stay in place.
+        Returns the merges. A larger micro-batch stays one file. Raises `SparkError` if another
+        process merges the same output.
         """
         number = -1
         if (last := read_last(self._log_files, self._log, Merge)) is not None:
@@ -115,7 +109,7 @@ class Archive:
         archive.claim(stream_id)
 
     def _stage(self, output: str, names: Sequence[str]) -> Merge:
-        """Write one file from several; they are in the order of their micro-batches."""
+        """Write one file from several, in the order of their micro-batches."""
         first, last = batch_of(names[0]), batch_of(names[-1])
         source, target = (f"{at}/{output}".rstrip("/") for at in (self._output.path, self.path))
         staged = f"{self.path}/{STAGING}/{secrets.token_hex(8)}"
@@ -130,7 +124,7 @@ class Archive:
         return SparkError(f"{self.path}: another process merges this output, too")
 
     def _finish(self, merge: Merge) -> bool:
-        """Finish a merge of the log. Idempotent; tells whether the merge counts."""
+        """Finish a merge of the log; tell whether the merge counts. Idempotent."""
         # The merge's archive may be a former one.
         files, target = file_system_for(self._spark, merge.target)
         files.move_new(merge.staged, target)
@@ -143,11 +137,10 @@ class Archive:
 def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> None:
     """Write the rows of several Parquet files as a single file, into a directory.
 
-    A file that cannot be read is an error, whatever the settings of the session: its rows would be
-    deleted.
+    An unreadable file is an error, whatever the session's settings: its rows would be lost.
     """
     strictly = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **LITERAL_PATHS}
-    # A task for each core lists them; else each file would have a separate task.
+    # Else Spark would list the files by a task for each file.
     tasks = {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}
     with wrapping_spark_errors(directory), temporary_settings(spark, tasks):
         rows = spark.read.options(**strictly).parquet(*paths)
@@ -155,7 +148,7 @@ def merge_parquet(spark: SparkSession, paths: Sequence[str], directory: str) -> 
 
 
 def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
-    """Group files by size; files of a single micro-batch stay together."""
+    """Group files by size; keep those of a micro-batch together."""
     group: list[str] = []
     held = 0
     for name in sorted(sizes):
@@ -170,10 +163,10 @@ def _groups(sizes: Mapping[str, int], max_bytes: int) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A file made of those of the micro-batches `first` to `last`.
+    """A file made of the `files` of the micro-batches `first` to `last`.
 
-    `output` is "" for outcomes, else the directory within the output. `files` were merged. The
-    file is written to the directory `staged`, and becomes `target`.
+    `output` is "" for outcomes, else the directory within the output. The file is written to the
+    directory `staged`, and becomes `target`.
     """
 
     output: str

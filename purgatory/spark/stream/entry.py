@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,10 +21,10 @@ _COUNTED: Final = (
 class CheckpointEntry:
     """Where a stream stands.
 
-    `batch`: the last of Spark's micro-batches whose output is published. `closed_ms`: the last
-    closed instant; a row of that time or before is late. `newest_ms`: the newest time of each
-    source. `pending` operations wait, none beyond `last_deadline_ms`; `kept` rows are of instants
-    that are not closed. `counts`: rows since the stream began.
+    `batch`: the last micro-batch whose output is published. `closed_ms`: the last closed instant; a
+    row of that time or before is late. `newest_ms`: the newest time of each source. `pending`
+    operations wait, none beyond `last_deadline_ms`; `kept` rows are of instants that are not
+    closed. `counts`: rows since the stream began.
     """
 
     batch: int = -1
@@ -34,10 +34,6 @@ class CheckpointEntry:
     kept: int = 0
     last_deadline_ms: int = INT64_MIN
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
-
-    def at(self, batch: int) -> CheckpointEntry:
-        """Return the entry of a micro-batch without rows."""
-        return replace(self, batch=batch)
 
     def __str__(self) -> str:
         counts = self.counts
@@ -51,16 +47,14 @@ class CheckpointEntry:
             f"{self.pending:,} pending",
         ]
         for fate in ("late", "rejected"):
-            rows = sum(
-                counts[f"{fate}_{table}"] for table in ("operations", "extensions", "events")
-            )
+            rows = sum(counts[f"{fate}_{table}"] for table in TABLES)
             if rows:
                 parts.append(f"{counted(rows, 'row')} {fate}")
         return ", ".join(parts)
 
     @classmethod
     def of_shards(cls, batch: int, facts: Sequence[Mapping[str, Any]]) -> CheckpointEntry:
-        """Return the entry of a micro-batch from the facts of all shards."""
+        """Make the entry of a micro-batch from the facts of all shards."""
         counts = {name: sum(one["counts"].get(name, 0) for one in facts) for name in _COUNTED}
         return cls(
             batch,
@@ -74,7 +68,6 @@ class CheckpointEntry:
 
 
 def _formatted_time(closed_ms: int) -> str:
-    """Format a time as a date, or as ms if no calendar reaches it."""
     try:
         return datetime.fromtimestamp(closed_ms / 1000, UTC).isoformat(" ", "milliseconds")
     except (OverflowError, ValueError, OSError):

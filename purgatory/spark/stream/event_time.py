@@ -1,9 +1,8 @@
-"""Advances event time without input: by rows of a checkpoint, a file each time, in `control/`.
+"""Advances event time without input: by rows in the files of a checkpoint's `control/`.
 
-Their times only grow, and a shard takes the largest. So a file is needed until its times are in the
-state: Spark deletes the file when planning the second micro-batch after its reading
-(`cleanSource`), when the reading is committed. A run killed in between leaves files that Spark
-never visits again; `discard_applied` deletes such files when the next run begins.
+A file is needed until its times are in the state. Spark deletes a file when planning the second
+micro-batch after its reading (`cleanSource`). A killed run leaves files that Spark never visits
+again; the next run begins with `discard_applied`.
 
 One thread at a time, as for the checkpoint; `IdleClock` is used by the thread in `Stream.run`.
 """
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 _SCHEMA: Final = StructType(
     [StructField("table", StringType()), StructField("time_ms", LongType())]
 )
-# Spark forgets the names of files a day older than the newest. A file that Spark then ignores
-# unread advances nothing; the source is still idle, so the next file does.
+# Spark ignores files a day older than the newest; a source still idle then gets another.
 _OPTIONS: Final = {"cleanSource": "delete", "maxFileAge": "1d"}
 _SUFFIX: Final = ".jsonl"
 
@@ -47,12 +45,12 @@ class ControlSource:
         self.path = path
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows, each with a `table` and a `time_ms`, for the next micro-batch."""
+        """Add rows, each with a `table` and a `time_ms`."""
         text = "".join(f"{json.dumps(row)}\n" for row in rows)
         self._file_system.create(f"{self.path}/{secrets.token_hex(8)}{_SUFFIX}", text)
 
     def rows(self, spark: SparkSession) -> DataFrame:
-        """Return the rows as a streaming DataFrame with the columns `table` and `time_ms`."""
+        """Return a streaming DataFrame of `table` and `time_ms`."""
         # Spark refuses a missing directory.
         self._file_system.create(f"{self.path}/.there", "")
         return spark.readStream.schema(_SCHEMA).options(**_OPTIONS).json(escape_glob(self.path))
@@ -60,8 +58,8 @@ class ControlSource:
     def discard_applied(self, entry: CheckpointEntry) -> None:
         """Delete the files whose times are all in the state of `entry`.
 
-        Call it only if Spark has committed the micro-batch of `entry`, and before a query runs: a
-        repeated micro-batch reads its files again, and passes over missing ones.
+        Call after Spark has committed the micro-batch of `entry`, and before a query runs: a
+        repeated micro-batch reads its files again.
         """
         for name in self._file_system.names(self.path):
             if name.endswith(_SUFFIX):
@@ -80,12 +78,11 @@ def _reached_ms(table: str, entry: CheckpointEntry) -> int:
 
 
 class IdleClock:
-    """Lets event time go on with the clock while a source is idle.
+    """Advances event time with the clock while a source is idle.
 
-    A quiet source and a stopped source look alike, so the user decides. A source without rows for
-    `idle_seconds` counts as having reached the newest time of all sources, plus the time since the
-    last row of any source. The time enters the stream as a row of `control`, so a repeated
-    micro-batch sees the same time.
+    A quiet and a stopped source look alike, so the user decides by `idle_seconds`. An idle source
+    counts as having reached the newest time of all sources, plus the time since the last row of any
+    source. A repeated micro-batch sees the same time, as a row of `control`.
     """
 
     def __init__(
@@ -101,7 +98,7 @@ class IdleClock:
         self._next = now
 
     def tick(self, entry: CheckpointEntry, now: float) -> None:
-        """Look at the clock, in seconds; at most once in `idle_seconds` a row is added."""
+        """Look at the clock, in seconds; add a row at most once in `idle_seconds`."""
         if self._idle_seconds is None or not entry.newest_ms:
             return
         for table in self._tables:

@@ -4,8 +4,8 @@
     spark.streams.addListener(metrics)
     registry.register(metrics)
 
-Spark calls the listener in a separate thread, a scrape calls `collect` in another. They share
-only references to immutable objects, so no lock is needed.
+Spark calls the listener in a separate thread, a scrape calls `collect` in another. They share only
+references to immutable objects, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _PREFIX = "purgatory_stream_"
 
 
 class StreamMetrics(StreamingQueryListener, Collector):
-    """Listens to the query of a stream, and exposes its metrics."""
+    """Exposes the metrics of a stream, from its query and its checkpoint."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        # Set once a query has ended, until the next one starts.
+        # Set while no query runs, after the first.
         self.ended: threading.Event = threading.Event()
         # Written only by Spark's thread.
         self._run: UUID | None = None
@@ -55,15 +55,15 @@ class StreamMetrics(StreamingQueryListener, Collector):
             self.ended.clear()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """Keep the report of the last batch."""
+        """Keep the report of a micro-batch."""
         if event.progress.name == self._stream.name:
             self._progress = event.progress
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        """Keep the report of the last batch, as no rows came."""
+        """Do nothing: the last report stays."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Note the end of the stream's query."""
+        """Note that the query has ended."""
         if event.runId == self._run:
             self._running = False
             self.ended.set()
@@ -107,7 +107,6 @@ class StreamMetrics(StreamingQueryListener, Collector):
         labels: Sequence[str],
         values: Mapping[Any, float],
     ) -> Metric:
-        """Make a metric with a value for each combination of labels."""
         family = kind(_PREFIX + metric, text, labels=["name", *labels])
         for key, value in values.items():
             family.add_metric([self._stream.name, *key], value)

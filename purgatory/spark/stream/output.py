@@ -1,19 +1,16 @@
-"""The output of a stream, written by micro-batches under names that say which.
+"""The output of a stream, written by micro-batches under names with their numbers.
 
 An output directory holds:
 
     part-*.parquet     outcomes
-    _late/TABLE/       rows of instants closed before they came
+    _late/TABLE/       rows of closed instants
     _rejected/         rows that break a rule, with the reason
-    _staging/          files of a micro-batch that is being written, which no reader looks at
+    _staging/          files that are being written, which no reader looks at
     _stream.json       the stream that the output belongs to
 
-A micro-batch writes its files into a staging directory, and then moves them to final names with its
-number. A repeated micro-batch has the same rows, and replaces its files. Spark's own file sink also
-writes each row once, but lists the files in a log that only Spark reads: pandas or DuckDB would see
-the files of a killed micro-batch, too.
-
-A Kafka topic can have the outcomes, too, at least once: `TopicOutput`.
+A micro-batch writes its files into the staging directory, and then moves them to final names. A
+repeated micro-batch has the same rows, and replaces its files. With Spark's file sink, readers
+other than Spark would see the files of a killed micro-batch, too.
 
 One thread at a time, as for the checkpoint.
 """
@@ -45,6 +42,8 @@ REJECTED: Final = "_rejected"
 STAGING: Final = "_staging"
 _MARKER: Final = "_stream.json"
 _PART: Final = "part-"
+# More rows in one file would keep a single task busy for long.
+_MAX_ROWS_PER_FILE: Final = 500_000
 
 
 class StreamOutput:
@@ -55,7 +54,7 @@ class StreamOutput:
         self.path = path
 
     def claim(self, stream_id: str) -> None:
-        """Note which stream the output belongs to, unless that is noted already."""
+        """Note which stream the output belongs to, unless noted already."""
         self._file_system.create(f"{self.path}/{_MARKER}", json.dumps({"stream": stream_id}))
 
     def check_owner(self, stream_id: str | None, checkpoint: str, *, is_new: bool) -> None:
@@ -81,28 +80,27 @@ class StreamOutput:
     def stage(self, rows: DataFrame, count: int, output: str) -> None:
         """Write `count` rows of a micro-batch into the staging directory.
 
-        Raises `SparkError` if no file of them is found: to go on would lose them in silence.
+        Raises `SparkError` if no file of them is found, rather than lose them.
         """
+        if not count:
+            return
         path = f"{self.path}/{STAGING}/{output or 'outcomes'}"
-        write_parquet(rows, count, path)
-        if count and not self._staged(path):
+        files = -(-count // _MAX_ROWS_PER_FILE)
+        rows.coalesce(files).write.mode("overwrite").parquet(path)
+        if not self._staged(path):
             raise SparkError(f"{path}: {count} rows were written, but no file of them exists")
 
     def publish(self, batch: int, outputs: list[str]) -> None:
-        """Move the staged files of a micro-batch to their final names. Idempotent."""
+        """Move the staged files to their final names. Idempotent."""
         for output in outputs:
             staged = f"{self.path}/{STAGING}/{output or 'outcomes'}"
             for number, name in enumerate(self._staged(staged)):
                 final = f"{self._directory(output)}/part-{batch:09}-{number:03}.parquet"
                 self._file_system.move(f"{staged}/{name}", final)
-        self.discard_staged()
-
-    def discard_staged(self) -> None:
-        """Delete what was staged and not published."""
         self._file_system.delete(f"{self.path}/{STAGING}")
 
     def outputs(self) -> list[str]:
-        """Return the directories within the output that may have files."""
+        """Return the output's directories that may have files."""
         late = [f"{LATE}/{name}" for name in self._file_system.names(f"{self.path}/{LATE}")]
         return [OUTCOMES, REJECTED, *late]
 
@@ -125,12 +123,12 @@ class StreamOutput:
 
 
 def batch_of(name: str) -> int:
-    """Return the micro-batch of a published file, from the name."""
+    """Return the micro-batch of a published file."""
     return int(name.split("-")[1])
 
 
 def read_json_object(file_system: FileSystem, path: str) -> dict[str, Any]:
-    """Read a file with one JSON object; `CheckpointMismatch` if damaged."""
+    """Read a JSON object; `CheckpointMismatch` if damaged."""
     try:
         found = json.loads(file_system.read(path))
     except ValueError:
@@ -140,16 +138,6 @@ def read_json_object(file_system: FileSystem, path: str) -> dict[str, Any]:
     return found
 
 
-# Above this number of rows, one file would keep a single task busy for long.
-MAX_ROWS_PER_FILE: Final = 500_000
-
-
-def write_parquet(rows: DataFrame, count: int, path: str) -> None:
-    """Write `count` rows, replacing a directory; do nothing for none."""
-    if count:
-        rows.coalesce(-(-count // MAX_ROWS_PER_FILE)).write.mode("overwrite").parquet(path)
-
-
 _SERVERS: Final = "kafka.bootstrap.servers"
 
 
@@ -157,13 +145,12 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 class TopicOutput:
     """A Kafka topic for outcomes, beside the output directory.
 
-    Kafka's sink of Spark has no transactions. So a micro-batch sends its outcomes before
-    publication in the output, and a repeated micro-batch sends them again. The messages of an
-    outcome are identical, byte for byte: its key is the operation's id, its value a JSON object
-    with the columns of an outcome. A consumer that remembers keys drops repeats.
+    Spark's sink has no transactions: a repeated micro-batch sends its outcomes again, with the same
+    bytes. The key is the operation's id, the value a JSON object with the columns of an outcome. A
+    consumer that remembers keys drops repeats.
 
-    `servers`: host:port, or several separated by commas. `options` are those of Spark's sink. The
-    session needs Spark's Kafka connector.
+    `servers`: host:port, separated by commas. `options` are those of Spark's sink. The session
+    needs Spark's Kafka connector.
     """
 
     topic: str
@@ -179,7 +166,7 @@ class TopicOutput:
             raise missing_connector(spark, f"kafka:{self.topic}") from error
 
     def send(self, outcomes: DataFrame) -> None:
-        """Send outcomes, and wait until the brokers have acknowledged them."""
+        """Send outcomes; wait until the brokers have acknowledged them."""
         messages = outcomes.select(
             F.col("op_id").alias("key"),
             F.to_json(F.struct(*schema.OUTCOMES.names), {"ignoreNullFields": "false"}).alias(

@@ -1,10 +1,10 @@
 """Packs rows of a micro-batch for the shards, and unpacks them there.
 
-Python workers get and return rows by the batch of Arrow, but the operator with state takes them one
-by one. So the rows of a shard go there packed, some thousand in one. Operations and extensions go
-to the shard of their `op_id`; events, and the newest time of each table, go to every shard.
+The operator with state takes rows one by one, so the rows of a shard go there packed, some thousand
+in one. Operations and extensions go to the shard of their `op_id`; events, and the newest time of
+each table, go to every shard.
 
-`Packer` runs in tasks that have no state, `unpack` in those of the shards.
+`Packer` runs in tasks without state, `unpack` in those of the shards.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PACKED: Final = (
     .add("rows", BinaryType())
 )
 REJECTED: Final = "rejected"
-CLOSE: Final = "close"  # a row that closes all instants up to its `newest_ms`
+CLOSE: Final = "close"  # a row that closes the instants up to `newest_ms`
 REACHED: Final = "reached_"  # with a table's name: a row with the newest time alone
 
-SHARD: Final = "shard"  # the column of rows that are to be packed
+SHARD: Final = "shard"  # the column of rows to pack
 
-# The columns of each table besides its time, which a row begins with.
+# The columns of each table besides its time.
 OTHER_COLUMNS: Final = {
     table.name: [name for name in table.names if name != table.time_column]
     for table in (tables.OPERATIONS, tables.EXTENSIONS, tables.EVENTS)
@@ -57,8 +57,8 @@ _Packed: TypeAlias = tuple[int, str, int, bytes | None]
 class Packer:
     """Packs the rows of a partition; for `mapInArrow`.
 
-    `shards` are the numbers of the shards. `numbered` are tables whose rows get their number within
-    the partition added to `place`, because Spark knows only where their block of a file begins.
+    `shards` are the shards' numbers. Rows of `numbered` tables get their number in the partition
+    added to `place`: Spark knows only where their block of a file begins.
     """
 
     def __init__(self, shards: Sequence[int], numbered: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ class Packer:
         self._numbered = frozenset(numbered)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield packed rows for batches of rows."""
+        """Yield packed rows."""
         number = 0
         for batch in batches:
             packed = list(self._packed(pa.table(batch), number))
@@ -116,7 +116,7 @@ def _dump(rows: pa.Table, table: str) -> bytes | None:
 
 
 def unpack(table: str, packed: bytes) -> list[Row]:
-    """Return the rows of a table as `shard` takes them; rejected rows as a list of columns."""
+    """Return the rows of a table as `shard` takes them; of `REJECTED` as lists of columns."""
     rows = pa.ipc.open_stream(packed).read_all()
     columns: list[Any] = [rows[name].to_pylist() for name in _COLUMNS[table]]
     if table in TABLES:

@@ -1,7 +1,7 @@
 """The operator with state: rows of a shard in, its outcomes out.
 
-Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch. All that a shard knows
-is in Spark's state store, so a repeated task, elsewhere too, has the same result.
+Spark calls `ShardProcessor` in Python workers, once a shard and micro-batch, in a single thread.
+All state is in Spark's state store, so a repeated task has the same result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PACKED: Final = StructType([StructField("packed", BinaryType())])
 class ShardProcessor(StatefulProcessor):
     """Advances the shards of a stream, one call a shard and micro-batch.
 
-    `tables`: the tables of the stream. `first_shard` reports rows that every shard gets.
+    `first_shard` reports rows that every shard gets.
     """
 
     def __init__(self, tables: Sequence[str], watermark_ms: int, first_shard: int) -> None:
@@ -80,8 +80,6 @@ class ShardProcessor(StatefulProcessor):
 
 
 class _ShardBatch:
-    """Input and output of a shard in a micro-batch."""
-
     def __init__(self, state: ShardState, *, is_first: bool) -> None:
         self._state = state
         self._shard = Shard(state)
@@ -90,7 +88,6 @@ class _ShardBatch:
         self._before_ms = self._close_ms = state.closed_ms
 
     def take(self, table: str, newest_ms: Any, packed: bytes | None) -> None:
-        """Take a row of `PACKED`."""
         if table == REJECTED:
             self._rejected += unpack(table, packed) if packed else []
         elif table == CLOSE:
@@ -103,7 +100,6 @@ class _ShardBatch:
                 newest[table] = max(newest.get(table, int(newest_ms)), int(newest_ms))
 
     def advance(self, tables: Sequence[str], watermark_ms: int) -> Iterator[pd.DataFrame]:
-        """Close instants, and yield the rows of output."""
         state = self._state
         taken = Counter(TABLES[row[1]] for row in self._shard.taken)
         reached_ms = compute_closed_ms(state.newest_ms, tables, watermark_ms, state.closed_ms)
@@ -139,7 +135,7 @@ class _ShardBatch:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Stop looking for cycles: a shard makes none, and its many objects would be searched often."""
+    """Stop looking for cycles: a shard makes none, and has many objects."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -150,7 +146,6 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _json_frame(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
-    """Return rows of output that are JSON."""
     texts = [(output, json.dumps(row, ensure_ascii=False)) for output, row in rows]
     frame = pd.DataFrame(texts, columns=["output", "row"])
     numbers = {f.name: 0 if isinstance(f.dataType, LongType) else None for f in OUTPUT}

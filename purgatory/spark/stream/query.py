@@ -1,16 +1,15 @@
 """The streaming query: operations, events and extensions in, each outcome out exactly once.
 
 Rows are checked in Java, packed for the shards (`packing`), and applied to the shards' states in
-Python workers (`processor`, `shard`), which Spark keeps in RocksDB and restores after a failure.
-`foreachBatch` writes the output of each micro-batch under names that have its number (`output`).
+Python workers (`processor`, `shard`). Spark keeps the states in RocksDB. `foreachBatch` writes the
+output of each micro-batch (`output`).
 
-Event time is closed up to the newest time that all sources have reached, less the watermark.
-Operations with an outcome by then are written out; rows of later instants wait until theirs is
-closed, so input that is out of order by less than the watermark gives the outcomes of ordered
-input. A row of a closed instant is late: it is counted and written to `_late`.
+Event time is closed up to the newest time that all sources have reached, less the watermark. Rows
+of later instants wait, so input that is out of order by less than the watermark gives the outcomes
+of ordered input. A row of a closed instant is late: counted, and written to `_late`.
 
-`Stream` belongs to the creating thread. Any thread or signal handler may call `stop`; any
-thread may read `entry`.
+`Stream` belongs to the creating thread. Any thread or signal handler may call `stop`; any thread
+may read `entry`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -61,7 +61,7 @@ DEFAULT_WATERMARK_MS: Final = 600_000
 
 _TABLES: Final = (OPERATIONS_TABLE, EVENTS_TABLE, EXTENSIONS_TABLE)
 _POLL_S: Final = 0.1  # how often to check whether the query still runs
-_LABELS_PER_SHARD: Final = 64  # numbers to try, until each partition has one
+_LABELS_PER_SHARD: Final = 64  # numbers to try for each shard
 _STATE_STORE: Final = "spark.sql.streaming.stateStore"
 _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -69,15 +69,15 @@ _ROCKS_DB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateS
 class Stream:
     """A run of a stream on its checkpoint.
 
-    `out` and `checkpoint` are directories, created if they do not exist; `CheckpointMismatch` if
-    they do not fit. `topic` gets the outcomes, too, at least once. `extensions`: an optional third
-    source. `name`: the name of Spark's query; a session runs one query of a name at a time.
-    `watermark_ms`: by how much input may be out of order. `idle_seconds`: after so long without a
-    row from a source, its event time goes on with the clock; None for never. `shards`: partitions
-    of the state, by default as many as the session has cores; those of a checkpoint cannot change.
-    `strict`: a rejected row ends the run with `RejectedRows`, and its micro-batch is not committed.
-    `on_commit` is called after each commit, in the thread that committed. `stopping`: an event that
-    also stops the stream.
+    `out` and `checkpoint` are directories, created if missing; `CheckpointMismatch` if they do not
+    fit. `topic` gets the outcomes, too, at least once. `extensions`: an optional third source.
+    `name`: the name of Spark's query, unique among the running ones of a session. `watermark_ms`:
+    by how much input may be out of order. `idle_seconds`: after so long without a row from a
+    source, its event time advances with the clock; None for never. `shards`: partitions of the
+    state, by default as many as the session has cores; fixed by the first run. `strict`: a rejected
+    row ends the run with `RejectedRows`, and its micro-batch is not committed. `on_commit` is
+    called after each commit, in the thread that committed. `stopping`: an event that also stops the
+    stream.
     """
 
     def __init__(
@@ -129,13 +129,12 @@ class Stream:
     def run(
         self, *, once: bool = False, until_end: bool = False, trigger_seconds: float = 1.0
     ) -> CheckpointEntry:
-        """Run the stream until `stop`; return where it stands then.
+        """Run the stream until `stop`; return where the stream stands then.
 
-        `once`: process the rows that exist, and return; operations whose instants are not closed
-        stay pending for the next run. `until_end`: then also advance event time to the last
-        deadline, so that every operation has its outcome. Otherwise look for new rows every
-        `trigger_seconds`. Raises the error of a failed micro-batch; earlier micro-batches are
-        committed, and the next run continues after them.
+        `once`: process the rows that exist; operations whose instants are not closed stay pending
+        for the next run. `until_end`: then also advance event time to the last deadline, so that
+        every operation has its outcome. Otherwise look for new rows every `trigger_seconds`. Raises
+        the error of a failed micro-batch; the next run repeats that micro-batch.
         """
         if not (once or until_end):
             interval = f"{round(trigger_seconds * 1000)} milliseconds"
@@ -171,7 +170,7 @@ class Stream:
         self._wait(query)
 
     def _choose_shards(self, wanted: int | None) -> tuple[int, ...]:
-        """Return the numbers of the shards, one for each partition of the state."""
+        """Return a shard's number for each partition of the state."""
         found = self._checkpoint.shards
         if found:
             if wanted not in {None, len(found)}:
@@ -185,7 +184,6 @@ class Stream:
         return _numbers_by_partition(self._spark, count)
 
     def _pack(self, rows: DataFrame) -> DataFrame:
-        """Pack rows, each for its shard."""
         numbers = F.array(*map(F.lit, self._checkpoint.shards))
         place = F.pmod(F.xxhash64("op_id"), F.lit(len(self._checkpoint.shards)))
         rows = rows.unionByName(control_rows(self._checkpoint.control, self._spark))
@@ -195,8 +193,7 @@ class Stream:
         return rows.withColumn(SHARD, shard).mapInArrow(packer, PACKED)
 
     def _wait(self, query: StreamingQuery) -> None:
-        # Wait here and not in Java: Ctrl-C during a call to Java would leave its answer unread on
-        # the connection.
+        # Here and not in Java: Ctrl-C would leave the answer of a call to Java unread.
         try:
             while query.isActive and not self._stopping.wait(_POLL_S):
                 self._idle.tick(self.entry, time.monotonic())
@@ -213,18 +210,18 @@ class Stream:
                 ) from None
 
     def _run_micro_batch(self, batch: DataFrame, number: int) -> None:
-        """Publish one micro-batch, in a thread of Spark."""
+        """Publish one micro-batch; called by a thread of Spark."""
         try:
             with wrapping_spark_errors(f"micro-batch {number}"), _cached(batch) as rows:
                 self._publish(rows, number)
         except BaseException as error:  # noqa: BLE001 - `run` raises it
             self._failure = error
-            # Spark searches the text of an error for interruptions of its own, with a regular
-            # expression that overflows Java's stack on a trace of some length.
+            # Spark searches an error's text with a regular expression that overflows Java's stack
+            # on a long trace.
             raise SparkError(f"micro-batch {number} has failed") from None
 
     def _publish(self, rows: DataFrame, number: int) -> None:
-        """Write the output of a micro-batch, and commit it. Computing `rows` advances the state."""
+        """Write and commit a micro-batch. Computing `rows` advances the state."""
         facts = [json.loads(row[0]) for row in _of(rows, processor.FACTS).select("row").collect()]
         if number <= self.entry.batch:
             return  # published, but the process ended before Spark had noted it
@@ -237,7 +234,9 @@ class Stream:
         if self._topic is not None and written.get(processor.OUTCOMES):
             self._topic.send(_output_rows(rows, processor.OUTCOMES))
         self._checkpoint.output.publish(number, [_DIRECTORIES[output] for output in written])
-        entry = CheckpointEntry.of_shards(number, facts) if facts else self.entry.at(number)
+        entry = (
+            CheckpointEntry.of_shards(number, facts) if facts else replace(self.entry, batch=number)
+        )
         self._checkpoint.commit(entry)
         if self._on_commit is not None:
             self._on_commit(entry)
@@ -250,7 +249,7 @@ class Stream:
             raise RejectedRows(f"{row['file'] or row['table']}, {row['reason']}")
 
 
-# Where the outputs of `processor` go, and the rows of those that are JSON.
+# Where the outputs of `processor` go, and the columns of JSON outputs.
 _DIRECTORIES: Final = {
     processor.OUTCOMES: OUTCOMES,
     "rejected": REJECTED,
@@ -266,9 +265,9 @@ _JSON_ROWS: Final = {
 
 
 def _add_package_to_workers(spark: SparkSession) -> None:
-    """Let Spark's state worker on the driver import this package, which may be in a zip.
+    """Let Spark's state worker on the driver import this package, perhaps from a zip.
 
-    Workers on executors import from `--py-files`; Spark's worker processes know only PYTHONPATH.
+    Executors import from `--py-files`; the driver's worker knows only PYTHONPATH.
     """
     package = str(Path(__file__).absolute().parents[3])
     environment = spark.sparkContext.environment
@@ -278,7 +277,6 @@ def _add_package_to_workers(spark: SparkSession) -> None:
 
 
 def _rows_of(spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
-    """Combine all sources into one stream with common micro-batches."""
     tables = [table for table in _TABLES if table.name in sources]
     return reduce(
         DataFrame.unionByName, (sources[table.name].rows(spark, table) for table in tables)
@@ -286,7 +284,7 @@ def _rows_of(spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
 
 
 def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
-    """Return a number for each partition that Spark would map to it."""
+    """Return a number for each partition, by Spark's hash."""
     tried = spark.range(_LABELS_PER_SHARD * count)
     partition = F.pmod(F.hash("id"), F.lit(count)).alias("partition")
     found = tried.groupBy(partition).agg(F.min("id").alias("number")).collect()
@@ -295,20 +293,19 @@ def _numbers_by_partition(spark: SparkSession, count: int) -> tuple[int, ...]:
 
 
 def rocks_db_settings(shards: int) -> dict[str, str]:
-    """Return the settings that a stateful query takes at its start."""
+    """Return the settings that a stateful query reads at its start."""
     return {
         "spark.sql.shuffle.partitions": str(shards),
         f"{_STATE_STORE}.providerClass": _ROCKS_DB,
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Spark would compute the size of the Arrow batch anew with each row, a quarter of the work;
-        # the number of its rows is limited, too.
+        # Spark would measure the Arrow batch anew with each row, a quarter of the work; the number
+        # of its rows is limited, too.
         "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     }
 
 
 @contextmanager
 def _cached(rows: DataFrame) -> Iterator[DataFrame]:
-    """Compute rows once that are used several times within the block."""
     cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield cached
@@ -321,14 +318,12 @@ def _of(rows: DataFrame, output: str) -> DataFrame:
 
 
 def _sums(facts: list[dict[str, Any]]) -> dict[str, int]:
-    """Return the rows of each output, over all shards."""
     names = {name for one in facts for name in one["written"]}
     sums = {name: sum(one["written"].get(name, 0) for one in facts) for name in sorted(names)}
     return {name: count for name, count in sums.items() if count}
 
 
 def _output_rows(rows: DataFrame, output: str) -> DataFrame:
-    """Return the rows of an output as they are written."""
     chosen = _of(rows, output)
     if output == processor.OUTCOMES:
         return chosen.select(*schema.OUTCOMES.names)

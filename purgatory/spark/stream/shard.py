@@ -1,9 +1,8 @@
 """One shard of a stream: its operations, and their fate as event time advances.
 
 A shard has the operations and extensions whose `op_id` falls into it, and all events. Rows of open
-instants wait; once closed, they are applied in the order of a trace. An operation expires when a
-row for it comes after its deadline, and at the end of a micro-batch that closes its deadline; the
-order makes no difference to its outcome.
+instants wait; once closed, they apply in the order of a trace. An operation expires when a row for
+it comes after its deadline, or at the end of a micro-batch, with the same outcome.
 
 For one task within a single micro-batch; independent of Spark.
 """
@@ -31,30 +30,27 @@ if TYPE_CHECKING:
 OPERATION: Final = 0
 EXTENSION: Final = 1
 EVENT: Final = 2
-# The tables of a trace by code.
+# By code.
 TABLES: Final = ("operations", "extensions", "events")
 
 _IN_ORDER: Final = itemgetter(0, 1, 2, 3)
 
 
 class Shard:
-    """Advances the state of a shard by a micro-batch; collects `outcomes` and `late` rows.
-
-    `taken`: the rows that are not late.
-    """
+    """Advances the state of a shard by a micro-batch; collects `outcomes` and `late` rows."""
 
     def __init__(self, state: ShardState) -> None:
         self.outcomes: list[OutcomeRow] = []
         self.late: list[Row] = []
         self._state = state
         self._watchers: BucketTable[Watchers] = state.watchers
-        self.taken: list[Row] = []
+        self.taken: list[Row] = []  # not late
         self._open: list[ShardOperation] = []  # whose deadline is new
         self._held: set[str] = set()  # keys with an event held since this micro-batch
         self._submitted: list[ShardOperation] = []  # at this instant; held events may count
 
     def take(self, rows: Iterable[Row]) -> None:
-        """Take rows of the micro-batch; those of closed instants are late."""
+        """Take rows; those of closed instants are late."""
         closed_ms = self._state.closed_ms
         for row in rows:
             (self.taken if row[0] > closed_ms else self.late).append(row)
@@ -121,7 +117,6 @@ class Shard:
                 self._open.append(operation)
 
     def _find(self, number: int, keys: list[str]) -> ShardOperation:
-        """Return a pending operation by number and former keys."""
         for key in keys:
             found = (self._watchers.get(key) or {}).get(number)
             if found is not None:
@@ -143,7 +138,6 @@ class Shard:
             self._hold(key, at_ms, at_ms + hold_ms, file, place)
 
     def _complete(self, operation: ShardOperation, key: str, at_ms: int) -> None:
-        """Count an event for one of the keys."""
         if operation.need == 1:
             self._end(operation, COMPLETED, at_ms, key)
             return
@@ -162,10 +156,11 @@ class Shard:
         self._state.pending -= 1
         if self._state.extensible:
             self._forget_id(operation)
-        o = operation
-        waited_ms = at_ms - o.submitted_ms
-        times = (o.submitted_ms, o.deadline_ms, waited_ms, 0)
-        self.outcomes.append(OutcomeRow(o.op_id, o.kind, outcome, at_ms, key, *times))
+        start_ms, deadline_ms = operation.submitted_ms, operation.deadline_ms
+        times = (start_ms, deadline_ms, at_ms - start_ms, 0)
+        self.outcomes.append(
+            OutcomeRow(operation.op_id, operation.kind, outcome, at_ms, key, *times)
+        )
 
     def _unwatch(self, operation: ShardOperation, key: str) -> None:
         bucket = self._watchers.edit(key)
@@ -185,7 +180,7 @@ class Shard:
         self._state.ids.entries -= 1
 
     def _hold(self, key: str, at_ms: int, until_ms: int, file: str, place: int) -> None:
-        """Note the last completion of a key; within an instant, the one with the longest hold."""
+        """Note the last completion of a key; within an instant, the longest hold."""
         holds = self._state.holds
         held = holds.get(key)
         if held is not None and held[0] == at_ms and held[1] >= until_ms:
@@ -199,7 +194,6 @@ class Shard:
             holds.entries -= 1
 
     def _count_held(self) -> None:
-        """Count events held until now for the operations of the instant."""
         for operation in self._submitted:
             at_ms = operation.submitted_ms
             held = [(self._state.holds.get(key), key) for key in operation.keys]
@@ -214,7 +208,7 @@ class Shard:
         self._submitted.clear()
 
     def _expire(self, closed_ms: int) -> None:
-        """Expire the operations of earlier micro-batches whose deadlines are closed."""
+        """Expire the operations of earlier micro-batches."""
         hashes = {number for _, number in self._state.deadlines.due(closed_ms)}
         for slot in {self._watchers.slot(number) for number in hashes}:
             for watchers in self._watchers.bucket_copy(slot).values():
@@ -228,7 +222,7 @@ class Shard:
                     self._drop_hold(key, closed_ms)
 
     def _schedule(self, closed_ms: int) -> None:
-        """Expire or schedule the operations whose deadline this micro-batch has set."""
+        """Expire or schedule operations with a new deadline."""
         for operation in self._open:
             if not operation.need:
                 continue
@@ -243,7 +237,7 @@ class Shard:
                 self._state.deadlines.add([hold[1], key_hash(key)])
 
     def _drop_hold(self, key: str, closed_ms: int) -> list[Any] | None:
-        """Drop what is held for a key if its end is closed; else return it."""
+        """Drop a hold that has ended by `closed_ms`; else return it."""
         holds = self._state.holds
         hold = holds.get(key)
         if hold is None or hold[1] > closed_ms:
@@ -258,7 +252,7 @@ def compute_closed_ms(
 ) -> int:
     """Return the last closed instant: before the newest time that all sources have reached.
 
-    `closed_ms` is the last one so far; it stays while a source has shown no row at all.
+    `closed_ms`, the last one so far, stays while a source has shown no row at all.
     """
     if any(source not in newest_ms for source in sources):
         return closed_ms

@@ -2,13 +2,13 @@
 
     watchers   pending operations by watch key          buckets, see `bucket_table`
     ids        numbers and keys of operations by id     buckets; only if timeouts can be extended
-    holds      held events, by key             buckets
+    holds      held events, by key                      buckets
     deadlines  hashes of keys by deadline               ticks, see `tick_table`
     waiting    rows of instants that are not closed     ticks
     facts      all other facts, a JSON object
 
-The maps have the same layout: a number, and a value that is JSON in UTF-8. So
-`spark.read.format("statestore")` shows the state, with `CAST(user_map_value.packed AS STRING)`.
+All maps have a number as key, and JSON in UTF-8 as value. So `spark.read.format("statestore")`
+shows the state, with `CAST(user_map_value.packed AS STRING)`.
 
 For one task within a single micro-batch.
 """
@@ -37,12 +37,11 @@ _FACTS: Final = (
 
 
 class ShardState:
-    """The state of a single shard, as of the end of the last micro-batch until it is changed.
+    """The state of a single shard.
 
-    `stores`: the maps of the state store by their names in `MAPS`. `closed_ms`: the last closed
-    instant. `newest_ms`: the newest time of each source. `pending`: operations without an outcome,
-    those that wait for their instant not counted. `counts`: rows by fate since the stream began.
-    `last_deadline_ms`: no pending operation has a later one.
+    `stores`: the maps of the state store by their names in `MAPS`. `pending`: operations without an
+    outcome, without those that wait for their instant. `counts`: rows by fate since the stream
+    began. Else as in `entry.CheckpointEntry`.
     """
 
     def __init__(self, stores: Mapping[str, PackedMap], *, extensible: bool) -> None:
@@ -77,11 +76,11 @@ class ShardState:
         return self._numbers
 
     def note_deadline(self, deadline_ms: int) -> None:
-        """Note an operation's deadline."""
+        """Note a deadline for `last_deadline_ms`."""
         self.last_deadline_ms = max(self.last_deadline_ms, deadline_ms)
 
     def count_waiting(self, code: int, more: int) -> None:
-        """Count a row waiting for the end of its instant."""
+        """Count a row that waits for the end of its instant."""
         if code == _OPERATION:
             self.waiting_operations += more
         else:
@@ -92,7 +91,7 @@ class ShardState:
         self.counts[name] = self.counts.get(name, 0) + rows
 
     def facts(self) -> dict[str, Any]:
-        """Return where the shard stands, as its row of output tells it."""
+        """Return where the shard stands, for its row of output."""
         return {
             "closed_ms": self.closed_ms,
             "newest_ms": self.newest_ms,
@@ -124,7 +123,7 @@ class ShardState:
 
 @dataclass(slots=True)
 class ShardOperation:
-    """A waiting operation; `keys`: its keys without an event; `need` of them must complete.
+    """A waiting operation, which needs `need` more of `keys`, those without an event.
 
     `number` is its own within the shard. `need` is 0 once it has ended.
     """
@@ -142,24 +141,23 @@ Watchers = dict[int, ShardOperation]  # of a single key, by number
 
 
 class WatchersCodec:
-    """Packs the operations watching a key.
+    """Packs the operations that watch a key, each with all of its keys.
 
-    An operation with several keys is packed with each key. Copies read within a single micro-batch
-    become one object.
+    The copies read within a micro-batch become one object.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, ShardOperation] = {}
 
     def to_json(self, value: Watchers) -> Any:
-        """Return a list of operations, each as a list of its fields."""
+        """Return lists of the operations' fields."""
         return [
             (o.number, o.op_id, o.kind, o.submitted_ms, o.deadline_ms, o.need, o.keys)
             for o in value.values()
         ]
 
     def from_json(self, value: Any) -> Watchers:
-        """Return the operations."""
+        """Return the operations by number."""
         watchers: Watchers = {}
         for row in value:
             known = self._known.get(row[0])

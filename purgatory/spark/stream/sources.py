@@ -1,8 +1,7 @@
 """The sources of a stream: directories of files, or Kafka topics.
 
-A `Source` says what to read; `rows` opens it as a streaming DataFrame of checked rows, with the
-same columns (`ROWS`) for every table, so that both sources can be one stream. Rows are read only
-when the stream starts. Any thread may call.
+`Source.rows` opens a streaming DataFrame of checked rows, with the same columns (`ROWS`) for every
+table, so that all sources can be one stream. Any thread may call.
 """
 
 from __future__ import annotations
@@ -48,17 +47,16 @@ from purgatory.spark.tables.timestamps import (
 if TYPE_CHECKING:
     from purgatory.spark.stream.event_time import ControlSource
 
-# A checked row of a stream: its `table`, its time, the columns of both tables (null for the other
-# table's), the `reason` for a rejection (null for a good row) and the rejected row itself, its
-# `file` and its `place` in the file. Flat, because Spark caches rows by column, and reads only
-# needed columns.
+# A checked row of a stream: `table`, time, the columns of all tables (or null), the `reason` for a
+# rejection (or null) and the rejected row, the `file` and the `place` in the file. Flat, because
+# Spark caches rows by column.
 ROWS: Final = StructType(
     [
         StructField("table", StringType()),
         StructField("time_ms", LongType()),
         *OPERATIONS,
         *EVENTS,
-        # at_ms and timeout_ms are also those of extensions.
+        # Also the columns of extensions.
         StructField("reason", StringType()),
         StructField("row", StringType()),
         StructField("file", StringType()),
@@ -68,11 +66,10 @@ ROWS: Final = StructType(
 
 KAFKA: Final = "kafka"
 
-# Of files in a micro-batch, unless the options say so: workers have its rows in memory.
+# Of files in a micro-batch, by default: workers have the rows in memory.
 _MAX_BYTES: Final = str(64 * 2**20)
-_POLL_S: Final = 0.2  # how often to look for the first file
-# Spark forgets, and then ignores, files that are older than the newest by more than this; its
-# default is a week.
+_POLL_S: Final = 0.2  # between looks for the first file
+# Spark ignores files that are older than the newest by more than this; its default is a week.
 _FILE_OPTIONS: Final = {"maxFileAge": "100000d"}
 _OFFSET_DIGITS: Final = 6
 
@@ -81,9 +78,9 @@ _OFFSET_DIGITS: Final = 6
 class Source:
     """A source of rows for a stream.
 
-    `place`: a directory, or for Kafka the topics, separated by commas. `format`: "parquet", "json"
-    (an object a line) or "kafka" (an object a message, in its value). `options` are those of
-    Spark's source; for Kafka at least `kafka.bootstrap.servers`.
+    `place`: a directory, or Kafka topics, separated by commas. `format`: "parquet", "json" (an
+    object a line) or "kafka" (an object a message, in its value). `options` are those of Spark's
+    source; for Kafka at least `kafka.bootstrap.servers`.
     """
 
     place: str
@@ -92,23 +89,20 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The name by which a checkpoint recognises the source.
-
-        Without the format of files, which an empty directory does not have yet.
-        """
+        """The source's name in a checkpoint; without the format, which may be unknown yet."""
         return f"kafka:{self.place}" if self.format == KAFKA else self.place
 
     def rows(self, spark: SparkSession, table: TableSpec) -> DataFrame:
         """Return a streaming DataFrame of `ROWS`.
 
-        For JSON, the column `place` is only where the row's block of the file begins; add the
-        number of the row, which is not known before the micro-batch. Raises `TableError` if an
-        existing file is not of the table, `SparkError` if Spark has no Kafka connector.
+        For JSON, `place` is only where the row's block of the file begins; add the number of the
+        row, known in the micro-batch. Raises `TableError` if an existing file is not of the table,
+        `SparkError` if Spark has no Kafka connector.
         """
         if self.format == KAFKA:
             return check_stream_rows(table, parse_messages(self._messages(spark), table))
         _check_one_file(spark, self, table)
-        # With its last component alone a file has the same name wherever the directory lies.
+        # A file has the same name wherever the directory lies.
         file = F.substring_index("_metadata.file_path", "/", -1).alias(FILE)
         reader = spark.readStream.options(**self._file_options())
         place = escape_glob(self.place)
@@ -134,7 +128,7 @@ class Source:
 
 
 def check_stream_rows(table: TableSpec, parsed: ParsedRows) -> DataFrame:
-    """Check parsed rows, which have the column `PLACE`; return `ROWS`."""
+    """Check parsed rows with a column `PLACE`; return `ROWS`."""
     reason = rejection_reason(table, parsed)
     flat = parsed.rows.select(
         F.lit(table.name).alias("table"),
@@ -148,7 +142,7 @@ def check_stream_rows(table: TableSpec, parsed: ParsedRows) -> DataFrame:
 
 
 def control_rows(control: ControlSource, spark: SparkSession) -> DataFrame:
-    """Return the rows of the control source as `ROWS`."""
+    """Return the control source's rows as `ROWS`."""
     return _all_columns(control.rows(spark))
 
 
@@ -167,9 +161,9 @@ def directory_source(
 ) -> Source:
     """Make a source of a directory, in the format of its files.
 
-    Files moved there later must have the same format. An empty directory is read as Parquet, but
-    files of another format wait there for the next run, which reads them. Raises `TableError` if
-    the directory does not exist, or has files of both formats or of another.
+    Files moved there later must have the same format. An empty directory is read as Parquet; files
+    of another format wait for the next run. Raises `TableError` if the directory does not exist, or
+    has files of both formats or of another.
     """
     place, names = _directory(spark, path)
     formats = {format_of(name): name for name in names}
@@ -183,16 +177,13 @@ def directory_source(
 
 
 def wait_for_first_file(spark: SparkSession, path: str, stopping: threading.Event) -> None:
-    """Wait until a directory has a file, which decides the format, or until `stopping`.
-
-    Raises `TableError` if the directory does not exist.
-    """
+    """Wait for a first file, which decides the format, or `stopping`; may raise `TableError`."""
     while not _directory(spark, path)[1] and not stopping.wait(_POLL_S):
         pass
 
 
 def _directory(spark: SparkSession, path: str) -> tuple[str, list[str]]:
-    """Return the resolved path of a directory, and the names that Spark would read."""
+    """Return the resolved path of a directory, and its visible names."""
     file_system, place = file_system_for(spark, path)
     if not file_system.exists(place):
         raise TableError(f"{path}: no such directory")
@@ -203,15 +194,15 @@ def _directory(spark: SparkSession, path: str) -> tuple[str, list[str]]:
 def topic_source(name: str, servers: str, options: Mapping[str, str] | None = None) -> Source:
     """Make a source of Kafka topics, from their oldest messages.
 
-    `name`: a topic, or several separated by commas. `servers`: host:port, likewise. The session
-    needs Spark's Kafka connector.
+    `name`: topics, separated by commas. `servers`: host:port, likewise. The session needs Spark's
+    Kafka connector.
     """
     given = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
     return Source(name, KAFKA, given | dict(options or {}))
 
 
 def missing_connector(spark: SparkSession, name: str) -> SparkError:
-    """Return the error that names the missing Kafka package."""
+    """Return the error for a missing Kafka package."""
     return SparkError(
         f"{name}: Spark has no Kafka connector; give it one with --packages "
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
@@ -219,7 +210,7 @@ def missing_connector(spark: SparkSession, name: str) -> SparkError:
 
 
 def parse_messages(messages: DataFrame, table: TableSpec) -> ParsedRows:
-    """Parse Kafka messages, a JSON object each, as rows of a table."""
+    """Parse Kafka messages, a JSON object each."""
     partition = F.lpad(F.col("partition").cast("string"), _OFFSET_DIGITS, "0")
     file = F.concat_ws("-", "topic", partition).alias(FILE)
     return _parse_lines(messages, file, F.col("offset").alias(PLACE), table, MESSAGES)
@@ -238,10 +229,8 @@ def _parse_lines(
 
 
 def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> None:
-    """Check the schema of a Parquet file, if any. Spark passes over empty files.
-
-    So errors come now, not hours later. A JSON file has no schema; its rows are checked when read.
-    """
+    """Check the schema of a Parquet file, if any, before the stream starts."""
+    # Spark passes over empty files. A JSON file has no schema.
     file_system, place = file_system_for(spark, source.place)
     sizes = file_system.sizes(place)
     names = sorted(name for name in sizes if sizes[name] and format_of(name) == PARQUET)
@@ -254,7 +243,7 @@ def _check_one_file(spark: SparkSession, source: Source, table: TableSpec) -> No
 
 
 def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> None:
-    """Refuse times that a stream would take for milliseconds, as it reads integers."""
+    """Refuse timestamps, which a stream would read as integers of milliseconds."""
     found = {column.name for column in rows.schema if is_time(column.name, column.dataType)}
     if reads_nanoseconds_as_integers(spark):
         (types,) = footer_types(spark, [path], TIME_COLUMNS)
@@ -267,7 +256,7 @@ def _raise_if_timestamps(spark: SparkSession, rows: DataFrame, path: str) -> Non
 
 
 def _requested_schema(table: TableSpec) -> StructType:
-    """Return the schema to read Parquet with: all integers as 64 bits, to reject those beyond."""
+    """Return the schema to read Parquet with: integers of 64 bits, to check them later."""
     return StructType(
         [
             StructField(c.name, LongType() if isinstance(c.dataType, IntegralType) else c.dataType)

@@ -2,8 +2,7 @@
 
 A row is a list that begins with its time in ms. Ticks of `TICK_MS` hold the rows, in up to
 `MAX_CHUNKS` chunks, so adding rows reads none. Pages of `TICKS_PER_PAGE` ticks list the chunks of
-each tick, and the caller keeps the set of pages: finding the next rows skips empty ticks, however
-far.
+each tick, and the caller keeps the set of pages: finding the next rows skips empty ticks.
 
 For one task within a single micro-batch; `flush` writes changes.
 """
@@ -24,14 +23,14 @@ Row = list[Any]
 
 
 class TickTable:
-    """Rows by time. `pages` are those with rows; the table keeps the set up to date."""
+    """Rows by time. `pages`: those with rows, kept up to date."""
 
     def __init__(self, chunks: PackedMap, page_store: PackedMap, pages: set[int]) -> None:
         self.pages = pages
         self._chunks = chunks
         self._page_store = page_store
         self._added: defaultdict[int, list[Row]] = defaultdict(list)
-        self._rest: dict[int, list[Row]] = {}  # of ticks that were read, and are written anew
+        self._rest: dict[int, list[Row]] = {}  # of ticks read, to be written anew
         self._loaded_pages: dict[int, dict[int, int]] = {}  # chunks by tick
         self._changed_pages: set[int] = set()
 
@@ -54,7 +53,7 @@ class TickTable:
         return due
 
     def flush(self) -> None:
-        """Write the ticks and pages that have changed."""
+        """Write changed ticks and pages."""
         for tick in {*self._rest, *self._added}:
             chunks = self._page(tick // TICKS_PER_PAGE).get(tick, 0)
             if tick in self._rest or chunks == MAX_CHUNKS:

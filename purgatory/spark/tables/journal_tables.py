@@ -1,8 +1,4 @@
-"""Finds, reads and checks the tables of a journal, for a report.
-
-Uses `purgatory.spark.tables.reader`, with the same promises: an unreadable file is reported before
-work starts, and each row is either good or rejected with a reason. Any thread may call.
-"""
+"""Finds, reads and checks the tables of a journal, for a report. Any thread may call."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ from purgatory.trace.validation import OUTCOMES as OUTCOME_NAMES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# 73 million years from 1970: sums and differences of such times stay within 64 bits.
+# 73 million years from 1970: sums and differences of such times have 64 bits.
 FARTHEST_MS: Final = 2**61
 _MAX_SHOWN_ROWS: Final = 5
 
@@ -42,8 +38,8 @@ _MAX_SHOWN_ROWS: Final = 5
 class JournalTables(NamedTuple):
     """The good and the rejected rows of a journal.
 
-    `operations`, `jobs`: None without such a table. `source`: the path that the journal was read
-    from. `is_server`: a server has written it, not a program with a `Purgatory` or a replay.
+    `operations`, `jobs`: None without such a table. `source`: the journal's path. `is_server`: a
+    server has written the journal.
     """
 
     source: str
@@ -54,7 +50,7 @@ class JournalTables(NamedTuple):
     is_server: bool = False
 
 
-# A server's journal has them all from the beginning, as directories.
+# A server's journal has all of these from the beginning, as directories.
 _OF_SERVER: Final = ("operations", "outcomes", "events", "extensions")
 
 
@@ -62,9 +58,9 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
     """Read a directory with tables `outcomes`, `operations` and `jobs`, or one table of outcomes.
 
     Each is a file or a directory, with or without a suffix, of a format that a trace may have;
-    Parquet may be partitioned by further columns. `operations` and `jobs` may be absent, and beside
-    jobs the others may have no rows yet. Or `path` is the directory of several servers over one
-    database, which have a journal each in `path`/*/journal. Raises `TableError`.
+    Parquet may be partitioned by further columns. `operations` and `jobs` may be absent; beside
+    jobs the others may be empty. Or `path` is the directory of several servers over one database,
+    with journals in `path`/*/journal. Raises `TableError`.
     """
     below = _journals_below(spark, path)
     if not below:
@@ -81,11 +77,9 @@ def read_journal(spark: SparkSession, path: str) -> JournalTables:
 
 
 def _journals_below(spark: SparkSession, path: str) -> list[str]:
-    """Return the journals in `path`/*/journal that have a row; none if `path` has none there."""
-    file_system, directory = file_system_for(spark, path)
-    if not file_system.exists(directory) or file_system.size(directory) is not None:
-        return []
-    found = [f"{directory}/{name}/journal" for name in _visible(file_system.names(directory))]
+    """Return the journals in `path`/*/journal that have a row."""
+    directory, names = _listing(spark, path)
+    found = [f"{directory}/{name}/journal" for name in _visible(names)]
     return [
         one
         for one in found
@@ -95,16 +89,12 @@ def _journals_below(spark: SparkSession, path: str) -> list[str]:
 
 
 def _union_of(tables: Iterable[DataFrame | None]) -> DataFrame | None:
-    """Return the rows of the present tables; None without a table."""
     found = [table for table in tables if table is not None]
     return _union(found) if found else None
 
 
 def _union(tables: list[DataFrame]) -> DataFrame:
-    """Return the rows of all tables.
-
-    After a takeover a server may write rows of its predecessor again.
-    """
+    """Return all rows once: after a takeover several servers may have the same."""
     by_name = partial(DataFrame.unionByName, allowMissingColumns=True)
     return reduce(by_name, tables).dropDuplicates()
 
@@ -134,7 +124,6 @@ def _read_one(spark: SparkSession, path: str) -> JournalTables:
 
 
 def _is_empty(spark: SparkSession, path: str | None) -> bool:
-    """Say whether a path is absent, or a directory without a file."""
     if path is None:
         return True
     file_system, found = file_system_for(spark, path)
@@ -147,14 +136,19 @@ def _visible(names: Iterable[str]) -> Iterator[str]:
 
 
 def _is_of_server(spark: SparkSession, path: str) -> bool:
+    return set(_OF_SERVER) <= set(_listing(spark, path)[1])
+
+
+def _listing(spark: SparkSession, path: str) -> tuple[str, list[str]]:
+    """Return a directory in Spark's form, and its names; no names if it is none."""
     file_system, directory = file_system_for(spark, path)
     if not file_system.exists(directory) or file_system.size(directory) is not None:
-        return False
-    return set(_OF_SERVER) <= set(file_system.names(directory))
+        return directory, []
+    return directory, file_system.names(directory)
 
 
 class Rejections(NamedTuple):
-    """The number of rejected rows, and the reasons for the first of them."""
+    """The number of rejected rows, and the reasons for the first."""
 
     rows: int
     reasons: tuple[str, ...]
@@ -163,7 +157,7 @@ class Rejections(NamedTuple):
 def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
     """Count rejected rows, and describe up to five of them.
 
-    Reads both tables completely. Raises `RejectedRows` if `strict` and there are any.
+    Reads the tables completely. Raises `RejectedRows` if `strict` and a row is rejected.
     """
     number = rejected.count()
     if not number:
@@ -176,11 +170,7 @@ def count_rejected(rejected: DataFrame, *, strict: bool = False) -> Rejections:
 
 
 def _table_path(spark: SparkSession, path: str, table: str) -> str | None:
-    """Return the path of a table in a directory; None if it has none."""
-    file_system, directory = file_system_for(spark, path)
-    if not file_system.exists(directory) or file_system.size(directory) is not None:
-        return None
-    names = file_system.names(directory)
+    directory, names = _listing(spark, path)
     found = [name for name in names if name == table or name.startswith(f"{table}.")]
     if len(found) > 1:
         raise TableError(f"{path}: has several tables of {table}: {', '.join(found)}")

@@ -1,10 +1,8 @@
-"""Parses lines of CSV and JSON as rows of a table, by the rules and the code of `purgatory.trace`.
+"""Parses lines of CSV and JSON by the code of `purgatory.trace`.
 
-So a replay, the batch and the stream take the same rows of a text and reject the same ones. Spark's
-own readers differ: they stop after the first value of a line, replace bytes that are not UTF-8, and
-turn line breaks within quotes into others.
+So a replay, the batch and the stream take and reject the same rows; Spark's readers do not.
 
-Spark calls a `LineParser` in Python workers, one call a partition.
+Spark calls a `LineParser` in Python workers, one call a partition, in a single thread.
 """
 
 from __future__ import annotations
@@ -33,10 +31,9 @@ if TYPE_CHECKING:
 
 CSV: Final = "csv"
 JSON: Final = "json"
-MESSAGES: Final = "messages"  # JSON, where a blank line is a row, too
+MESSAGES: Final = "messages"  # JSON, with blank lines as rows
 
-# The columns of a parsed row besides its table's: file, place, and for a row that breaks a rule the
-# reason and the row as text.
+# The further columns of a parsed row: file, place, and of a bad row the reason and the text.
 FILE: Final = "_file"
 PLACE: Final = "_place"
 FAULT: Final = "_fault"
@@ -48,7 +45,7 @@ _TABLES: Final = {table.name: table for table in TABLES}
 
 
 def parsed_schema(table: str) -> StructType:
-    """Return the schema of parsed rows of a table, by name."""
+    """Return the schema of parsed rows of a table."""
     columns = schema_of(_TABLES[table])
     return StructType([*columns, *_TEXTS, StructField(PLACE, LongType())])
 
@@ -56,9 +53,8 @@ def parsed_schema(table: str) -> StructType:
 class LineParser:
     """Parses the lines of a partition, each with its `FILE` and `PLACE`; for `mapInArrow`.
 
-    `format`: `CSV`, `JSON` or `MESSAGES`. Lines of CSV come in the order of their file, file by
-    file; the place of a row is then its number in the file. Raises `TraceError` for a header that
-    is not the table's.
+    `format`: `CSV`, `JSON` or `MESSAGES`. Lines of CSV come in order, file by file; `PLACE` is then
+    the number in the file. Raises `TraceError` for a header that is not the table's.
     """
 
     def __init__(self, table: str, format: str) -> None:  # noqa: A002 - as Spark calls it
@@ -112,7 +108,7 @@ def _records(reader: CsvRowReader, file: str | None) -> Iterator[list[str]]:
 
 
 def text_lines(lines: Iterable[bytes | None]) -> Iterator[str]:
-    """Yield lines as a file opened for `csv` has them: a carriage return ends one, too."""
+    """Yield lines as `csv` expects them: a carriage return ends a line, too."""
     for line in lines:
         yield from io.StringIO(f"{_decoded(line)}\n", newline="")
 
@@ -122,7 +118,7 @@ def _bad_row(table: Table[Any], error: BadValue, shown: str, file: str | None, p
 
 
 def _reason(error: BadValue) -> str:
-    """Return the reason for a rejection in the words of `row_checks`."""
+    """Return the reason in the words of `row_checks`."""
     if not error.column:
         return "the row cannot be taken apart"
     value = error.value
@@ -134,7 +130,7 @@ def _reason(error: BadValue) -> str:
 
 
 def _shown(names: Sequence[str], fields: Sequence[str]) -> str:
-    """Return a record as JSON, or as CSV if it has another number of fields than the header."""
+    """Return a record as JSON, or as CSV if its fields do not match the header."""
     fields = [*map(_printable, fields)]
     if len(names) == len(fields):
         return json.dumps(dict(zip(names, fields, strict=True)), ensure_ascii=False)
@@ -144,10 +140,9 @@ def _shown(names: Sequence[str], fields: Sequence[str]) -> str:
 
 
 def _decoded(line: bytes | None) -> str:
-    """Return a line as readers of a trace do: what is not UTF-8 becomes a lone surrogate."""
+    """Decode a line as readers of a trace do."""
     return (line or b"").decode("utf-8", "surrogateescape")
 
 
 def _printable(text: str) -> str:
-    """Show bytes that are not UTF-8 by their numbers."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

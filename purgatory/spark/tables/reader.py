@@ -1,10 +1,8 @@
-"""Reads files and directories of a trace as checked DataFrames.
+"""Reads files and directories of a trace as checked DataFrames, as `purgatory.trace` does.
 
-`read_table` reads the same files as `purgatory.trace`: Parquet, CSV and JSON lines, by suffix, and
-directories of them; also paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken
-literally, with any characters. The call itself reads names, schemas, headers and Parquet
-footers, so that an unreadable file is reported before work starts; rows are read when the DataFrame
-is used. Any thread may call.
+Also takes paths that Spark knows (`hdfs:`, `s3a:`, globs). An existing path is taken literally. The
+call reads names, schemas, headers and Parquet footers, so that an unreadable file is reported
+before work starts. Any thread may call.
 """
 
 from __future__ import annotations
@@ -72,16 +70,16 @@ _IN_SEQUENCE: Final = (EVENTS_TABLE, EXTENSIONS_TABLE)
 
 _NUMBERS: Final = StructType([StructField("_number", LongType()), StructField(FILE, StringType())])
 
-# A sequence number has the number of the file above the position in the file; bits of the latter.
+# A sequence number has the file's number above so many bits of the position.
 _FILE_SHIFT: Final = 40
-# monotonically_increasing_id counts the rows of a partition in its lower bits.
+# monotonically_increasing_id counts the rows of a partition in these bits.
 _ROW_OF_PARTITION: Final = (1 << 33) - 1
-# Spark's texts about types it cannot hold, and files with different types.
+# Spark's errors of types it cannot hold, and of files with different types.
 _ILLEGAL_TYPE: Final = "PARQUET_TYPE_ILLEGAL"
 _DIFFERENT_TYPES: Final = "[CANNOT_MERGE_SCHEMAS]"
 _SAMPLED_LINES: Final = 20
 
-# A damaged or missing file must fail the job, whatever the settings of the caller's session are.
+# A damaged or missing file must fail the job, whatever the session's settings.
 _READ_ALL: Final = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 # Hadoop looks for checksums beside a local file, and takes a colon in their names for a scheme's.
 _WITHOUT_CHECKSUMS: Final = {
@@ -100,9 +98,9 @@ class TraceFiles(NamedTuple):
 def find_files(spark: SparkSession, path: str) -> TraceFiles:
     """Find the files of a trace that a path stands for.
 
-    Raises `TableError` without files, and for an empty file of a table that needs columns. Skips
-    files of other suffixes in a directory, and names that begin with an underscore or a dot.
-    Subdirectories named as partitions, `date=2026-11-21`, count as the files in them.
+    Raises `TableError` without files, and for an empty file of a format that needs columns. Skips
+    files of other suffixes, and names that begin with an underscore or a dot. Takes files in
+    partitions, directories such as `date=2026-11-21`.
     """
     file_system, _ = file_system_for(spark, path)
     roots = find_paths(spark, path)
@@ -125,7 +123,6 @@ def find_files(spark: SparkSession, path: str) -> TraceFiles:
 
 
 def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]]:
-    """Yield files and their sizes."""
     size = file_system.size(path)
     if size is not None:
         yield path, size
@@ -141,7 +138,7 @@ def _files_below(file_system: FileSystem, path: str) -> Iterator[tuple[str, int]
 
 
 def format_of(name: str) -> str | None:
-    """Return the format that a file's name indicates; None for an unknown one."""
+    """Return the format that a file's name indicates, or None."""
     match = re.search(r"(\.[a-z]+)(\.gz)?$", name, re.IGNORECASE)
     kind = FORMATS.get(match[1].lower()) if match else None
     return None if match and match[2] and kind == PARQUET else kind
@@ -155,12 +152,11 @@ def _check_not_empty(name: str, kind: str, size: int) -> None:
 
 
 def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable:
-    """Read a table as good and rejected rows.
+    """Read a file or directory as the good and the rejected rows of a table.
 
-    `path` is a file or a directory. Good rows of events and extensions have an additional column
-    `seq`: the order of the rows in the file, and of files by their names. Raises `TableError` for a
-    path that is missing, unreadable or of no known format, and for a column that is missing or of a
-    wrong type.
+    Good rows of events and extensions have a further column `seq`: the order of the rows in the
+    file, and of files by their names. Raises `TableError` for a path that is missing, unreadable or
+    of no known format, and for a column that is missing or of a wrong type.
     """
     try:
         files = find_files(spark, path)
@@ -180,7 +176,7 @@ def read_table(spark: SparkSession, path: str, table: TableSpec) -> CheckedTable
     if table in _IN_SEQUENCE:
         parsed = [_with_sequence(spark, files, part) for part in parsed]
     parts = [check_rows(table, part) for part in parsed]
-    # By name: only some files of events may have its optional columns.
+    # Only some files of events may have its optional columns.
     union = partial(DataFrame.unionByName, allowMissingColumns=True)
     return CheckedTable(
         reduce(union, (part.marked for part in parts)),
@@ -196,8 +192,8 @@ def _options(files: Iterable[str]) -> dict[str, str]:
 def _parse_parquet(
     spark: SparkSession, files: Sequence[str], table: TableSpec, path: str
 ) -> list[ParsedRows]:
-    """Parse files; files with different types of a column apart."""
-    # Merge the schemas of all files, so that a column that only some of them have is not lost.
+    """Parse files; those with different types of a column separately."""
+    # Merge the schemas, so that no column of only some files is lost.
     reader = spark.read.options(**_options(files)).option("mergeSchema", "true")
     try:
         rows = reader.parquet(*files)
@@ -240,7 +236,7 @@ def _odd_columns(spark: SparkSession, rows: DataFrame, table: TableSpec) -> list
 
 
 def _with_odd_columns(parsed: ParsedRows, types: Mapping[str, str], path: str) -> ParsedRows:
-    """Let times of nanoseconds be milliseconds; refuse decimals that are no unsigned integers."""
+    """Turn nanoseconds into milliseconds; refuse decimals that are no unsigned integers."""
     columns = dict(parsed.columns)
     for name, kind in types.items():
         if is_nanoseconds(kind):
@@ -261,14 +257,14 @@ def _parse_text(
         _position_in_text_file().alias(PLACE),
     )
     if kind == CSV and lines.rdd.getNumPartitions() > 1:
-        # A value may have line breaks, so one task reads all lines of a file, in order.
+        # A value may have line breaks, so one task reads a file, in order.
         lines = lines.repartition(FILE).sortWithinPartitions(FILE, PLACE)
     rows = lines.mapInArrow(LineParser(table.name, kind), parsed_schema(table.name))
     return parsed_lines(rows, table)
 
 
 def parsed_lines(rows: DataFrame, table: TableSpec) -> ParsedRows:
-    """Return the rows of a `LineParser` as parsed rows."""
+    """Return the output of a `LineParser` as parsed rows."""
     columns = {
         name: ParsedColumn(F.col(name), F.col(name).cast("string")) for name in table.schema.names
     }
@@ -276,7 +272,6 @@ def parsed_lines(rows: DataFrame, table: TableSpec) -> ParsedRows:
 
 
 def _check_beginning(lines: DataFrame, kind: str, table: Table[Any], path: str) -> None:
-    """Raise `TableError` if the first lines of a file show that it is not of the table."""
     value = F.col("value").cast("binary")
     there = lines if kind == CSV else lines.where(F.trim("value") != "")
     found = [bytes(row[0]) for row in there.select(value).limit(_SAMPLED_LINES).collect()]
@@ -292,7 +287,6 @@ def _check_beginning(lines: DataFrame, kind: str, table: Table[Any], path: str) 
 
 
 def _names_of_object(line: str) -> Iterable[str]:
-    """Return the names in a line of JSON; none if no object."""
     try:
         return object_of(line)
     except BadValue:
@@ -300,26 +294,23 @@ def _names_of_object(line: str) -> Iterable[str]:
 
 
 def _file_column() -> Column:
-    """Return the path of the file of a row, without the scheme of local disks."""
     name = F.regexp_replace("_metadata.file_path", "^file:/+", "/")
-    # Decode the URI. try_url_decode would turn a plus sign, which is one here, into a space.
+    # try_url_decode would turn a plus sign, which stands for itself, into a space.
     return F.try_url_decode(F.replace(name, F.lit("+"), F.lit("%2B")))
 
 
 def _position_in_text_file() -> Column:
     """Return a number that grows from row to row of a text file.
 
-    Spark reads a file in blocks that begin at multiples of one size. A partition may have several
-    blocks, also of other files, but is no larger than that size. A row has at least one byte. So
-    the row's number in its partition, plus the start of its block, is below the start of the next
-    block.
+    Spark's blocks of a file begin at multiples of one size; a partition is no larger. A row has at
+    least one byte. So its number in the partition plus the start of its block is below the start of
+    the next block.
     """
     row = F.monotonically_increasing_id().bitwiseAND(_ROW_OF_PARTITION)
     return F.col("_metadata.file_block_start") + row
 
 
 def _with_sequence(spark: SparkSession, files: TraceFiles, parsed: ParsedRows) -> ParsedRows:
-    """Add the column `seq`: number of the file, then position in it."""
     if len(files.names) == 1:
         return parsed._replace(extra=[F.col(PLACE).alias(SEQUENCE)])
     names = enumerate(re.sub("^file:/+", "/", name) for name in files.names)

@@ -1,8 +1,7 @@
 """Checks rows: each is good, or rejected with the reason.
 
-`check_operations`, `check_events` and `check_extensions` take any DataFrame with the columns of the
-table and split its rows into good and rejected ones; no row is lost. Pure: no session, no action,
-no UDF. Any thread may call.
+`check_operations`, `check_events` and `check_extensions` split the rows of any DataFrame with the
+columns of the table; no row is lost. Pure: no session, no action, no UDF. Any thread may call.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ MAX_SHOWN: Final = 60  # characters of a bad value
 _NON_EMPTY_TEXT: Final = "non-empty UTF-8 text"
 _INT64: Final = "an integer of 64 bits"
 _DURATION: Final = f"{_INT64}, 0 or more"
-# The values that null stands for.
+# What null stands for.
 _DEFAULTS: Final[Mapping[str, object]] = {
     **dict.fromkeys(("kind", "worker", "error"), ""),
     "need": 1,
@@ -53,10 +52,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {
 
 
 class CheckedTable(NamedTuple):
-    """The rows of a table: all, with the columns of good ones and `IS_GOOD`, and the rejected ones.
-
-    Fields as in `REJECTED`.
-    """
+    """The rows of a table: all, with `IS_GOOD`, and the rejected."""
 
     marked: DataFrame
     rejected: DataFrame
@@ -68,10 +64,9 @@ class CheckedTable(NamedTuple):
 
 
 class ParsedColumn(NamedTuple):
-    """One column of a table as parsed.
+    """A parsed column: `value` is null if of a wrong type, `shown` the text found or null.
 
-    `value`: null if not of the column's type. `shown`: the text found, null if none. `present`:
-    false for a column missing in the table.
+    `present`: whether the table has the column.
     """
 
     value: Column
@@ -80,7 +75,7 @@ class ParsedColumn(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule for a column; `expected` is for the reason of a rejection."""
+    """A rule for a column; `expected` is for the reason."""
 
     column: str
     holds: Column
@@ -88,7 +83,7 @@ class Rule(NamedTuple):
 
 
 class TableSpec(NamedTuple):
-    """A table of a trace: its columns, their schema in Spark, and the rules of its rows."""
+    """A table of a trace, its schema in Spark, and the rules of its rows."""
 
     table: Table[Any]
     schema: StructType
@@ -96,15 +91,15 @@ class TableSpec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the table."""
+        """The table's name."""
         return self.table.name
 
 
 class ParsedRows(NamedTuple):
     """The parsed rows of a table, and the expressions that give its columns.
 
-    `file`: the file that a row came from. `fault`, `shown`: the reason and the text of a row that
-    its parser found to be bad, else null. `extra`: further columns for the good rows.
+    `file`: where a row came from. `fault`, `shown`: the reason and the text of a row that its
+    parser rejects, else null. `extra`: further columns of good rows.
     """
 
     rows: DataFrame
@@ -116,7 +111,7 @@ class ParsedRows(NamedTuple):
 
 
 def check_operations(rows: DataFrame) -> CheckedTable:
-    """Split rows of operations into good and rejected ones.
+    """Split rows of operations into good and rejected rows.
 
     `kind` may be absent or null (then empty), `need` too (then 1); other columns are ignored.
     Raises `TableError` if a column is missing or has a wrong type.
@@ -125,18 +120,18 @@ def check_operations(rows: DataFrame) -> CheckedTable:
 
 
 def check_events(rows: DataFrame) -> CheckedTable:
-    """Split rows of events into good and rejected ones.
+    """Split rows of events into good and rejected rows.
 
     `hold_ms` may be absent or null (then 0), `failed` too (then false); good rows lack absent
-    columns. Keeps a column `seq`. Raises `TableError` if a column is missing or has a wrong type.
+    columns. Keeps a column `seq`. Raises `TableError` as `check_operations`.
     """
     return _check_in_sequence(EVENTS_TABLE, rows)
 
 
 def check_extensions(rows: DataFrame) -> CheckedTable:
-    """Split rows of extensions into good and rejected ones.
+    """Split rows of extensions into good and rejected rows.
 
-    Keeps a column `seq`. Raises `TableError` if a column is missing or has a wrong type.
+    Keeps a column `seq`. Raises `TableError` as `check_operations`.
     """
     return _check_in_sequence(EXTENSIONS_TABLE, rows)
 
@@ -149,7 +144,7 @@ def _check_in_sequence(table: TableSpec, rows: DataFrame) -> CheckedTable:
 
 
 def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
-    """Split parsed rows into good and rejected ones."""
+    """Split parsed rows into good and rejected rows."""
     is_good = _is_good(table, parsed)
     columns = [*good_columns(table, parsed.columns), *parsed.extra, is_good.alias(IS_GOOD)]
     rejected = parsed.rows.where(~is_good).select(
@@ -162,7 +157,7 @@ def check_rows(table: TableSpec, parsed: ParsedRows) -> CheckedTable:
 
 
 def _is_good(table: TableSpec, parsed: ParsedRows) -> Column:
-    """Tell whether a row breaks no rule; true where `rejection_reason` is null, and less work."""
+    """Tell whether a row breaks no rule."""
     return reduce(and_, map(_holds, table.rules(parsed.columns)), parsed.fault.isNull())
 
 
@@ -171,10 +166,7 @@ def _holds(rule: Rule) -> Column:
 
 
 def good_columns(table: TableSpec, columns: Mapping[str, ParsedColumn]) -> list[Column]:
-    """Return the columns of the good rows.
-
-    Without rare columns absent from the table, so that `batch.resolve` may skip steps.
-    """
+    """Return the good rows' columns, without absent rare columns."""
     there = [c.name for c in table.table.columns if columns[c.name].present or not c.rare]
     return [_good_column(columns[name].value, table.schema[name]).alias(name) for name in there]
 
@@ -182,28 +174,28 @@ def good_columns(table: TableSpec, columns: Mapping[str, ParsedColumn]) -> list[
 def _good_column(value: Column, field: StructField) -> Column:
     if field.name in _DEFAULTS:
         value = F.coalesce(value, F.lit(_DEFAULTS[field.name]))
-    # Not a cast, which raises for the number of a row that is not good.
+    # A cast would raise for the number of a bad row.
     return value.try_cast("int") if isinstance(field.dataType, IntegerType) else value
 
 
 def rejection_reason(table: TableSpec, parsed: ParsedRows) -> Column:
-    """Return the reason for rejecting a row; null for a good row."""
+    """Return the reason for rejecting a row, null for a good row."""
     rules = [
         F.when(~_holds(rule), _reason(rule, parsed.columns[rule.column]))
         for rule in table.rules(parsed.columns)
     ]
-    # Text with other bytes would stop the Python worker.
+    # Other bytes would stop the Python worker.
     return F.make_valid_utf8(F.coalesce(parsed.fault, *rules))
 
 
 def row_as_text(parsed: ParsedRows) -> Column:
-    """Return the row as JSON, or as the text that its parser shows."""
+    """Return the row as JSON, or its parser's text."""
     there = (name for name in parsed.columns if name in parsed.rows.columns)
     return F.make_valid_utf8(F.coalesce(parsed.shown, F.to_json(F.struct(*there))))
 
 
 def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows:
-    """Find the table's columns in typed rows; raise `TableError`, beginning with `where`."""
+    """Find the table's columns in typed rows; `TableError` begins with `where`."""
     check_columns(table, rows.columns, where)
     columns = {}
     for field in table.schema:
@@ -223,13 +215,13 @@ def parse_rows(table: TableSpec, rows: DataFrame, where: str = "") -> ParsedRows
 
 
 def absent_column(datatype: DataType) -> ParsedColumn:
-    """Return nulls for an absent column."""
+    """Return the nulls of an absent column."""
     nothing = F.lit(None)
     return ParsedColumn(nothing.cast(_widest(datatype)), nothing.cast("string"), present=False)
 
 
 def check_columns(table: TableSpec, names: Sequence[str], where: str = "") -> None:
-    """Raise `TableError`, beginning with `where`, if a column is missing or ambiguous."""
+    """Raise `TableError`, beginning with `where`, for a missing or ambiguous column."""
     if missing := table.table.missing_from(names):
         raise TableError(
             f"{where}not a table of {table.name}, it has no column {', '.join(missing)}"
@@ -248,7 +240,7 @@ def _check_type(field: StructField, found: DataType, where: str) -> None:
 
 
 def _is_of_type(found: DataType, wanted: DataType) -> bool:
-    if isinstance(found, NullType):  # a column of nulls only: the rules decide row by row
+    if isinstance(found, NullType):  # the rules decide row by row
         return True
     if isinstance(wanted, ArrayType):
         return isinstance(found, ArrayType) and _is_of_type(found.elementType, wanted.elementType)
@@ -261,7 +253,7 @@ def _is_of_type(found: DataType, wanted: DataType) -> bool:
 
 
 def _widest(datatype: DataType) -> DataType:
-    """Widen integers to 64 bits, to reject those out of range."""
+    """Widen integers to 64 bits, to reject numbers out of range."""
     return LongType() if isinstance(datatype, IntegralType) else datatype
 
 
@@ -278,13 +270,13 @@ def _reason(rule: Rule, column: ParsedColumn) -> Column:
 
 
 def text_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    """Return the rules of an id or a key: it is valid UTF-8, and not empty."""
+    """Return the rules of an id or key: non-empty valid UTF-8."""
     text = columns[name].value
     return [Rule(name, (F.length(text) > 0) & F.is_valid_utf8(text), _NON_EMPTY_TEXT)]
 
 
 def kind_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    """Return the rules of a kind: it is null, or valid UTF-8."""
+    """Return the rules of a kind: null or valid UTF-8."""
     kind = columns[name]
     return [Rule(name, kind.shown.isNull() | F.is_valid_utf8(kind.value), "UTF-8 text")]
 
@@ -305,8 +297,7 @@ def _timeout_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]
 
 def _key_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     keys = columns[name].value
-    # Without `forall`, which Spark does not compile. A comma between keys keeps the bytes of two of
-    # them from being valid together.
+    # Spark does not compile `forall`. The comma keeps bytes of two keys from being valid together.
     are_texts = ~F.array_contains(keys, "") & F.is_valid_utf8(F.concat_ws(",", keys))
     return [
         Rule(name, F.size(keys) > 0, "a list of at least one key"),
@@ -316,7 +307,7 @@ def _key_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
 
 def _need_rules(name: str, columns: Mapping[str, ParsedColumn]) -> list[Rule]:
     need, distinct = columns[name], F.size(F.array_distinct(columns["keys"].value))
-    # Almost every operation needs a single key, and each has a key.
+    # Almost every operation needs a single key.
     is_need = (need.value == 1) | need.shown.isNull() | need.value.between(1, distinct)
     limits = (F.lit("an integer from 1 to "), distinct, F.lit(", the number of distinct keys"))
     return [Rule(name, is_need, F.concat(*limits))]
@@ -351,7 +342,7 @@ _RULES: Final = {
 
 
 def _rules(columns: Mapping[str, ParsedColumn]) -> list[Rule]:
-    """Return the rules of all columns; a row is rejected for the first rule broken."""
+    """Return the rules of all columns; the first broken rule is the reason."""
     return [rule for name in columns for rule in _RULES[name](name, columns)]
 
 

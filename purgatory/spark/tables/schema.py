@@ -1,8 +1,4 @@
-"""The tables of a trace and of their outcomes as Spark schemas. Constants.
-
-`purgatory.trace.tables` defines the columns; `row_checks` checks the rows of any DataFrame by the
-rules of these tables.
-"""
+"""The tables of `purgatory.trace.tables` as Spark schemas. Constants; any thread."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ _TYPES: Final[dict[ColumnType, DataType]] = {
 
 
 def schema_of(table: Table[Any]) -> StructType:
-    """Return the schema of a table of a trace."""
+    """Return the Spark schema of a table."""
     schema = StructType()
     for column in table.columns:
         schema.add(column.name, _TYPES[column.type])
@@ -46,12 +42,11 @@ EVENTS: Final = schema_of(tables.EVENTS)
 EXTENSIONS: Final = schema_of(tables.EXTENSIONS)
 OUTCOMES: Final = schema_of(tables.OUTCOMES)
 JOBS: Final = schema_of(tables.JOBS)
-# A row that breaks a rule: table, file (null without a file), the reason, and the row
-# itself as JSON or, if not parsed, as text.
+# A row that breaks a rule: table, file or null, reason, and the row as JSON or, if not parsed, as
+# text.
 REJECTED: Final = StructType()
 for _name in ("table", "file", "reason", "row"):
     REJECTED.add(_name, StringType())
 
-# An optional column of events and extensions, int64, that orders the rows of an instant; see
-# `batch.resolve`.
+# An optional column of events and extensions, int64, that orders the rows of an instant.
 SEQUENCE: Final = "seq"

@@ -1,8 +1,7 @@
 """Timestamps in a trace, as pandas writes them: their Unix milliseconds.
 
-They are rounded down to a millisecond, and without a time zone they are UTC, as in a replay. Spark
-has no timestamps of nanoseconds, and refuses a file with such a column, even unused. With a setting
-Spark reads them as integers. Any thread may call.
+They are rounded down, and UTC without a time zone, as in a replay. Spark refuses a file with a
+column of nanoseconds, even unused, unless a setting makes them integers. Any thread may call.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NANOSECONDS: Final = "TIMESTAMP(NANOS"
 
 
 def is_time(name: str, found: DataType) -> bool:
-    """Tell whether a column of a table is a time and holds timestamps."""
+    """Tell whether a column of a table holds timestamps."""
     return name in TIME_COLUMNS and isinstance(found, TimestampType | TimestampNTZType)
 
 
@@ -40,29 +39,29 @@ def ms_of_timestamp(time: Column, found: DataType) -> Column:
 
 
 def ms_of_nanoseconds(time: Column) -> Column:
-    """Return the Unix milliseconds of an integer that counts nanoseconds."""
+    """Return the Unix milliseconds of nanoseconds."""
     return _floor_div(time, _NS_PER_MS)
 
 
 def read_nanoseconds_as_integers(spark: SparkSession) -> None:
-    """Let a session read Parquet with nanoseconds, from now on: a query is set when it runs."""
+    """Let a session read nanoseconds, from now on: a query is set when it runs."""
     spark.conf.set(_AS_INTEGERS, "true")
 
 
 def reads_nanoseconds_as_integers(spark: SparkSession) -> bool:
-    """Tell whether a session does."""
+    """Tell whether a session reads nanoseconds."""
     return spark.conf.get(_AS_INTEGERS, "false") == "true"
 
 
 def is_nanoseconds(kind: str) -> bool:
-    """Tell whether a logical type of Parquet is that of timestamps of nanoseconds."""
+    """Tell whether a logical type of Parquet is of nanoseconds."""
     return kind.startswith(_NANOSECONDS)
 
 
 def footer_types(
     spark: SparkSession, files: Iterable[str], names: Collection[str]
 ) -> list[dict[str, str]]:
-    """Return the logical types of some columns in each file, as the footers have them."""
+    """Return the logical types of columns in each file, from the footers."""
     return [_types_in(spark, file, names) for file in files]
 
 
@@ -83,6 +82,5 @@ def _types_in(spark: SparkSession, file: str, names: Collection[str]) -> dict[st
 
 
 def _floor_div(count: Column, unit: int) -> Column:
-    """Divide integers, rounding down also before 1970."""
     divisor = F.lit(unit).cast("bigint")
     return F.call_function("div", count - F.pmod(count, divisor), divisor)

@@ -1,7 +1,7 @@
-"""How many jobs ran at once, and what a limit of that would have done.
+"""How many jobs ran at once, and the effect of a limit.
 
-Intervals are the last attempts of jobs, from begun to ended, by their beginning. Earlier attempts
-are not in a journal, so more may have run. Pure functions; any thread may call.
+Intervals are the last attempts of jobs, from begun to ended, in order. Earlier attempts are not in
+a journal, so more may have run. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 Interval = tuple[int, int]
 
-# Limits to try, the largest below the peak.
+# Limits to try: so many, the largest below the peak.
 _ROUND: Final = tuple(n * 10**power for power in range(5) for n in (1, 2, 5))
 _TRIED: Final = 3
 _P99: Final = 0.99
 
 
 def peak_of(intervals: Iterable[Interval]) -> int:
-    """Return how many intervals overlap at most; touching intervals do not overlap."""
+    """Return how many intervals overlap; touching intervals do not."""
     running: list[int] = []
     peak = 0
     for began, ended in intervals:
@@ -42,10 +42,10 @@ def limits_to_try(peak: int) -> list[int]:
 
 
 def effect_of_limit(kind: Kind, intervals: Sequence[Interval], running: int) -> LimitEffect:
-    """Tell what a limit would have done: jobs begin in the same order and take as long.
+    """Estimate the effect of a limit if jobs begin in the same order and take as long.
 
-    `held`: the share of the jobs that would have begun later. `p99_ms`, `most_ms`: by how much
-    later, for 99 percent of all jobs at most, and for the job that is held longest.
+    `held`: the share of the jobs that begin later. `p99_ms`, `most_ms`: by how much later, for 99
+    percent of all jobs at most, and for the job that is held longest.
     """
     ends: list[int] = []
     delays = []

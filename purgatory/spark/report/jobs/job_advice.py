@@ -1,7 +1,6 @@
-"""Advice about jobs, in the settings of a server, its workers and repeats: one function a rule.
+"""Advice about jobs, in the settings of a server, its workers and repeats.
 
-Each rule looks at the figures of one kind, and says nothing without evidence. Pure functions; any
-thread may call.
+Each rule looks at one kind. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -22,36 +21,36 @@ if TYPE_CHECKING:
     from purgatory.spark.report.jobs.job_content import EndCount, JobsReport, JobSummary, WorkerJobs
     from purgatory.spark.report.kind import Kind
 
-# A rule about shares or quantiles needs so many jobs.
+# For a rule about shares or quantiles.
 MIN_JOBS: Final = 100
-# Dead jobs are told of from so many on, if they are a percent of the kind's.
+# Dead jobs are told of from so many on, and a percent of the kind's.
 MIN_DEAD: Final = 10
 _MIN_DEAD_SHARE: Final = 0.01
-# Jobs wait for workers if a tenth of them begins so late.
+# Jobs wait for workers if a tenth of them begin so late.
 LATE_MS: Final = 1000
-# A time limit is worth a line if it saves so much of the time that attempts take.
+# A time limit is worth a line for so much of the attempts' time.
 _SAVED: Final = 0.05
-# The share of attempts saved by further attempts: few below this, many above the next.
+# The share of jobs saved by further attempts: few below this, many above the next.
 _FEW_SAVED: Final = 0.01
 _MANY_SAVED: Final = 0.2
-# Jobs come in bursts if so many of them are due in one minute of the hour.
+# Jobs come in bursts if this part is due in one minute of the hour.
 _BURST: Final = 0.2
 _NOT_BEGUN: Final = "not begun in time"  # see `lease_ends.NOT_BEGUN`
-# A worker stands out if so many times more of its jobs die, and more than chance explains.
+# A worker stands out with so many times more dead jobs, beyond chance.
 _TIMES: Final = 3
 _STANDARD_ERRORS: Final = 4
-_FIRST_LETTERS: Final = 12  # of the name of a connection
+_FIRST_LETTERS: Final = 12  # of a connection's name
 
 Rule = Callable[["JobsReport", "JobSummary"], Advice | None]
 
 
 def job_advice(report: JobsReport) -> list[Advice]:
-    """Return what to do about jobs: the rules in order, in each of them the worst kinds first."""
+    """Return advice: the rules in order, for each the worst kinds first."""
     return [advice for _, advice in _found(report)]
 
 
 def kinds_with_advice(report: JobsReport) -> list[Kind]:
-    """Return the kinds that a rule speaks of, each once."""
+    """Return the kinds with advice, each once."""
     return list(dict.fromkeys(kind for kind, _ in _found(report)))
 
 
@@ -64,7 +63,7 @@ def _found(report: JobsReport) -> Iterator[tuple[Kind, Advice]]:
 
 
 def dead_jobs(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of dead jobs and of their most frequent error."""
+    """Report dead jobs and their most frequent error."""
     dead, ended = summary.dead, summary.ended
     if dead < MIN_DEAD or dead < _MIN_DEAD_SHARE * ended:
         return None
@@ -84,7 +83,7 @@ def _error(error: str) -> str:
 
 
 def not_begun(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of jobs cancelled because no worker began them in time."""
+    """Report jobs cancelled because no worker began them in time."""
     found = sum(
         row.cancelled
         for row in report.errors
@@ -100,7 +99,7 @@ def not_begun(report: JobsReport, summary: JobSummary) -> Advice | None:
 
 
 def too_few_workers(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of jobs that began late."""
+    """Report jobs that began late."""
     del report
     if summary.begun < MIN_JOBS or summary.queue_ms[1] < LATE_MS:
         return None
@@ -114,7 +113,7 @@ def too_few_workers(report: JobsReport, summary: JobSummary) -> Advice | None:
 
 
 def bursts(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of jobs that are due in the same minute of the hour, and wait for that."""
+    """Report jobs that are due in the same minute of the hour, and late."""
     rows = report.minutes.get(summary.kind, ())
     late = summary.begun >= MIN_JOBS and summary.queue_ms[1] >= LATE_MS
     if not late or not rows:
@@ -131,7 +130,7 @@ def bursts(report: JobsReport, summary: JobSummary) -> Advice | None:
 
 
 def long_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Propose a time limit, if attempts that failed took longer than any that did a job."""
+    """Propose a time limit if failed attempts took longer than all successful attempts."""
     runs = report.runs.get(summary.kind, ())
     limit_ms = limit_above_all(runs)
     if sum(row.done for row in runs) < MIN_JOBS or limit_ms is None:
@@ -150,7 +149,7 @@ def long_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
 
 
 def vain_retries(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of further attempts that do hardly a job."""
+    """Report further attempts that do hardly a job."""
     again = [row for row in report.attempts.get(summary.kind, ()) if row.value > 1]
     done, dead = sum(row.done for row in again), sum(row.dead for row in again)
     if done + dead < MIN_JOBS or done >= _FEW_SAVED * (done + dead):
@@ -164,7 +163,7 @@ def vain_retries(report: JobsReport, summary: JobSummary) -> Advice | None:
 
 
 def last_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of a last attempt that does many jobs: one more may do, too."""
+    """Report a last attempt that does many jobs: another may, too."""
     rows = report.attempts.get(summary.kind, ())
     dead = [row for row in rows if row.dead]
     if not dead or dead[-1].value < 2 or dead[-1] != rows[-1]:
@@ -182,7 +181,7 @@ def last_attempts(report: JobsReport, summary: JobSummary) -> Advice | None:
 
 
 def bad_worker(report: JobsReport, summary: JobSummary) -> Advice | None:
-    """Tell of a worker whose jobs die, while those of the others do not."""
+    """Report a worker whose jobs die more often than others'."""
     workers = [row for row in report.workers if row.kind == summary.kind]
     worst = max(workers, key=_dead_share, default=None)
     if worst is None or worst.done + worst.dead < MIN_DEAD:
@@ -203,7 +202,6 @@ def _dead_share(row: WorkerJobs) -> float:
 
 
 def _stands_out(worker: WorkerJobs, usual: float) -> bool:
-    """Say whether more of a worker's jobs die than usual, and than chance explains."""
     difference = _dead_share(worker) - usual
     error = sqrt(max(usual * (1 - usual), _MIN_DEAD_SHARE) / (worker.done + worker.dead))
     return _dead_share(worker) >= _TIMES * usual and difference > _STANDARD_ERRORS * error
@@ -213,7 +211,7 @@ def _late(summary: JobSummary) -> int:
     return summary.queue_ms[1] if summary.queue_ms else 0
 
 
-#: The weightiest first; and by what the kinds are worse.
+#: Rules, the weightiest first, with the measure of the worst kinds.
 RULES: Final[dict[Rule, Callable[[JobSummary], int]]] = {
     dead_jobs: attrgetter("dead"),
     not_begun: attrgetter("cancelled"),

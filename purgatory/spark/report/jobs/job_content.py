@@ -1,7 +1,7 @@
-"""The content of a report about jobs: named tuples that fit into memory.
+"""The content of a report about jobs.
 
-A row of the journal is the end of a job: a dead job tried again ends once more. Times are
-those of the last attempt. Immutable; any thread may use it.
+A row of the journal is the end of a job: a dead job tried again ends once more. Times are those of
+the last attempt. Immutable; any thread may use it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EndCount(NamedTuple):
-    """How many jobs with one value of a measure ended in which state."""
+    """The number of jobs with one value of a measure, by state of the end."""
 
     value: int
     done: int
@@ -24,7 +24,7 @@ class EndCount(NamedTuple):
 
     @property
     def ended(self) -> int:
-        """The number of ends, whatever their state."""
+        """The number of ends."""
         return self.done + self.dead + self.cancelled
 
 
@@ -33,11 +33,11 @@ EndCounts = Sequence[EndCount]
 
 
 class JobSummary(NamedTuple):
-    """The ends of a kind; quantiles are at `histograms.QUANTILES`, empty if none exist.
+    """The ends of a kind; quantiles are at `histograms.QUANTILES`, or empty.
 
-    `begun`: ends of which an attempt had begun. `attempts`, `most_attempts`: of all jobs together,
-    and of the job with most. `queue_ms`: from due to begun. `run_ms`: how long the attempts took
-    that did the job. `peak`: how many last attempts ran at the same time, at most; None: unknown.
+    `begun`: ends after an attempt had begun. `attempts`: of all jobs. `queue_ms`: from due to
+    begun. `run_ms`: duration of successful attempts. `peak`: how many last attempts ran at once, or
+    None.
     """
 
     kind: Kind
@@ -58,7 +58,7 @@ class JobSummary(NamedTuple):
 
 
 class JobError(NamedTuple):
-    """How many jobs of a kind ended with an error. Each row of digits in it is shown as "#"."""
+    """How many jobs of a kind ended with an error; "#" stands for digits."""
 
     kind: Kind
     error: str
@@ -67,7 +67,7 @@ class JobError(NamedTuple):
 
 
 class WorkerJobs(NamedTuple):
-    """The jobs of a kind that a connection of a worker ended; see `JobRow.worker`."""
+    """The jobs of a kind that a worker's connection ended."""
 
     kind: Kind
     worker: str
@@ -77,9 +77,9 @@ class WorkerJobs(NamedTuple):
 
 
 class JobHour(NamedTuple):
-    """The jobs that were due in an hour of the week (UTC). `weekday`: 0 is Monday.
+    """The jobs due in an hour of the week (UTC). `weekday`: 0 is Monday.
 
-    `late`: how many of them began more than `job_report.LATE_MS` after they were due.
+    `late`: how many began more than `job_report.LATE_MS` later.
     """
 
     weekday: int
@@ -90,7 +90,7 @@ class JobHour(NamedTuple):
 
 
 class LimitEffect(NamedTuple):
-    """What a limit of running jobs would have done: see `concurrency.effect_of_limit`."""
+    """The effect of a limit of running jobs: see `concurrency.effect_of_limit`."""
 
     kind: Kind
     running: int
@@ -100,10 +100,10 @@ class LimitEffect(NamedTuple):
 
 
 class TimeLimitEffect(NamedTuple):
-    """What a time limit would have done to the last attempts.
+    """The effect of a time limit on the last attempts.
 
-    `cut`: how many jobs would not have been done by them. `saved_ms`: by how much sooner failed
-    attempts would have ended, all together.
+    `cut`: how many jobs they would not have done. `saved_ms`: the time of failed attempts beyond
+    the limit.
     """
 
     kind: Kind
@@ -116,9 +116,8 @@ class TimeLimitEffect(NamedTuple):
 class JobsReport:
     """The jobs of a journal; rows in the order of display, all kinds together first.
 
-    `kinds`: how many kinds. `exact`: whether quantiles are exact. `minutes`, `runs`, `attempts`: by
-    kind, jobs by minute of the hour when due, by duration of the last attempt, by number of
-    attempts.
+    `kinds`: how many kinds. `exact`: of quantiles. By kind: `minutes`, jobs by minute of the hour
+    when due; `runs`, by duration of the last attempt; `attempts`, by number of attempts.
     """
 
     ended: int

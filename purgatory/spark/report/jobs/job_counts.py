@@ -1,7 +1,6 @@
-"""Counts of the jobs of a journal that Spark makes: few queries, whose results fit into memory.
+"""Counts of a journal's jobs that Spark makes: few queries, whose results fit into memory.
 
-Each function takes the good rows of the table `jobs` and returns a DataFrame: no session, no
-action. Any thread that may use the DataFrame may call.
+No session, no action: any thread that may use the DataFrame may call.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from purgatory.spark.report.aggregates import hours_of_week, rounded_up
+from purgatory.spark.report.aggregates import hours_of_week, largest_kinds, numbered, rounded_up
 from purgatory.trace.validation import CANCELLED, DEAD, DONE
 
 #: Measures of `count_ends`.
@@ -21,38 +20,27 @@ STATES: Final = (DONE, DEAD, CANCELLED)
 
 _MINUTE_MS: Final = 60_000
 _MINUTES: Final = 60
-# Characters of an error by which errors are told apart.
+# Errors are told apart by so many characters.
 _ERROR_LENGTH: Final = 120
 
 
 def describe_kinds(jobs: DataFrame, max_kinds: int) -> DataFrame:
-    """Describe all kinds together, then the `max_kinds` largest ones, in one query."""
+    """Describe all kinds together, then the `max_kinds` largest, in one query."""
     of_kinds = jobs.groupBy("kind").agg(
         F.count("*").alias("ended"),
         F.min("submitted_ms").alias("first_ms"),
         F.max("ended_ms").alias("last_ms"),
     )
-    columns = (
-        F.coalesce(F.sum("ended"), F.lit(0)).alias("ended"),
-        F.count("*").alias("kinds"),
-        F.min("first_ms").alias("first_ms"),
-        F.max("last_ms").alias("last_ms"),
-    )
-    return (
-        of_kinds.rollup("kind")
-        .agg(F.grouping("kind").cast("boolean").alias("total"), *columns)
-        .orderBy(F.desc("total"), F.desc("ended"), "kind")
-        .limit(max_kinds + 1)
-    )
+    times = F.min("first_ms").alias("first_ms"), F.max("last_ms").alias("last_ms")
+    return largest_kinds(of_kinds, "ended", max_kinds, *times)
 
 
 def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
     """Count the values of all measures by kind, in one query.
 
     Columns: `kind`, `measure`, and those of `EndCount`. `QUEUE`, `RUN`: in ms, rounded up to
-    `aggregates.DIGITS` digits unless `exact`, of begun jobs. `HOUR`: of the week, when
-    jobs were due; `LATE_HOUR`: only for jobs that began more than `late_ms` later. `MINUTE`: of the
-    hour, when jobs were due.
+    `aggregates.DIGITS` digits unless `exact`, of begun jobs. `HOUR`: of the week, when jobs were
+    due; `LATE_HOUR`: of jobs that began more than `late_ms` later. `MINUTE`: of the hour.
     """
     measures = F.array(*(F.struct(*pair) for pair in _measures(late_ms, exact=exact)))
     rows = jobs.select("kind", "state", F.explode(measures).alias("of"))
@@ -66,7 +54,6 @@ def count_ends(jobs: DataFrame, late_ms: int, *, exact: bool) -> DataFrame:
 
 
 def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
-    """Return pairs of the number of a measure and its value."""
     queue, run, due = F.greatest("queue_ms", F.lit(0)), F.greatest("run_ms", F.lit(0)), "due_ms"
     hour = hours_of_week(F.col(due))
     values = {
@@ -77,17 +64,13 @@ def _measures(late_ms: int, *, exact: bool) -> list[tuple[Column, Column]]:
         LATE_HOUR: F.when(F.col("queue_ms") > late_ms, hour),
         MINUTE: F.pmod(F.floor(F.col(due) / _MINUTE_MS), F.lit(_MINUTES)),
     }
-    return [
-        (F.lit(number).alias("measure"), value.cast("long").alias("value"))
-        for number, value in values.items()
-    ]
+    return numbered(values)
 
 
 def count_errors(jobs: DataFrame, most: int) -> DataFrame:
     """Count the most frequent errors of each kind: `kind, error, dead, cancelled`.
 
-    The first line of an error counts, with "#" for each row of digits: errors of one cause differ
-    in numbers and ids.
+    Takes the first line of an error, with "#" for digits.
     """
     line = F.substring(F.substring_index(F.col("error"), "\n", 1), 1, _ERROR_LENGTH)
     errors = jobs.where((F.col("error") != "") & (F.col("state") != DONE)).select(
@@ -96,25 +79,27 @@ def count_errors(jobs: DataFrame, most: int) -> DataFrame:
     counted = errors.groupBy("kind", "error").agg(
         *(F.count(F.when(F.col("state") == state, 1)).alias(state) for state in (DEAD, CANCELLED))
     )
-    order = [F.desc(DEAD), F.desc(CANCELLED), F.col("error")]
-    rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
-    return counted.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
+    return _first(counted, most, F.desc(DEAD), F.desc(CANCELLED), F.col("error"))
 
 
 def count_workers(jobs: DataFrame, most: int) -> DataFrame:
-    """Count what the busiest workers did of each kind: `kind, worker, done, dead, run_ms`."""
+    """Count jobs of the busiest workers of each kind: `kind, worker, done, dead, run_ms`."""
     of_workers = jobs.where((F.col("worker") != "") & F.col("run_ms").isNotNull())
     counted = of_workers.groupBy("kind", "worker").agg(
         *(F.count(F.when(F.col("state") == state, 1)).alias(state) for state in (DONE, DEAD)),
         F.sum(F.greatest("run_ms", F.lit(0))).alias("run_ms"),
         F.count("*").alias("ended"),
     )
-    order = [F.desc("ended"), F.col("worker")]
+    return _first(counted, most, F.desc("ended"), F.col("worker"))
+
+
+def _first(rows: DataFrame, most: int, *order: Column) -> DataFrame:
+    """Return the first rows of each kind, in order."""
     rank = F.row_number().over(Window.partitionBy("kind").orderBy(*order))
-    return counted.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
+    return rows.withColumn("rank", rank).where(F.col("rank") <= most).orderBy(*order, "kind")
 
 
 def attempts_in_order(jobs: DataFrame) -> DataFrame:
-    """Return `kind, began_ms, ended_ms` of the last attempts, by their beginning."""
+    """Return `kind, began_ms, ended_ms` of the last attempts, in order."""
     begun = jobs.where(F.col("began_ms").isNotNull())
     return begun.select("kind", "began_ms", "ended_ms").orderBy("began_ms")

@@ -1,20 +1,19 @@
 """Computes the report of the jobs of a journal, as rows that fit into memory.
 
-`make_job_report` runs a few Spark jobs, which reduce the table to counts, and computes the rest
-from these. Any thread may call, but a session makes one report at a time.
+Any thread may call, but a session makes one report at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from purgatory.spark.report.aggregates import fold_kinds
-from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, quantiles
+from purgatory.spark.report.histograms import ALL_KINDS, QUANTILES, in_total, quantiles
 from purgatory.spark.report.jobs import concurrency, job_counts, time_limits
 from purgatory.spark.report.jobs.job_content import (
     EndCount,
@@ -34,19 +33,18 @@ if TYPE_CHECKING:
 
     from purgatory.spark.report.jobs.concurrency import Interval
 
-#: A job counts as late if the start is so much later than the due time.
+#: A job that begins so much later than due is late.
 LATE_MS: Final = 1000
-#: Errors and workers of a kind that have rows of their own.
+#: Of a kind, in rows of their own.
 MAX_ERRORS: Final = 5
 MAX_WORKERS: Final = 20
-# The columns that a report needs.
 _COLUMNS: Final = (
     *("kind", "state", "submitted_ms", "due_ms", "began_ms", "ended_ms"),
     *("attempts", "queue_ms", "run_ms", "worker", "error"),
 )
 
 _Counts = Mapping[int, Mapping[Kind, EndCounts]]
-"""By measure of `job_counts`, then by kind, all kinds together first."""
+"""By measure of `job_counts`, then by kind, the total first."""
 
 
 def make_job_report(
@@ -55,10 +53,9 @@ def make_job_report(
     max_kinds: int,
     progress: Callable[[str], object] = lambda _: None,
 ) -> JobsReport | None:
-    """Compute the report of the good rows of a table of jobs; None if none exist.
+    """Compute the report of the good rows of a table of jobs; None without rows.
 
-    Of more than `exact_rows` jobs, durations are rounded up, and it is not computed what limits
-    would have done.
+    Of more than `exact_rows` jobs, durations are rounded up, and limits are not tried.
     """
     jobs = jobs.select(*_COLUMNS).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -77,7 +74,8 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
     exact = total.ended <= exact_rows
     counts = _collect(job_counts.count_ends(jobs, LATE_MS, exact=exact))
     intervals = _intervals(jobs) if exact else {}
-    report = JobsReport(
+    runs = counts.get(job_counts.RUN, {})
+    return JobsReport(
         ended=total.ended,
         kinds=total.kinds,
         first_ms=total.first_ms,
@@ -87,17 +85,16 @@ def _compute(jobs: DataFrame, exact_rows: int, max_kinds: int) -> JobsReport | N
         errors=tuple(_errors(job_counts.count_errors(jobs, MAX_ERRORS).collect())),
         workers=tuple(_workers(job_counts.count_workers(jobs, MAX_WORKERS).collect())),
         hours=tuple(_hours(counts)),
+        limits=tuple(_limits(intervals)),
+        time_limits=tuple(_time_limits(runs)),
         minutes=counts[job_counts.MINUTE],
-        runs=counts.get(job_counts.RUN, {}),
+        runs=runs,
         attempts=counts[job_counts.ATTEMPTS],
-    )
-    return replace(
-        report, limits=tuple(_limits(intervals)), time_limits=tuple(_time_limits(report.runs))
     )
 
 
 def _collect(counts: DataFrame) -> _Counts:
-    """Collect counts; of each measure the total first, then the kinds by size."""
+    """Collect counts, the total first, then the largest kinds."""
     columns = counts.select("measure", "kind", *EndCount._fields).toArrow().to_pydict()
     found: dict[int, dict[Kind, list[EndCount]]] = {}
     for measure, kind, *row in zip(*columns.values(), strict=True):
@@ -105,26 +102,16 @@ def _collect(counts: DataFrame) -> _Counts:
     ends = found.get(job_counts.HOUR, {})
     order = sorted(ends, key=lambda kind: (_size(ends[kind]), kind.name or ""))
     return {
-        measure: {ALL_KINDS: _together(of.values()), **{k: sorted(of[k]) for k in order if k in of}}
+        measure: {
+            ALL_KINDS: in_total(of.values(), EndCount),
+            **{k: sorted(of[k]) for k in order if k in of},
+        }
         for measure, of in found.items()
     }
 
 
 def _size(rows: EndCounts) -> int:
     return -sum(row.ended for row in rows)
-
-
-def _together(histograms: Iterable[EndCounts]) -> list[EndCount]:
-    sums: dict[int, EndCount] = {}
-    for rows in histograms:
-        for row in rows:
-            before = sums.get(row.value)
-            sums[row.value] = (
-                row
-                if before is None
-                else EndCount(row.value, *map(int.__add__, before[1:], row[1:]))
-            )
-    return [sums[value] for value in sorted(sums)]
 
 
 def _summary(counts: _Counts, kind: Kind, intervals: Mapping[Kind, list[Interval]]) -> JobSummary:
@@ -139,14 +126,10 @@ def _summary(counts: _Counts, kind: Kind, intervals: Mapping[Kind, list[Interval
         begun=sum(row.ended for row in run),
         attempts=sum(row.value * row.ended for row in attempts),
         most_attempts=max(row.value for row in attempts),
-        queue_ms=quantiles(queue, _ended),
+        queue_ms=quantiles(queue, attrgetter("ended")),
         run_ms=time_limits.quantiles_of_done(run, QUANTILES),
         peak=concurrency.peak_of(intervals[kind]) if kind in intervals else None,
     )
-
-
-def _ended(row: EndCount) -> int:
-    return row.ended
 
 
 def _errors(rows: Sequence[Row]) -> Iterator[JobError]:
@@ -167,7 +150,6 @@ def _hours(counts: _Counts) -> Iterator[JobHour]:
 
 
 def _intervals(jobs: DataFrame) -> dict[Kind, list[Interval]]:
-    """Collect the last attempts, by kind and of all kinds, by their beginning."""
     rows = job_counts.attempts_in_order(jobs).select(
         "kind", "began_ms", F.greatest("began_ms", "ended_ms").alias("ended_ms")
     )

@@ -1,7 +1,4 @@
-"""The tables of a report about jobs: heads and cells for page and terminal, data for files.
-
-Pure functions; any thread may call.
-"""
+"""The tables of a report about jobs. Pure functions; any thread may call."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from purgatory.spark.report.formatting import NOTHING, count, duration, name, share
-from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.histograms import QUANTILE_NAMES, QUANTILES
 from purgatory.spark.report.jobs.job_content import (
     JobError,
     JobHour,
@@ -28,11 +25,10 @@ if TYPE_CHECKING:
 TableCells = tuple[Sequence[str], "Iterable[Sequence[str]]"]
 
 _WORKER_LETTERS = 12
-_QUANTILES = tuple(f"p{100 * q:g}" for q in QUANTILES)
 
 
 def summary_table(report: JobsReport) -> TableCells:
-    """Return heads and cells: ends, attempts, queue times and durations of each kind."""
+    """Return heads and cells: ends, attempts, waits and durations of kinds."""
     heads = [
         *("kind", "ended", "done", "dead", "cancelled", "attempts", "most", "at once"),
         *("queue p50", "queue p99", "run p50", "run p99"),
@@ -41,7 +37,7 @@ def summary_table(report: JobsReport) -> TableCells:
 
 
 def shown_summaries(report: JobsReport) -> tuple[JobSummary, ...]:
-    """Return the rows to show: with a single kind, all kinds together would say the same."""
+    """Return the rows to show: with a single kind, the total says the same."""
     return report.summaries[1:] if len(report.summaries) == 2 else report.summaries
 
 
@@ -57,7 +53,7 @@ def _summary_cells(row: JobSummary) -> list[str]:
 
 
 def error_table(report: JobsReport) -> TableCells:
-    """Return heads and cells of the errors, those of most jobs first."""
+    """Return heads and cells of the errors, the most frequent first."""
     rows = [
         [f"{row.kind}: {name(row.error, 90)}", count(row.dead), count(row.cancelled)]
         for row in report.errors
@@ -104,7 +100,7 @@ def time_limit_table(report: JobsReport) -> TableCells:
 
 
 def all_figures(report: JobsReport) -> list[Figure]:
-    """Return the data of the tables that have rows."""
+    """Return the tables that have rows."""
     figures = [
         _kinds(report),
         labelled("job-errors", JobError._fields, report.errors),
@@ -124,7 +120,7 @@ def hours(report: JobsReport) -> Figure:
 def _kinds(report: JobsReport) -> Figure:
     heads = [
         *JobSummary._fields[:7],
-        *(f"{what}_{p}_ms" for what in ("queue", "run") for p in _QUANTILES),
+        *(f"{what}_{p}_ms" for what in ("queue", "run") for p in QUANTILE_NAMES),
         "peak",
     ]
     none = (None,) * len(QUANTILES)

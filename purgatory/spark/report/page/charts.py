@@ -1,7 +1,4 @@
-"""The charts of a page: each has a drawing, a legend, a text, and the data behind it.
-
-Pure; any thread may call. Past 400 lines: a function for each chart.
-"""
+"""The charts of a page. Pure; any thread may call. Past 400 lines: a function for each chart."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from purgatory.printable import counted
 from purgatory.spark.report import formatting, tables
 from purgatory.spark.report.formatting import duration, number, share, utc_time
-from purgatory.spark.report.histograms import QUANTILES
+from purgatory.spark.report.histograms import QUANTILE_NAMES
 from purgatory.spark.report.page.plot import (
     PERCENTS,
     Plot,
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from purgatory.spark.report.tables import Figure
 
 
-# At most so many kinds have a bar of their own; so many lines are shown until the reader chooses.
+# Most kinds with a bar; most lines until the reader chooses.
 MAX_BARS: Final = 12
 SHOWN_LINES: Final = 4
 OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
@@ -48,10 +45,9 @@ _ROW: Final = 26  # pixels of a bar
 
 
 class LegendEntry(NamedTuple):
-    """A colour and its meaning.
+    """A colour and its meaning; `css`: the class of its elements.
 
-    `css`: the class of its elements. `shown`: whether they are shown at first; None if the reader
-    cannot hide them.
+    `shown`: whether shown at first; None if the reader cannot hide the elements.
     """
 
     css: str
@@ -60,7 +56,7 @@ class LegendEntry(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A chart: title, two SVG elements, a text alternative, data, and legend."""
+    """A chart; `svg`: two elements."""
 
     title: str
     svg: str
@@ -70,13 +66,13 @@ class Chart(NamedTuple):
 
 
 def numbered_kinds(report: Report) -> dict[Kind, int]:
-    """Return the kinds to show and their numbers: all together, then each; a single kind alone."""
+    """Return the kinds to show and their numbers: the total, then each; or one."""
     kinds = {row.kind: n for n, row in enumerate(report.summaries)}
     return {kind: n for kind, n in kinds.items() if len(kinds) > 2 or not kind.total}
 
 
 def kind_legend(kinds: Mapping[Kind, int]) -> list[LegendEntry]:
-    """Give each kind a colour, and the reader the choice of the shown kinds."""
+    """Make a legend by which the reader chooses kinds."""
     if len(kinds) < 2:
         return []
     return [LegendEntry(kind_css(n), str(kind), n <= SHOWN_LINES) for kind, n in kinds.items()]
@@ -88,7 +84,6 @@ def kind_css(number: int) -> str:
 
 
 def _plot_of_rows(labels: Iterable[str], x: Scale, *, narrow: bool) -> Plot:
-    """Make a plot with a row for each label, shortened to what the axis has room for."""
     shown = [formatting.name(label, 16 if narrow else 32) for label in labels]
     return Plot(narrow, 60 + _ROW * len(shown), x, name_scale(shown), down=True)
 
@@ -126,7 +121,6 @@ def ends_over_time(report: Report) -> Chart:
 
 
 def _counts_by_bin(report: Report) -> dict[int, tuple[int, ...]]:
-    """Return the counts by outcome of each bin, all kinds together."""
     sums: dict[int, tuple[int, ...]] = {}
     for row in report.bins:
         before = sums.get(row.start_ms, (0,) * len(OUTCOMES))
@@ -142,7 +136,7 @@ def _plot_over_time(report: Report, highest: int, what: str, *, narrow: bool) ->
 
 
 def completions_of_kinds(report: Report) -> Chart:
-    """Draw completed operations over time, for each kind."""
+    """Draw completions over time, for each kind."""
     kinds = {kind: n for kind, n in numbered_kinds(report).items() if not kind.total}
     lines = {kind: [row for row in report.bins if row.kind == kind] for kind in kinds}
     highest = max((row.completed for row in report.bins), default=0)
@@ -163,7 +157,7 @@ def completions_of_kinds(report: Report) -> Chart:
 
 
 def outcome_shares(report: Report) -> Chart:
-    """Draw the shares of each kind that completed, failed, expired and were cancelled."""
+    """Draw each kind's shares of outcomes."""
     rows = [row for row in report.summaries if row.kind in numbered_kinds(report)]
     title, rows = _largest("Outcomes by kind", rows)
 
@@ -187,7 +181,7 @@ def outcome_shares(report: Report) -> Chart:
 
 
 def _largest(title: str, rows: list[KindSummary]) -> tuple[str, list[KindSummary]]:
-    """Return the rows for which a chart has room; the title says if kinds are left out."""
+    """Return the rows that fit into a chart, and a title."""
     shown = rows[:MAX_BARS]
     kinds = sum(not row.kind.total for row in shown)
     return (title if shown == rows else f"{title}: the {kinds} largest kinds"), shown
@@ -199,7 +193,7 @@ def by_hour_of_week(
     value: Callable[[WeekHour], float],
     shown: Callable[..., str],
 ) -> Chart:
-    """Draw a field for each hour of the week in which operations were submitted."""
+    """Draw a field for each hour of the week."""
     fields = [(row.weekday, row.hour, value(row), row.operations) for row in report.week]
     return draw_week(title, fields, shown, "operation", tables.week(report))
 
@@ -211,7 +205,7 @@ def draw_week(
     thing: str,
     data: Figure,
 ) -> Chart:
-    """Draw fields of weekday, hour, value and count of a thing; `shown` formats a value."""
+    """Draw fields of weekday, hour, value and count of a thing."""
     most = max(fields, key=itemgetter(2))
     highest = most[2] or 1
 
@@ -221,7 +215,7 @@ def draw_week(
         for day, hour, value, size in fields:
             x, y = (hour, hour + 1), (day - 0.5, day + 0.5)
             tip = f"{_hour(day, hour)}: {shown(value)} ({counted(size, thing)})"
-            # The square root, so that differences between small values are visible.
+            # The square root shows differences between small values.
             depth = f"{0.06 + 0.94 * (value / highest) ** 0.5:.2f}"
             plot.box(x, y, "heat", tip, fill_opacity=depth)
         return plot
@@ -239,7 +233,7 @@ def _hour(weekday: int, hour: int) -> str:
 
 
 def hot_keys(report: Report, keys: Sequence[HotKey]) -> Chart:
-    """Draw the hottest keys, with their numbers."""
+    """Draw the hottest keys."""
     watched = any(row.watched is not None for row in keys)
     highest = max(max(row.watched or 0, row.completed) for row in keys)
 
@@ -270,7 +264,7 @@ def _key_in_words(row: HotKey) -> str:
 
 
 def wheels(report: Report, chosen: WheelRow) -> Chart:
-    """Draw how often wheels of each tick and size wake their thread, and mark the chosen one."""
+    """Draw each wheel's wake-ups, and mark the chosen wheel."""
     rows = report.wheels
     sizes = sorted({row.wheel_size for row in rows})
     ticks = sorted({row.tick_ms for row in rows})
@@ -301,12 +295,11 @@ def wheels(report: Report, chosen: WheelRow) -> Chart:
     return Chart("Wake-ups", draw(paint), alternative, tables.wheels(report), legend)
 
 
-_NAMES = [f"p{100 * q:g}" for q in QUANTILES]
 _HEADS = ("time since submission", "still waiting")
 
 
 def timeout_choice(report: Report, kind: Kind) -> Chart:
-    """Draw how many of a kind still wait after a time, and the timeouts to choose from."""
+    """Draw how many of a kind still wait after a time, and timeouts."""
     curve = report.curves[kind]
     summary = next(row for row in report.summaries if row.kind == kind)
     points = [s.point for s in report.suggestions if s.kind == kind and s.point is not None]
@@ -345,7 +338,6 @@ def _reached(point: CurvePoint) -> str:
 def _marks(
     summary: KindSummary, points: Sequence[CurvePoint], proposed: CurvePoint | None, *, narrow: bool
 ) -> list[tuple[float, str, str]]:
-    """Return the vertical lines of a choice: each timeout once, with its cost."""
     marks = {}
     for point in points:
         cost = "" if narrow else f", wait {duration(point.mean_wait_ms)}"
@@ -360,7 +352,7 @@ def _marks(
 
 
 def survival(report: Report) -> Chart:
-    """Draw how many operations of each kind still wait after a time."""
+    """Draw how many of each kind still wait after a time."""
     kinds = numbered_kinds(report)
     curves = {kind: report.curves[kind] for kind in kinds}
 
@@ -387,7 +379,7 @@ def survival(report: Report) -> Chart:
 
 
 def _seen(curve: Sequence[CurvePoint]) -> list[float]:
-    """Return the waits of a curve without those within which almost nothing completes."""
+    """Return the waits within which half a percent complete, or all."""
     return [p.timeout_ms for p in curve if p.share >= 0.005] or [p.timeout_ms for p in curve]
 
 
@@ -408,13 +400,13 @@ def quantiles(
         plot = _plot_of_rows((str(row.kind) for row in rows), x, narrow=narrow)
         for place, row in enumerate(rows):
             plot.line([(values(row)[0], place), (values(row)[-1], place)], "range")
-            for n, (name, value) in enumerate(zip(_NAMES, values(row), strict=True)):
+            for n, (name, value) in enumerate(zip(QUANTILE_NAMES, values(row), strict=True)):
                 plot.dot(value, place, f"c{n}", f"{row.kind}: {name} {duration(value)}")
         return plot
 
     said = []
     for row in rows[:5]:
-        pairs = zip(_NAMES, map(duration, values(row)), strict=True)
+        pairs = zip(QUANTILE_NAMES, map(duration, values(row)), strict=True)
         said.append(f"{row.kind} {', '.join(f'{name} {value}' for name, value in pairs)}")
-    legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(_NAMES)]
+    legend = [LegendEntry(f"c{n}", name) for n, name in enumerate(QUANTILE_NAMES)]
     return Chart(title, draw(paint), f"{'; '.join(said)}.", tables.kinds(report), legend)

@@ -1,6 +1,6 @@
 """The HTML elements and the style sheet of a page that needs no other file.
 
-All text arguments are escaped here. Pure functions; any thread may call.
+All text arguments are escaped. Pure functions; any thread may call.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from purgatory.spark.report.tables import Figure
 
 
-_MAX_LENGTH: Final = 1000  # characters of a text
-_SHORT_NAME: Final = 16  # characters of a name that is not broken
-# An option of a command, which is not broken after its dashes.
+_MAX_LENGTH: Final = 1000
+_SHORT_NAME: Final = 16  # of a name that is not broken
+# An option of a command, not to be broken after its dashes.
 _OPTION: Final = re.compile(r"(?<=\s)--[a-z][a-z-]*")
 
 _DOCUMENT: Final = """\
@@ -49,7 +49,7 @@ def document(title: str, parts: Iterable[str]) -> str:
 
 
 def section(title: str, parts: Iterable[str]) -> str:
-    """Make a section of the page, with a heading; a phone shows its content after a tap."""
+    """Make a section; a phone shows its content after a tap."""
     head = f"<summary><h2>{escape(title)}</h2></summary>"
     return f'<section><details class="section">{head}{"".join(parts)}</details></section>'
 
@@ -66,18 +66,17 @@ def paragraph(content: str, css: str = "") -> str:
 
 
 def advice_list(advice: Iterable[Advice], tag: str = "ol") -> str:
-    """Make a list of things to do or to know, each with its reason."""
+    """Make a list of advice."""
     items = (f"<li><strong>{escape(a.what)}</strong> {_whole(escape(a.why))}</li>" for a in advice)
     return f'<{tag} class="advice">{"".join(items)}</{tag}>'
 
 
 def _whole(markup: str) -> str:
-    """Keep the options of commands whole where lines are broken."""
     return _OPTION.sub(lambda found: f'<span class="whole">{found[0]}</span>', markup)
 
 
 def figure(chart: Chart) -> str:
-    """Make a figure of a chart, with its legend, text alternative and data."""
+    """Make a figure of a chart."""
     label = escape(f"{chart.title}. {chart.alternative}")
     link = f" {csv_link(chart.data)}" if chart.data is not None else ""
     return (
@@ -87,8 +86,8 @@ def figure(chart: Chart) -> str:
 
 
 def csv_link(data: Figure) -> str:
-    """Make a link that saves the data of a figure; the link itself holds the data."""
-    # A lone surrogate, which a name may contain, cannot be encoded.
+    """Make a link that holds and saves the data of a figure."""
+    # A name may contain a lone surrogate, which cannot be encoded.
     encoded = b64encode(data.csv().encode("utf-8", "replace")).decode()
     return (
         f'<a class="csv" download="{escape(data.name)}.csv" '
@@ -107,7 +106,7 @@ def _legend_entry(entry: LegendEntry) -> str:
         return swatch
     number = entry.css.partition(" ")[0]
     checked = " checked" if entry.shown else ""
-    # The style sheet hides what is not checked, so that the page needs no script.
+    # The style sheet hides what is not checked; no script is needed.
     return f'<label><input type="checkbox" class="{number}"{checked}>{swatch}</label>'
 
 
@@ -116,8 +115,7 @@ def table(
 ) -> str:
     """Make a table; its first column has the names of the rows.
 
-    A cell may have several lines. In a narrow window each row is a block, with a line for each cell
-    that its head begins.
+    A cell may have several lines. In a narrow window each row is a block.
     """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
     rows = list(rows)
@@ -144,7 +142,7 @@ def _lines(cell: str) -> str:
 
 
 def escape(content: str) -> str:
-    """Escape text for HTML, and replace unprintable characters."""
+    """Escape text, and replace unprintable characters."""
     return html.escape(formatting.name(content, _MAX_LENGTH), quote=True)
 
 
@@ -161,7 +159,7 @@ _DARK: Final = """
   --series-3: #2fbf94; --series-4: #de8fc0; --series-5: #e0c341;
 """
 _COLOURS: Final = range(6)
-_MAX_KINDS: Final = 22  # all kinds together, twenty, and the others
+_MAX_KINDS: Final = 22  # the total, twenty, and the others
 _OUTCOMES: Final = ("completed", "failed", "expired", "cancelled")
 
 _ELEMENTS: Final = """
@@ -235,7 +233,7 @@ tbody th { font-weight: 500; min-width: 6rem; }
 .short tbody th, .whole { white-space: nowrap; }
 summary { cursor: pointer; padding: .25rem 0; }
 """
-# Sections are open where the window has room.
+# Sections are open in a wide window.
 _OPEN: Final = """
   .section::details-content { content-visibility: visible; block-size: auto; }
   .section > summary { pointer-events: none; list-style: none; }
@@ -248,7 +246,7 @@ _NARROW: Final = """
   .section > summary { padding: .7rem 0; border-top: 1px solid var(--faint); }
   .section > summary h2 { margin: 0; padding: 0; font-size: 1.05rem; }
 """
-# Each row of a table becomes a block, so that nothing has to scroll sideways.
+# Rows of tables become blocks, so that nothing scrolls sideways.
 _STACKED: Final = """
   table, caption, tbody, tr, th, td { display: block; }
   thead { position: absolute; clip-path: inset(50%); height: 1px; width: 1px; overflow: hidden; }
@@ -272,7 +270,6 @@ _PRINT: Final = """
 
 
 def _series() -> str:
-    """Return the colours of kinds and quantiles, and what hides the kinds not checked."""
     rules = [
         f".line.c{n} {{ stroke: var(--series-{n}); }} .dot.c{n} {{ fill: var(--series-{n}); }} "
         f".swatch.c{n} {{ background: var(--series-{n}); }}"
@@ -292,8 +289,8 @@ def _series() -> str:
     return "\n".join(rules)
 
 
-# The colours of the series are distinguishable with colour blindness, too (after Okabe and Ito),
-# and have contrast against both backgrounds.
+# The colours are distinguishable with colour blindness, too (after Okabe and Ito), and have
+# contrast against both backgrounds.
 STYLE: Final = f"""
 :root {{ color-scheme: light dark; {_LIGHT} }}
 @media screen and (prefers-color-scheme: dark) {{ :root {{ {_DARK} }} }}

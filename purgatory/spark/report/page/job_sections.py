@@ -13,20 +13,20 @@ from purgatory.spark.report.page.html import figure, paragraph, section, table
 
 if TYPE_CHECKING:
     from purgatory.spark.report.jobs.job_content import JobHour, JobsReport
-    from purgatory.spark.report.tables import Figure
+    from purgatory.spark.report.jobs.job_tables import TableCells
 
 
 def by_hour_of_week(
     report: JobsReport, title: str, value: Callable[[JobHour], float], shown: Callable[..., str]
 ) -> Chart:
-    """Draw a field for each hour of the week (UTC) in which jobs were due."""
+    """Draw a field for each hour of the week (UTC) of due times."""
     fields = [(row.weekday, row.hour, value(row), row.ended) for row in report.hours]
     title = f"{title}, by hour of the week (UTC)"
     return draw_week(title, fields, shown, "job", job_tables.hours(report))
 
 
 def job_cards(report: JobsReport) -> list[tuple[str, str]]:
-    """Return the most important figures, and their labels."""
+    """Return important figures and their labels."""
     total = report.summaries[0]
     queue, run = (values[2] if values else None for values in (total.queue_ms, total.run_ms))
     return [
@@ -39,7 +39,7 @@ def job_cards(report: JobsReport) -> list[tuple[str, str]]:
 
 
 def job_sections(report: JobsReport) -> list[str]:
-    """Make the sections that a journal has rows for."""
+    """Make the sections that the journal has rows for."""
     makers = (_kinds, _errors, _hours, _workers, _limits, _time_limits)
     return [made for maker in makers if (made := maker(report))]
 
@@ -50,9 +50,8 @@ def _kinds(report: JobsReport) -> str:
         "attempts that did their jobs. At once: how many last attempts ran at the same time, at "
         "most. A retried dead job has ended more than once."
     )
-    title = "Jobs by kind"
-    heads, rows = job_tables.summary_table(report)
-    return section("Jobs", [table(title, heads, rows, _data(report, "job-kinds")), _small(note)])
+    cells = job_tables.summary_table(report)
+    return _noted(report, "Jobs", "Jobs by kind", cells, "job-kinds", note)
 
 
 def _errors(report: JobsReport) -> str:
@@ -62,9 +61,8 @@ def _errors(report: JobsReport) -> str:
         "Of each kind the most frequent ones, and reasons of cancellations: the first line of the "
         'last error, with "#" for digits. Failed attempts that another one made good have none.'
     )
-    heads, rows = job_tables.error_table(report)
-    made = table("Errors", heads, rows, _data(report, "job-errors"))
-    return section("Errors of jobs", [made, _small(note)])
+    cells = job_tables.error_table(report)
+    return _noted(report, "Errors of jobs", "Errors", cells, "job-errors", note)
 
 
 def _hours(report: JobsReport) -> str:
@@ -82,9 +80,8 @@ def _workers(report: JobsReport) -> str:
     if not report.workers:
         return ""
     note = "A worker is a connection: a process that connects again counts as another one."
-    heads, rows = job_tables.worker_table(report)
-    made = table("Workers", heads, rows, _data(report, "job-workers"))
-    return section("Workers", [made, _small(note)])
+    cells = job_tables.worker_table(report)
+    return _noted(report, "Workers", "Workers", cells, "job-workers", note)
 
 
 def _limits(report: JobsReport) -> str:
@@ -95,9 +92,8 @@ def _limits(report: JobsReport) -> str:
         "with attempts that begin in the same order and take as long: the share that would have "
         "begun later, and by how much. Attempts before the last one are not in the journal."
     )
-    heads, rows = job_tables.limit_table(report)
-    made = table("Limits", heads, rows, _data(report, "job-limits"))
-    return section("What a limit would have done", [made, _small(note)])
+    cells = job_tables.limit_table(report)
+    return _noted(report, "What a limit would have done", "Limits", cells, "job-limits", note)
 
 
 def _time_limits(report: JobsReport) -> str:
@@ -108,14 +104,14 @@ def _time_limits(report: JobsReport) -> str:
         "have been done by the attempt that did them, and by how much sooner attempts that failed "
         "would have ended."
     )
-    heads, rows = job_tables.time_limit_table(report)
-    made = table("Time limits", heads, rows, _data(report, "job-time-limits"))
-    return section("What a time limit would have done", [made, _small(note)])
+    title, cells = "What a time limit would have done", job_tables.time_limit_table(report)
+    return _noted(report, title, "Time limits", cells, "job-time-limits", note)
 
 
-def _small(text: str) -> str:
-    return paragraph(text, "small")
-
-
-def _data(report: JobsReport, name: str) -> Figure | None:
-    return next((one for one in job_tables.all_figures(report) if one.name == name), None)
+def _noted(
+    report: JobsReport, title: str, caption: str, cells: TableCells, name: str, note: str
+) -> str:
+    """Make a section of a table, with the figure `name` as its data, and a note."""
+    figures = job_tables.all_figures(report)
+    data = next((one for one in figures if one.name == name), None)
+    return section(title, [table(caption, *cells, data), paragraph(note, "small")])

@@ -1,8 +1,4 @@
-"""The page of a report: one HTML file, complete in itself.
-
-It needs no network and has no script. Made only from a `Report`; `html` escapes all that comes from
-the data. Pure; any thread may call.
-"""
+"""The page of a report: one HTML file, without network and script. Pure; any thread may call."""
 
 from __future__ import annotations
 
@@ -44,16 +40,16 @@ from timingwheel.lowlevel import DEFAULT_TICK_MS, DEFAULT_WHEEL_SIZE
 if TYPE_CHECKING:
     from purgatory.spark.report.content import Report
 
-# At most so many kinds have a drawing of the timeouts to choose from.
+# Most kinds with a drawing of timeouts.
 _MAX_CHOICES: Final = 3
-# More advice is folded.
+# The rest of the advice is folded.
 _MAX_ADVICE: Final = 6
-# A heat map of hours needs at least so many.
+# Least hours of a heat map.
 _MIN_HOURS: Final = 6
 
 
 def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
-    """Make the page of a journal named `source`, with `notes` after what stands out."""
+    """Make the page of a journal named `source`; `notes` follow what stands out."""
     said = "".join(paragraph(note, "note") for note in notes)
     parts = [_head(report, source)]
     if report.operations or report.jobs is not None:
@@ -77,7 +73,6 @@ def make_page(report: Report, source: str, notes: Sequence[str] = ()) -> str:
 
 
 def _title(report: Report) -> str:
-    """Say what the report is about: how many jobs, and how many waits."""
     found = [] if report.jobs is None else [counted(report.jobs.ended, "job")]
     if report.operations:
         found.append(counted(report.operations, "wait"))
@@ -103,7 +98,6 @@ def _times(report: Report) -> str:
 
 
 def _to_do(report: Report) -> str:
-    """Make what the page begins with: what to do, and the most important figures."""
     cards = [] if report.jobs is None else job_cards(report.jobs)
     if report.operations:
         cards += _wait_cards(report)
@@ -118,7 +112,6 @@ def _to_do(report: Report) -> str:
 
 
 def _wait_cards(report: Report) -> list[tuple[str, str]]:
-    """Return the figures of the waits, and their labels."""
     total = report.summaries[0]
     half = shortest_timeout(report.curves[total.kind], 0.5)
     return [
@@ -135,7 +128,7 @@ def _changes(report: Report) -> str:
         return ""
     said = changes_in_words(list(report.changes))
     heads = ["kind", *("operations", "completed", "half within", "99 % within")]
-    # With one kind, the row of all kinds says the same.
+    # With one kind, the total says the same.
     several = len(report.changes) > 2
     rows = [change_cells(row) for row in report.changes if several or not row.kind.total]
     title = "Earlier \N{RIGHTWARDS ARROW} now"
@@ -154,7 +147,7 @@ def _timeouts(report: Report) -> str:
     kinds = numbered_kinds(report)
     findings = [row for row in report.findings if row.action is not Action.CHECK_KEYS]
     chosen = [finding.summary.kind for finding in findings][:_MAX_CHOICES]
-    # Without a finding, all kinds together.
+    # Without a finding, the total.
     parts = [
         paragraph(
             "How many operations would still wait after a time, were there no timeout, and the "

@@ -1,9 +1,7 @@
-"""Draws plots as SVG elements of a page, on scales; the page's style sheet colours them.
+"""Draws plots as SVG elements of a page, each for a wide and for a narrow window.
 
-A `Scale` says where a value is on an axis, and has the ticks. Each plot is drawn twice, for a wide
-and for a narrow window; the style sheet shows the suitable drawing. Text stays text, and elements
-have classes instead of colours, so that light and dark pages and print share one drawing. Pure; any
-thread may call.
+Elements have classes instead of colours: the page's style sheet colours them, and shows the
+suitable drawing. Pure; any thread may call.
 """
 
 from __future__ import annotations
@@ -19,31 +17,31 @@ from purgatory.spark.report import formatting
 from purgatory.spark.report.histograms import bin_width_ms
 
 _WIDTHS: Final = {False: 760, True: 350}  # CSS pixels, by narrow
-_LINE: Final = 16  # from one line of text to the next
+_LINE: Final = 16  # height of a line of text
 _LETTER: Final = 6.7  # width of an average letter
 _RIGHT: Final = 14
-_MARGIN: Final = 3  # beside a text, as widths are estimated
+_MARGIN: Final = 3  # beside a text: widths are estimated
 
 Painter = Callable[[bool], "Plot"]
-"""Makes the plot of a wide window, or of a narrow one (True)."""
+"""Makes the plot of a wide or, if True, of a narrow window."""
 
 Mark = tuple[float, str, str]
-"""A vertical line: its place, its label and its class."""
+"""A vertical line: place, label and class."""
 
 
 def draw(painter: Painter) -> str:
-    """Draw two SVG elements, of classes `wide` and `narrow`."""
+    """Draw two SVG elements, `wide` and `narrow`."""
     return painter(False).svg("wide") + painter(True).svg("narrow")
 
 
 def text_width(text: str) -> float:
-    """Estimate the width of a text in pixels; letters of East Asia are twice as wide."""
+    """Estimate the width of a text in pixels; East Asian letters have two."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return _LETTER * (len(text) + wide)
 
 
 def element(tag: str, content: str = "", **attributes: object) -> str:
-    """Make an SVG element; `content` is markup. An underscore in a name stands for a dash."""
+    """Make an SVG element of markup. In a name, an underscore stands for a dash."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{html.escape(_number(value))}"'
         for name, value in attributes.items()
@@ -52,7 +50,7 @@ def element(tag: str, content: str = "", **attributes: object) -> str:
 
 
 def title(text: str) -> str:
-    """Make the text that a pointer shows over an element."""
+    """Make a text that a pointer shows."""
     return f"<title>{_escaped(text)}</title>"
 
 
@@ -67,8 +65,8 @@ def _escaped(text: str) -> str:
 class Plot:
     """A plot with two axes, of `height` pixels.
 
-    `down`: the vertical axis grows downwards, for rows of names. `marks`: vertical lines, with
-    labels above the plot, see `markers`. `heads`: titles of the axes, horizontal and vertical.
+    `heads`: titles of the axes. `down`: the vertical axis grows downwards, for rows of names.
+    `marks`: vertical lines with labels above the plot, see `markers`.
     """
 
     def __init__(
@@ -106,7 +104,7 @@ class Plot:
         return self.top + (place if self._down else 1 - place) * (self.bottom - self.top)
 
     def line(self, points: Iterable[tuple[float, float]], css: str, *, steps: bool = False) -> None:
-        """Add a line through points, or steps that change at each point."""
+        """Add a line, or steps that change at each point."""
         places = [(self.x(x), self.y(y)) for x, y in points]
         if not places:
             return
@@ -119,7 +117,7 @@ class Plot:
         self._parts.append(element("path", d=path, class_=css))
 
     def dot(self, x: float, y: float, css: str, tip: str = "") -> None:
-        """Add a dot with a text that a pointer shows."""
+        """Add a dot with a tip."""
         place = {"cx": self.x(x), "cy": self.y(y), "r": 4.5}
         self._parts.append(element("circle", title(tip), **place, class_=f"dot {css}"))
 
@@ -131,7 +129,7 @@ class Plot:
         tip: str = "",
         **more: object,
     ) -> None:
-        """Add a filled rectangle between two values of each axis."""
+        """Add a rectangle between two values of each axis."""
         left, right = sorted(map(self.x, x))
         top, bottom = sorted(map(self.y, y))
         size = {"x": left, "y": top, "width": right - left, "height": bottom - top}
@@ -139,11 +137,11 @@ class Plot:
         self._parts.append(element("rect", shown, **size, class_=f"box {css}", **more))
 
     def text(self, x: float, y: float, text: str, css: str = "") -> None:
-        """Add a text at a position in pixels; class `end` or `middle` aligns it."""
+        """Add a text at pixels; class `end` or `middle` aligns."""
         self._parts.append(element("text", _escaped(text) or " ", x=x, y=y, class_=css))
 
     def markers(self) -> None:
-        """Add the vertical lines of the marks, and their labels."""
+        """Add the marks and their labels."""
         for label in self._labels:
             y = 12 + _LINE * label.row
             self._path(f"M{label.x:.1f},{y - 9:.1f}V{self.bottom:.1f}", label.css)
@@ -151,18 +149,17 @@ class Plot:
             self.text(label.x - 4 if css else label.x + 4, y, label.text, css + label.css)
 
     def svg(self, css: str) -> str:
-        """Return the plot as an element that screen readers skip."""
+        """Return the plot, hidden from screen readers."""
         width, height = self._size
         hidden = {"aria_hidden": "true", "focusable": "false"}
         box = f"0 0 {width} {height}"
         return element("svg", "".join(self._parts), class_=css, viewBox=box, **hidden)
 
     def _add_axes(self) -> None:
-        """Draw grid lines, the names of ticks, and the titles of axes."""
         for value, label in self._x.ticks:
             x, parts = self.x(value), label.split("\n")
             self._path(f"M{x:.1f},{self.top:.1f}V{self.bottom:.1f}", "grid")
-            # In the middle, unless it would leave the drawing.
+            # Centred, unless it would leave the drawing.
             half = max(map(text_width, parts)) / 2 + _MARGIN
             middle = max(half, min(x, self._size[0] - half))
             for number, part in enumerate(parts, 1):
@@ -180,7 +177,7 @@ class Plot:
 
 
 class Label(NamedTuple):
-    """A label of a vertical line at `x`: beside the line, from `left` to `right`, in a `row`."""
+    """A label at a vertical line `x`, from `left` to `right`, in a `row`."""
 
     row: int
     left: float
@@ -190,19 +187,19 @@ class Label(NamedTuple):
     css: str
 
     def overlaps(self, other: Label) -> bool:
-        """Return whether two labels lie on each other."""
+        """Return whether two labels overlap."""
         return self.row == other.row and self.left < other.right and other.left < self.right
 
     def is_crossed(self, other: Label) -> bool:
-        """Return whether the line of another label, below that label, goes through this label."""
+        """Return whether the line of a lower label goes through this label."""
         return other.row < self.row and self.left < other.x < self.right
 
 
 def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
-    """Place labels of vertical lines at positions, in a drawing of a width.
+    """Place labels of vertical lines, in a drawing of a width.
 
-    The first labels may be right of their lines; the others are left of theirs. The fewest labels
-    are crossed by a line, or leave the drawing.
+    The first labels may be right of their lines, the others left. The fewest labels are crossed by
+    a line, or leave the drawing.
     """
     sized = sorted((x, text_width(text) + 8, text, css) for x, text, css in marks)
     ways = (_placed(sized, rights) for rights in range(len(sized) + 1))
@@ -210,7 +207,7 @@ def place_labels(marks: Iterable[Mark], width: int) -> list[Label]:
 
 
 def _placed(sized: Sequence[tuple[float, float, str, str]], rights: int) -> list[Label]:
-    """Place each label in the first row that is free for it and for its line."""
+    """Place each label in the first free row."""
     placed: list[Label] = []
     order = [*range(rights), *reversed(range(rights, len(sized)))]
     for number in order:
@@ -227,14 +224,14 @@ def _is_free(label: Label, placed: Sequence[Label]) -> bool:
 
 
 def _faults(labels: Sequence[Label], width: int) -> int:
-    """Count crossed labels; a label outside of the drawing counts for many."""
+    """Count crossed labels; a label outside counts for many."""
     crossed = sum(one.is_crossed(other) for one in labels for other in labels)
     outside = sum(one.left < 0 or one.right > width for one in labels)
     return crossed + len(labels) ** 2 * outside
 
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
-# Round durations, about three in each power of ten.
+# Round durations.
 _ROUND: Final = (
     *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500),
     *(n * _SECOND for n in (1, 2, 5, 10, 20, 30)),
@@ -242,15 +239,12 @@ _ROUND: Final = (
     *(n * _HOUR for n in (1, 2, 5, 12)),
     *(n * 10**power * _DAY for power in range(12) for n in (1, 2, 5)),
 )
-# A scale is logarithmic if the largest value is so many times the smallest.
+# From this ratio of largest to smallest value, a scale is logarithmic.
 _SPANS_DECADES: Final = 30
 
 
 class Scale(NamedTuple):
-    """An axis from `low` to `high`, with ticks of values and labels.
-
-    `log`: logarithmic, of 1 + value, so that 0 has a place.
-    """
+    """An axis from `low` to `high`; `log`: logarithmic of 1 + value, so that 0 has a place."""
 
     low: float
     high: float
@@ -258,7 +252,7 @@ class Scale(NamedTuple):
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Return where a value is, 0 to 1; values outside are moved to the ends."""
+        """Return where a value is, within 0 to 1."""
         low, high, at = self.low, self.high, value
         if self.log:
             low, high, at = (log10(1 + place) for place in (low, high, at))
@@ -269,12 +263,12 @@ PERCENTS: Final = Scale(0, 100, [(n, f"{n} %") for n in range(0, 101, 25)])
 
 
 def name_scale(labels: Sequence[str]) -> Scale:
-    """Give each name a separate row."""
+    """Give each name a row."""
     return Scale(-0.5, len(labels) - 0.5, [*enumerate(labels)])
 
 
 def count_scale(highest: float, ticks: int = 5) -> Scale:
-    """Show counts from 0, with grouped digits."""
+    """Show counts from 0."""
     step = _round_step(highest / ticks)
     last = max(1, ceil(highest / step))
     return Scale(0, last * step, [(n * step, formatting.number(n * step)) for n in range(last + 1)])
@@ -290,14 +284,14 @@ def rate_scale(values: Iterable[float]) -> Scale:
 
 
 def rate(value: float) -> float:
-    """Return the power of ten that a rate is; a rate of 0 is at the bottom of every scale."""
+    """Return a rate's power of ten; 0 is at the bottom of every scale."""
     return log10(value) if value > 0 else -99.0
 
 
 def time_scale(edges: Sequence[int], *, narrow: bool) -> Scale:
-    """Show times from the first to the last of `edges`, Unix ms, with ticks at round ones.
+    """Show times, Unix ms, from the first to the last of `edges`.
 
-    If the ticks have times of day, the day is shown only at its first tick.
+    Of ticks with times of day, only the first of a day shows the day.
     """
     width = bin_width_ms(edges[-1] - edges[0], 3 if narrow else 6)
     ticks = [*range(-(-edges[0] // width) * width, edges[-1] + 1, width)]
@@ -311,14 +305,14 @@ def time_scale(edges: Sequence[int], *, narrow: bool) -> Scale:
 
 
 def duration_scale(values: Iterable[float], *, narrow: bool) -> Scale:
-    """Show durations; logarithmic if they span decades. Ticks are round."""
+    """Show durations; logarithmic if they span decades."""
     present = sorted({0.0, *values})
     high = present[-1] or 1.0
     low = next((value for value in present if value), high)
     if high < _SPANS_DECADES * low:
         step = bin_width_ms(ceil(high), 4 if narrow else 6)
         return Scale(0, high * 1.08, _duration_ticks(range(0, ceil(high) + 1, step)))
-    # The axis starts at 0 only for small values; else below the smallest, which so has room.
+    # From 0 only for small values; else from below the smallest, which so has room.
     low = 0 if low <= 2 else low / 1.1
     inside = [tick for tick in _ROUND if low <= tick <= high * 1.05]
     most = 4 if narrow else 8
@@ -331,7 +325,7 @@ def _duration_ticks(ticks: Iterable[float]) -> list[tuple[float, str]]:
 
 
 def _round_step(step: float) -> float:
-    """Return the next 1, 2 or 5 times a power of ten, 1 at least."""
+    """Return the next 1, 2 or 5 times a power of ten."""
     if step <= 1:
         return 1
     power: float = 10.0 ** floor(log10(step))

@@ -34,7 +34,7 @@ def test_total():
     """Counts of one value are added, and values ascend."""
     one = [ValueCount(1, 1, 0, 2, 0), ValueCount(5, 1, 1, 1, 1)]
     other = [ValueCount(0, 3, 0, 0, 0), ValueCount(5, 1, 0, 0, 2)]
-    assert in_total([one, other]) == [other[0], one[0], ValueCount(5, 2, 1, 1, 3)]
+    assert in_total([one, other], ValueCount) == [other[0], one[0], ValueCount(5, 2, 1, 1, 3)]
 
 
 @pytest.mark.parametrize(
