@@ -366,7 +366,7 @@ MUTANTS = [
     Mutant(
         "tokens begin anew at the start",
         LEASES + "job_leases.py",
-        "self._last_token = epoch << _COUNT_BITS",
+        "self._last_token = epoch << COUNT_BITS",
         "self._last_token = 0",
     ),
     Mutant(

@@ -152,7 +152,7 @@ STEERING_MUTANTS = [
     Mutant(
         "tokens of named leases that begin anew after a restart",
         _NAMED + "named_leases.py",
-        "        self._last_token = epoch << _COUNT_BITS\n",
+        "        self._last_token = epoch << COUNT_BITS\n",
         "        self._last_token = 0\n",
     ),
     Mutant(

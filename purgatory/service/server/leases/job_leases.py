@@ -44,8 +44,9 @@ MAX_LOSSES: Final = 5
 #: Why a ready job, of a kind without a limit, is not with a worker.
 NO_WORKER: Final = "no worker for this kind"
 BUSY: Final = "the workers are busy"
-# A token is the epoch, about Unix seconds, and in so many bits a count: fit for JSON until 2038.
-_COUNT_BITS: Final = 22
+#: A token is the epoch, about Unix seconds, and in so many bits a count: a million leases a second,
+#: and below 2^53, so exact in JavaScript, until 2242.
+COUNT_BITS: Final = 20
 
 
 class JobCounts(NamedTuple):
@@ -66,7 +67,7 @@ class JobLeases:
         self.times: JobTimes = JobTimes(self.by_number)
         self.lease_times: LeaseTimes = LeaseTimes(self.by_number)
         self._staffed: dict[str, JobGroup] = {}  # groups with workers
-        self._last_token = epoch << _COUNT_BITS
+        self._last_token = epoch << COUNT_BITS
         self._leased = 0
         self._dead = 0
         #: By route: connections that let a lease lapse and have sent nothing since.

@@ -18,6 +18,7 @@ from typing import Final
 
 from purgatory.service.errors import TooManyLeases
 from purgatory.service.job_messages import LeaseReady, TakeLease
+from purgatory.service.server.leases.job_leases import COUNT_BITS
 from purgatory.service.server.named_leases.named_lease import (
     LeaseHolder,
     NamedLease,
@@ -35,7 +36,6 @@ TAKE_UP_MS: Final = 10_000
 _LOOKED_AT: Final = 256
 # So many stale entries may be in the heap, and as many as leases.
 _STALE_TIMES: Final = 1024
-_COUNT_BITS: Final = 22
 
 _Before = tuple[LeaseHolder | None, dict[str, Waiter]]
 
@@ -47,7 +47,7 @@ class NamedLeases:
         self.by_name: dict[str, NamedLease] = {}
         self.bytes: int = 0
         self._waiting = 0
-        self._last_token = epoch << _COUNT_BITS
+        self._last_token = epoch << COUNT_BITS
         #: A heap of times and names; stale unless the time is `next_ms` of the lease.
         self.times: list[tuple[int, str]] = []
         self._routes: dict[bytes, dict[tuple[str, str], None]] = {}  # name and holder of waiters

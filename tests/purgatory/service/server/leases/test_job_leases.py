@@ -17,6 +17,8 @@ from purgatory.service.protocol import (
 )
 from purgatory.service.server.commands import ClientDisconnected, ClientRequest
 from purgatory.service.server.leases import job_leases
+from purgatory.service.server.leases.job_leases import JobLeases
+from purgatory.service.server.named_leases.named_leases import NamedLeases
 from tests.testing.step_server import StepServer, job, operation, step_server
 
 __all__ = ["step_server"]
@@ -291,3 +293,10 @@ class TestDisk:
         assert step_server.store.jobs() == []
         assert step_server.query("a").state == "unknown"
         assert isinstance(step_server, StepServer)
+
+
+@pytest.mark.parametrize("leases", [JobLeases, NamedLeases])
+def test_a_token_is_exact_in_javascript(leases):
+    """For two centuries, of jobs and of names."""
+    year_2200_s = 7_258_118_400
+    assert leases(year_2200_s)._last_token < 2**53
