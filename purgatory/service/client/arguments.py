@@ -1,4 +1,4 @@
-"""Checks of the arguments of a client's calls, in the caller, before a call is made. Any thread."""
+"""Checks of the arguments of a client's calls. Any thread."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -15,14 +15,12 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class _OperationFuture(Protocol):
-    """A future with the id of its operation."""
-
     @property
     def op_id(self) -> str: ...
 
 
 class _JobHandle(Protocol):
-    """A handle or a status of a job, which knows the job's id."""
+    """A handle or a status of a job."""
 
     @property
     def id(self) -> str: ...
@@ -37,7 +35,7 @@ Duration: TypeAlias = float | timedelta | str
 
 
 def check_name(name: object) -> None:
-    """Raise TypeError or ValueError unless it can be the name of a client, or None."""
+    """Raise TypeError or ValueError unless it is a client's name or None."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name is {name!r}; expected a str or None")
     if name == "":
@@ -47,10 +45,7 @@ def check_name(name: object) -> None:
 
 
 def checked_text(text: str, what: str) -> str:
-    """Return a text as a plain `str` that UTF-8 can hold.
-
-    Raises TypeError for anything but a text, and ValueError for lone surrogates.
-    """
+    """Return a text as a plain `str`. Raises TypeError, and ValueError for lone surrogates."""
     if type(text) is str and text.isascii():
         return text
     if not isinstance(text, str):
@@ -91,13 +86,13 @@ def op_id_of(operation: OperationName) -> str:
 
 
 def is_job(operation: OperationName) -> TypeGuard[_JobHandle]:
-    """Whether it is a handle or a status of a job: the verbs of jobs are for it."""
+    """Tell whether it is a handle or a status of a job."""
     is_operation = isinstance(operation, str) or bool(getattr(operation, "op_id", None))
     return not is_operation and isinstance(getattr(operation, "id", None), str)
 
 
 def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
-    """Return some texts, checked. Raises TypeError also for a single text and for None."""
+    """Return checked texts. Raises TypeError also for a single text and for None."""
     if type(texts) is tuple and not texts:  # nearly always
         return ()
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -126,7 +121,7 @@ def seconds_within(value: object, what: str, least: float, most: float) -> float
 
 
 def moment_ms(moment: object, what: str) -> int:
-    """Return an aware datetime as Unix milliseconds, rounded up; what is before 1970 as 0.
+    """Return an aware datetime as Unix milliseconds, rounded up; 0 before 1970.
 
     Raises TypeError, and ValueError for a datetime without a zone.
     """

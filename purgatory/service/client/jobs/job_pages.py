@@ -1,4 +1,4 @@
-"""Lists of jobs, page by page: as an iterator, and as an async one. Any thread."""
+"""Lists of jobs, page by page. Any thread."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Final

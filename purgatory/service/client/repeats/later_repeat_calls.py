@@ -1,7 +1,4 @@
-"""LaterRepeatCalls: the calls about repeats that return the future of their answer at once.
-
-As `LaterCalls` declares those about operations. Any thread may make a call.
-"""
+"""LaterRepeatCalls: the calls of `LaterCalls` about repeats. Any thread may make a call."""
 
 from typing import Any, Final
 
@@ -28,7 +25,7 @@ from purgatory.service.job_messages import (
     SetRepeat,
 )
 
-#: The name of the times that intervals have no zone for.
+#: The time zone of intervals.
 _UTC: Final = "UTC"
 
 
@@ -51,17 +48,17 @@ class LaterRepeatCalls(CallSender):
         """Have the server schedule jobs by the calendar or at intervals; answers with the repeat.
 
         `cron`: minute, hour, day, month and weekday in the time zone `tz`, as "30 2 * * MON-FRI";
-        or `every`: an interval in seconds, as a timedelta or as a text like "15m". One of the two
-        is required. Each time, a worker of this client's name gets a job with `kind` and `payload`;
-        the tag of the job is `name`. The first run of `every` is one interval from now.
+        or `every`: an interval in seconds, as a timedelta or as a text like "15m", first run after
+        one interval. One of the two is required. Each time, a worker of this client's name gets a
+        job with `kind`, `payload` and the tag `name`.
 
         `name` identifies a repeat of this client's name: another call replaces its settings, and
         keeps its rhythm if `cron` and `tz`, or `every`, are unchanged. So each process may declare
         the repeat.
 
         `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
-        `missed`: which times run that passed while no server ran, or while the repeat was paused:
-        "one" run for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
+        `missed`: the runs for times that passed while no server ran, or the repeat was paused:
+        "one" for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
         this time. Raises ValueError for a bad `cron` or `tz`.
         """
         if (cron is None) == (every is None):
@@ -83,11 +80,11 @@ class LaterRepeatCalls(CallSender):
     def change_repeat_later(
         self, name: str, change: str, *, client: str | None = None
     ) -> ReplyFuture[RepeatChanged]:
-        """Pause, resume, delete or run a repeat; the answer's `done` says whether that happened.
+        """Pause, resume, delete or run a repeat; answers `done` and the new `state`.
 
         `change`: "pause", "resume", "delete" or "run". `client`: whose repeat; None: this client's.
         `done` is False without a repeat of the name, and for a run while the last one goes on, if
-        `overlap` is "skip". `state` of the answer is the repeat's new state, None without a repeat.
+        `overlap` is "skip". `state` is None without a repeat.
         """
         change = _checked_choice("change", change, CHANGES)
         owner = None if client is None else checked_text(client, "client")
@@ -101,7 +98,7 @@ class LaterRepeatCalls(CallSender):
         cursor: RepeatCursor | None = None,
         limit: int = 100,
     ) -> ReplyFuture[Repeats]:
-        """Read a page of the repeats of all clients that this one may see, by client and name.
+        """Read a page of the repeats of all clients visible to this client.
 
         `client` and `name` select some. `cursor`: the `after` of the page before.
         """
