@@ -1,4 +1,4 @@
-"""`/v1/counts`: how many jobs and operations there are, and what is wrong; also as a stream."""
+"""`/v1/counts`: counts of jobs and operations, and troubles; also as a stream."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def count(
 async def follow(caller: Caller) -> AsyncGenerator[bytes]:
     """Send the counts of the jobs that the token sees as server-sent events, as they change.
 
-    The event's name is `counts`. Without a change a comment comes each few seconds. The last
-    event is a `problem` if the token is revoked, or the server refuses.
+    The event's name is `counts`. Without a change comments come. The last event is a `problem` if
+    the token is revoked, or the server refuses.
     """
     sees_all = not caller.access.own_only
     async with contextlib.aclosing(caller.counts.read(sees_all=sees_all)) as feed:
@@ -49,7 +49,7 @@ async def follow(caller: Caller) -> AsyncGenerator[bytes]:
             async for found in feed:
                 caller.check()
                 yield b": \r\n\r\n" if found is None else _event("counts", found)
-        except (ApiError, ServiceError) as error:  # the answer has begun: this ends it
+        except (ApiError, ServiceError) as error:  # the answer has begun
             yield _event("problem", problem_of(error))
 
 

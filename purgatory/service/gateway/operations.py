@@ -46,7 +46,7 @@ _Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 
 @endpoint("POST", "/v1/operations", Submit, "Submit an operation", 201)
 async def submit(caller: Caller, data: OperationRequest) -> Receipt:
-    """Have an operation wait; the answer means: on disk."""
+    """Have an operation wait; with the answer it is on disk."""
     return await _submit(caller, data)
 
 
@@ -94,7 +94,7 @@ async def list_operations(
     limit: _Limit = 100,
     cursor: Annotated[int, Meta(ge=0, le=2**63 - 1, description="of the page before")] = 0,
 ) -> OperationList:
-    """Return a page of operations in order of submission; `key`: those that wait for it."""
+    """Return a page of operations in order of submission; `key`: those watching it."""
     if caller.access.own_only and client not in (None, caller.name):
         return OperationList([], None)
     page = await caller.client.list_page(
@@ -118,7 +118,7 @@ async def look(caller: Caller, name: str) -> OperationReport:
 
 @endpoint("PATCH", "/v1/operations/{op_id}", Extend, "Extend an operation")
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
-    """Restart its timeout from now, unless ended."""
+    """Restart the timeout of an operation, unless ended."""
     timeout = seconds(data.timeout)
     return await _change(caller, name, lambda: caller.client.extend(name, timeout))
 
@@ -130,7 +130,7 @@ async def cancel(caller: Caller, name: str) -> Done:
 
 
 async def _change(caller: Caller, op_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
-    """Change an operation that the caller may see; whose it is never changes."""
+    """Change an operation that the caller may see; its owner never changes."""
     await _status(caller, op_id)
     return Done(await change())
 
@@ -145,7 +145,7 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
 
 @endpoint("POST", "/v1/keys/{key}", Complete, "Complete a key, or let it fail")
 async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
-    """Return how many operations that ended; it is on disk then."""
+    """Return how many operations ended; with the answer it is on disk."""
     return Count(await _change_key(caller.client, name, data))
 
 

@@ -41,7 +41,7 @@ async def list_repeats(
     limit: _Limit = 100,
     cursor: Annotated[str, Meta(max_length=4096, description="of the page before")] | None = None,
 ) -> RepeatList:
-    """Return a page of repeats, in order of their names; of all clients with `client=*`."""
+    """Return a page of repeats in order of names; `client=*`: of all clients."""
     if caller.access.own_only and client not in (None, _ANY, caller.name):
         return RepeatList([], None)
     has_all = client == _ANY and not caller.access.own_only
@@ -56,7 +56,6 @@ async def list_repeats(
 
 
 def _cursor(text: str) -> RepeatCursor:
-    """Return the end of a page. Raises ValueError."""
     try:
         client, name = msgspec.msgpack.decode(base64.urlsafe_b64decode(text), type=tuple[str, str])
     except (msgspec.MsgspecError, ValueError) as error:
@@ -95,7 +94,7 @@ async def delete(caller: Caller, name: str, client: _Client = None) -> Done:
 
 @endpoint("POST", "/v1/repeats/{repeat}/run", ChangeRepeat, "Run a repeat now")
 async def run(caller: Caller, name: str, client: _Client = None) -> Done:
-    """Have a job run now, too; not done if one has not ended and overlaps are skipped."""
+    """Have a job run now, too; not done while another goes on and overlaps are skipped."""
     return await _change(caller, name, client, "run")
 
 
@@ -107,7 +106,7 @@ async def pause(caller: Caller, name: str, client: _Client = None) -> Done:
 
 @endpoint("POST", "/v1/repeats/{repeat}/resume", ChangeRepeat, "Resume a repeat")
 async def resume(caller: Caller, name: str, client: _Client = None) -> Done:
-    """End a pause; `missed` decides about the times passed."""
+    """End a pause; `missed` decides about the passed times."""
     return await _change(caller, name, client, "resume")
 
 
