@@ -93,7 +93,7 @@ class ClientIOThread:
         self.turn: Turn = Turn()
         self._session = session
         if session.handler is not None:
-            session.handler.post = self._post_handled
+            session.handler.post = self._post_unless_closed
         self._doorbell = platform.doorbell()
         self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
@@ -131,11 +131,10 @@ class ClientIOThread:
 
     def wake(self) -> None:
         """Have the thread send waiting messages; nothing once closed."""
-        with contextlib.suppress(Unavailable):
-            self.post(WakeCommand())
+        self._post_unless_closed(WakeCommand())
 
-    def _post_handled(self, command: OutcomeHandled) -> None:
-        with contextlib.suppress(Unavailable):  # closed: the outcome stays at the server
+    def _post_unless_closed(self, command: IOCommand) -> None:
+        with contextlib.suppress(Unavailable):
             self.post(command)
 
     def is_closed(self) -> bool:

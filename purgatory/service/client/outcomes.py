@@ -74,7 +74,7 @@ class OutcomeHandler:
         self._deliveries: dict[int, _Delivery] = {}  # by number of the outcome
         self._retries: list[tuple[float, int]] = []  # a heap: when, and number
         #: Sends the I/O thread a command; set by `ClientIOThread`.
-        self.post: Callable[[OutcomeHandled], None] = _drop
+        self.post: Callable[[OutcomeHandled], None] = lambda _: None
 
     def handle(self, outcome: OutcomeMessage) -> bool:
         """Call with an outcome; True: it is handled. Else see `finish` and `retry`."""
@@ -150,10 +150,6 @@ class OutcomeHandler:
         while self._retries and self._retries[0][0] <= now:
             due.append(heapq.heappop(self._retries)[1])
         return [number for number in due if self._run(self._deliveries[number])]
-
-
-def _drop(command: OutcomeHandled) -> None:
-    del command  # there is no I/O thread
 
 
 class ReceivedOutcomes:

@@ -41,7 +41,8 @@ class StoreLease:
         self.holder: str = taken.holder
         self._boot_ns = boot_ns
         self._lock = threading.Lock()
-        self._epoch = taken.epoch
+        #: The epoch that each commit names.
+        self.epoch: int = taken.epoch
         self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()
         # Most milliseconds by which the database's clock is ahead of the service time. Counted from
         # the sending: else the next holder would make up for the time that the answer took, and
@@ -53,11 +54,6 @@ class StoreLease:
         self._on_lost = on_lost
         #: Why the lease is lost; empty until then.
         self.lost: str = ""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that each commit names."""
-        return self._epoch
 
     def boot_ns(self) -> int:
         """Return nanoseconds since boot."""
@@ -101,7 +97,7 @@ class StoreLease:
     def raised(self, epoch: int) -> None:
         """Note that the holder raised its epoch after a commit in doubt."""
         with self._lock:
-            self._epoch = max(self._epoch, epoch)
+            self.epoch = max(self.epoch, epoch)
 
     def lose(self, why: str) -> None:
         """Note that the lease is lost. Idempotent."""

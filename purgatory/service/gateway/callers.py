@@ -34,7 +34,7 @@ class Caller(NamedTuple):
     """
 
     access: Access
-    check: Callable[[], None]
+    check: Callable[[], object]
     client: AsyncClient
     feed: OutcomeFeed
     takers: JobTakers
@@ -78,10 +78,7 @@ class Callers:
         Raises ApiError without a good token, NotAllowed without the right (None: no right needed).
         """
         access = self._allowed(request, right)
-
-        def check() -> None:
-            self._allowed(request, right)
-
+        check = partial(self._allowed, request, right)
         name = access.label
         if name not in self._callers:
             client = self._connector.client(name)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from purgatory.service.errors import ServiceError
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.count_feed import counts_of, read_overview
 from purgatory.service.gateway.endpoint import endpoint
-from purgatory.service.gateway.messages import JobCountReport, JobState
+from purgatory.service.gateway.messages import JobCountReport, JobState, Name
 from purgatory.service.gateway.problems import ApiError, problem_of
 from purgatory.service.job_messages import CountJobs
-
-_Name = Annotated[str, Meta(max_length=1024)] | None
 
 
 @endpoint("GET", "/v1/counts", CountJobs, "Count jobs")
 async def count(
     caller: Caller,
     state: JobState | None = None,
-    kind: _Name = None,
-    tag: _Name = None,
-    client: _Name = None,
+    kind: Name | None = None,
+    tag: Name | None = None,
+    client: Name | None = None,
 ) -> JobCountReport:
     """Return how many jobs match; a filter makes the server look at each job."""
     wanted = {"state": state, "kind": kind, "tag": tag}

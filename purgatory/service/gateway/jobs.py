@@ -25,6 +25,8 @@ from purgatory.service.gateway.messages import (
     LimitList,
     LimitReport,
     LimitRequest,
+    Name,
+    PageLimit,
     RescheduleRequest,
     report,
 )
@@ -45,8 +47,6 @@ from purgatory.service.protocol import Submit
 from purgatory.service.verbs import VERBS
 
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
-_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
-_Name = Annotated[str, Meta(max_length=1024)] | None
 
 
 @endpoint("POST", "/v1/jobs", Submit, "Schedule a job", 201)
@@ -71,23 +71,21 @@ async def schedule(caller: Caller, data: JobRequest) -> JobReceipt:
 async def list_jobs(
     caller: Caller,
     state: JobState | None = None,
-    kind: _Name = None,
-    tag: _Name = None,
-    client: _Name = None,
+    kind: Name | None = None,
+    tag: Name | None = None,
+    client: Name | None = None,
     order: Literal["due", "newest"] = "due",
-    limit: _Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[str, Meta(max_length=40, description="of the page before")] | None = None,
 ) -> JobList:
     """Return a page of jobs: earliest due first or, newest, latest submission first."""
-    if caller.access.own_only:
-        if client not in (None, caller.name):
-            return JobList([], None)
-        client = caller.name
+    if caller.access.own_only and client not in (None, caller.name):
+        return JobList([], None)
     page = await caller.client.jobs_page(
         state=state,
         kind=kind,
         tag=tag,
-        client=client,
+        client=caller.seen(client),
         order=order,
         limit=limit,
         cursor=None if cursor is None else _cursor(cursor),

@@ -22,6 +22,9 @@ Duration = (
     | Annotated[str, Meta(description="as 500ms, 30m, 1h30m, PT30M", max_length=64)]
 )
 Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+Name = Annotated[str, Meta(max_length=1024)]
+#: In queries: most items of a page.
+PageLimit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 JobState = Literal["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"]
 Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+01:00")]
 
@@ -35,7 +38,7 @@ class OperationRequest(Struct, forbid_unknown_fields=True):
     keys: Annotated[list[Text], Meta(min_length=1, max_length=100)]
     timeout: Duration = 30.0
     need: Annotated[int, Meta(ge=1, le=100)] = 1
-    kind: Annotated[str, Meta(max_length=1024)] = ""
+    kind: Name = ""
     op_id: Text | None = None
     payload: Any = None
 
@@ -53,7 +56,7 @@ class JobRequest(Struct, forbid_unknown_fields=True):
 
     delay: Duration | None = None
     at: Moment | None = None
-    kind: Annotated[str, Meta(max_length=1024)] = ""
+    kind: Name = ""
     payload: Any = None
     job_id: Text | None = None
     tags: Annotated[list[Text], Meta(max_length=100)] = []
@@ -140,7 +143,7 @@ class RepeatRequest(Struct, forbid_unknown_fields=True):
     cron: Annotated[str, Meta(max_length=1000)] | None = None
     every: Duration | None = None
     tz: Annotated[str, Meta(max_length=256)] = "UTC"
-    kind: Annotated[str, Meta(max_length=1024)] = ""
+    kind: Name = ""
     payload: Any = None
     overlap: Literal["skip", "allow"] = "skip"
     missed: Literal["one", "none", "all"] = "one"
@@ -265,17 +268,17 @@ class JobSelection(Struct, forbid_unknown_fields=True):
     """The matching jobs; at least one of the fields is required."""
 
     state: JobState | None = None
-    kind: Annotated[str, Meta(max_length=1024)] | None = None
-    tag: Annotated[str, Meta(max_length=1024)] | None = None
-    client: Annotated[str, Meta(max_length=1024)] | None = None
+    kind: Name | None = None
+    tag: Name | None = None
+    client: Name | None = None
 
 
 class DeadSelection(Struct, forbid_unknown_fields=True):
     """The dead jobs that match; without a field, all."""
 
-    kind: Annotated[str, Meta(max_length=1024)] | None = None
-    tag: Annotated[str, Meta(max_length=1024)] | None = None
-    client: Annotated[str, Meta(max_length=1024)] | None = None
+    kind: Name | None = None
+    tag: Name | None = None
+    client: Name | None = None
 
 
 class KindCount(Struct):
@@ -322,7 +325,7 @@ class LimitList(Struct):
 class LimitRequest(Struct, forbid_unknown_fields=True):
     """A change of a kind's limits: null leaves a limit as before; 0 removes it."""
 
-    kind: Annotated[str, Meta(max_length=1024)]
+    kind: Name
     paused: bool | None = None
     running: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     per_second: Annotated[float, Meta(ge=0, le=1e6)] | None = None
@@ -338,7 +341,7 @@ class ErrorDetail(Struct, forbid_unknown_fields=True):
     """The error with which a key fails."""
 
     type: Text
-    message: Annotated[str, Meta(max_length=1024)] = ""
+    message: Name = ""
 
 
 class KeyChange(Struct, forbid_unknown_fields=True):
@@ -387,7 +390,6 @@ class Acknowledgement(Struct, forbid_unknown_fields=True):
     numbers: Annotated[list[Annotated[int, Meta(ge=1, le=2**63 - 1)]], Meta(max_length=512)]
 
 
-_Kind = Annotated[str, Meta(max_length=1024)]
 #: A lease, as a `LeasedJobReport` names it.
 LeaseName = Annotated[str, Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,9}$")]
 _Leases = Annotated[list[LeaseName], Meta(max_length=512)]
@@ -400,7 +402,7 @@ class TakeRequest(Struct, forbid_unknown_fields=True):
     limit). Each job is leased for `lease`. After `max_attempts` failures a job is dead.
     """
 
-    kinds: Annotated[list[_Kind], Meta(min_length=1, max_length=100)]
+    kinds: Annotated[list[Name], Meta(min_length=1, max_length=100)]
     limit: Annotated[int, Meta(ge=1, le=512)] = 1
     lease: Duration = 60.0
     wait: Duration = 20.0

@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw
 
-from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import OperationFailed, Refused
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import decoded, endpoint
@@ -20,9 +19,11 @@ from purgatory.service.gateway.messages import (
     Done,
     ExtensionRequest,
     KeyChange,
+    Name,
     OperationList,
     OperationReport,
     OperationRequest,
+    PageLimit,
     Receipt,
     report,
     seconds,
@@ -40,8 +41,6 @@ from purgatory.service.protocol import (
 
 _UNKNOWN: Final = "unknown"
 _OperationState = Literal["pending", "completed", "failed", "expired", "cancelled"] | None
-_Name = Annotated[str, Meta(max_length=1024)] | None
-_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 
 
 @endpoint("POST", "/v1/operations", Submit, "Submit an operation", 201)
@@ -87,11 +86,11 @@ def _result(reply: Receipt | BaseException) -> BatchResult:
 async def list_operations(
     caller: Caller,
     state: _OperationState = None,
-    kind: _Name = None,
-    key: _Name = None,
-    client: _Name = None,
+    kind: Name | None = None,
+    key: Name | None = None,
+    client: Name | None = None,
     order: Literal["oldest", "newest"] = "oldest",
-    limit: _Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[int, Meta(ge=0, le=2**63 - 1, description="of the page before")] = 0,
 ) -> OperationList:
     """Return a page of operations in order of submission; `key`: those watching it."""
@@ -146,13 +145,10 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
 @endpoint("POST", "/v1/keys/{key}", Complete, "Complete a key, or let it fail")
 async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
     """Return how many operations ended; with the answer it is on disk."""
-    return Count(await _change_key(caller.client, name, data))
-
-
-async def _change_key(client: AsyncClient, key: str, change: KeyChange) -> int:
-    hold = seconds(change.hold)
-    if change.error is None:
-        return await client.complete(key, change.value, limit=change.limit, hold=hold)
-    if change.value is not None or change.limit is not None or hold:
+    client, hold = caller.client, seconds(data.hold)
+    if data.error is None:
+        return Count(await client.complete(name, data.value, limit=data.limit, hold=hold))
+    if data.value is not None or data.limit is not None or hold:
         raise ValueError("error comes alone; expected no value, limit or hold beside it")
-    return await client.fail(key, OperationFailed(change.error.type, change.error.message))
+    error = OperationFailed(data.error.type, data.error.message)
+    return Count(await client.fail(name, error))

@@ -14,6 +14,7 @@ from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import (
     Done,
+    PageLimit,
     RepeatList,
     RepeatReport,
     RepeatRequest,
@@ -29,7 +30,6 @@ from purgatory.service.job_messages import (
     SetRepeat,
 )
 
-_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 _Client = Annotated[str, Meta(max_length=1024, description="whose; the token's by default")] | None
 _ANY: Final = "*"
 
@@ -38,7 +38,7 @@ _ANY: Final = "*"
 async def list_repeats(
     caller: Caller,
     client: _Client = None,
-    limit: _Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[str, Meta(max_length=4096, description="of the page before")] | None = None,
 ) -> RepeatList:
     """Return a page of repeats in order of names; `client=*`: of all clients."""

@@ -83,7 +83,7 @@ class WorkerLoop:
         self._runner = runner
         self._platform = platform
         self._monotonic = platform.monotonic
-        self.wake: Callable[[], object] = _nothing
+        self.wake: Callable[[], object] = lambda: None
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._demand = Demand(settings, handlers, self._ask, platform.monotonic)
         self._ends = LeaseReturns(settings.name, calls, self._held, counts, self._wake_if_stopping)
@@ -375,7 +375,3 @@ class WorkerLoop:
         end.error = ": ".join(described(error))[:_ERROR_LENGTH]
         log.warning("worker %r: attempt %d of %d at job %r has failed", self._settings.name,
                     leased.attempt, retry.max_attempts, leased.op_id, exc_info=error)  # fmt: skip
-
-
-def _nothing() -> None:
-    """Wake no thread: none steps the loop yet."""
