@@ -120,7 +120,7 @@ class CallBatcher:
         # may make a call meanwhile.
         self.lock: threading.RLock = threading.RLock()
         self.open_batch: CallBatch | None = None  # posted, and still takes calls
-        self.calls_added: int = 0  # since the start
+        self.calls_added: int = 0
         # Calls that were sent or failed, since the start. Written by the thread with the `Turn`,
         # under the lock of the condition: a leaf lock, re-entrant for the same reason.
         self._finished_calls = 0
@@ -169,10 +169,7 @@ class CallBatcher:
                 self._waiting -= 1
 
     def set_finished_calls(self, count: int) -> None:
-        """Note how many calls were sent or failed since the start, and wake blocked callers.
-
-        The I/O thread's last call, with the mailbox closed, ends all waits.
-        """
+        """Set how many calls were sent or failed, and wake blocked callers."""
         with self._room:
             self._finished_calls = count
             if self._waiting and self.has_room():
@@ -180,7 +177,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of one kind, for one post or message."""
+    """Calls of a single kind."""
 
     __slots__ = ("calls", "request")
 
@@ -189,7 +186,7 @@ class CallBatch:
         self.calls: list[Call] = calls
 
     def encode(self, seq: int) -> bytes:
-        """Return the message of all calls."""
+        """Return the message."""
         request: Any = self.request
         if VERBS[request].is_batch:
             return encode(request(seq, [item for item, _ in self.calls]))
@@ -211,7 +208,7 @@ at_exit.register_many(CallBatch)
 
 
 def _result(answer: Answer) -> Any:
-    """Return the only field of an answer besides `seq`, else the answer; with decoded values."""
+    """Return the answer, decoded: the field itself if there is a single one besides `seq`."""
     name = _WITH_VALUES.get(type(answer))
     if name is not None:
         decode_values(getattr(answer, name))
@@ -232,7 +229,7 @@ def decode_values(
 def resolve(future: ReplyFuture[Any], result: object) -> None:
     """Set the result of a future, unless it was cancelled."""
     if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
-        future.notify_waiters()  # the thread that resolved it may have been interrupted
+        future.notify_waiters()  # the resolving thread may have been interrupted
         return
     if ATOMIC_SECTIONS and not future.is_observed and future._state == PENDING:
         # Atomic: a later waiter finds the future resolved; an earlier one has set `is_observed`.
@@ -244,7 +241,7 @@ def resolve(future: ReplyFuture[Any], result: object) -> None:
 
 
 def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
-    """Resolve a future as its operation has ended, unless resolved."""
+    """Resolve a future with its outcome, unless resolved."""
     if future._state not in UNRESOLVED:
         return
     if outcome.outcome != "completed":
@@ -265,6 +262,6 @@ def reject(future: ReplyFuture[Any], error: Exception) -> None:
 
 
 def fail_calls(calls: Sequence[Call], error: Exception) -> None:
-    """Set the error of the futures of calls."""
+    """Set the error of calls."""
     for _, future in calls:
         reject(future, error)

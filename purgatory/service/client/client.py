@@ -1,7 +1,7 @@
 """Client: delayed operations at a server in another process.
 
-Any thread may call any method. Only callbacks of the client's futures must not call methods that
-wait for an answer: they run in the I/O thread, which receives the answers.
+Any thread may call any method. But callbacks of the client's futures run in the I/O thread, which
+receives the answers: they must not wait for an answer.
 
 Past 400 lines: the public interface and its promises.
 """
@@ -103,7 +103,7 @@ def with_handle(
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
-    `address`: of the server, or of several servers, separated by commas, of which one is active:
+    `address`: of the server, or of several servers, separated by commas:
     "tcp://a:7411,tcp://b:7411". The client finds the active server, also after a takeover, and
     retries unanswered requests, which are idempotent.
 

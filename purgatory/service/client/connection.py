@@ -59,13 +59,13 @@ _GIVE_UP_PART: Final = 4.0  # drop the connection
 
 #: Seconds without a sign of the server's host after which a connection is lost.
 LOST_AFTER_S: Final = 5.0
-#: Called with each new socket before it connects: sets the keys.
+#: Sets the keys of a new socket.
 ConfigureSocket = Callable[["zmq.Socket[bytes]"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """The keys of sockets, and after how many seconds a connection is lost."""
+    """The options of a client's sockets."""
 
     set_keys: ConfigureSocket | None = None
     lost_after_s: float = LOST_AFTER_S
@@ -122,13 +122,13 @@ class ServerConnection:
         self.descriptors: tuple[int, int] = (-1, -1)
         self._connected = -1  # the connection's own descriptor
         self._scout = Scout(self._open_scout, platform.monotonic)
-        self._has_choice = False  # of this connection: whether there is another address
-        self._is_welcome = False  # whether the server has welcomed the session
+        self._has_choice = False  # for this connection
+        self._is_welcome = False
         self._attempt_until: float | None = None  # without a welcome by then: the next address
         self._heard_at = 0.0  # when a frame came last, or none was expected
         #: Seconds from then until the server is probed; a caller waits no longer for a frame.
         self.probe_s: float = math.inf
-        self._is_probed = False  # since then
+        self._is_probed = False
         # Whether there may be frames or events that the descriptor does not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
@@ -240,7 +240,6 @@ class ServerConnection:
             self._look_for_life()
 
     def _look_for_life(self) -> None:
-        """Leave a server without a welcome in time, and a silent one if another is active."""
         if self.reconnect_at is not None:
             return
         now = self._monotonic()
@@ -282,7 +281,7 @@ class ServerConnection:
         return True
 
     def send_messages(self) -> None:
-        """Send the session's messages. Brings `frames_pending` up to date."""
+        """Send the session's messages."""
         if self.reconnect_at is None:
             self.send_all(self._session.take_messages())
             self._check_readable()
@@ -352,7 +351,6 @@ class ServerConnection:
         self.reconnect_at = self._monotonic() + seconds
 
     def _next_address(self, seconds: float, go_to: str) -> float:
-        """Choose the next address; return the seconds to wait before connecting."""
         standby, self._session.standby = self._session.standby, None
         named = go_to or ("" if standby is None else standby.address)
         if self._has_choice or named:
@@ -393,7 +391,7 @@ class ServerConnection:
         self._is_probed = False
 
     def receive_one(self) -> Any:
-        """Receive and decode one message, or return None. Updates `frames_pending`."""
+        """Receive and decode a message, if there is one."""
         try:
             frame = self._socket.recv(zmq.NOBLOCK)
         except zmq.Again:
@@ -437,7 +435,6 @@ def curve_keys(
 
 
 def _decode(frame: bytes) -> Any:
-    """Decode a message of the server; None: malformed."""
     try:
         return encoding.decode_answer(frame)
     except encoding.NOT_A_MESSAGE as error:

@@ -46,7 +46,6 @@ class ReplyFuture(FastResultFuture[_T]):
     thread resolves it there.
     """
 
-    # Slots, so that changes allocate nothing.
     __slots__ = ("_exception", "_forks", "_result", "_state")
     _state: str
     _forks: int  # what FORK_COUNTER was at its creation
@@ -64,14 +63,14 @@ class ReplyFuture(FastResultFuture[_T]):
         self._forks = FORK_COUNTER.value
 
     def result(self, timeout: float | None = None) -> _T:
-        """See `concurrent.futures.Future`, and the class."""
+        """See `concurrent.futures.Future`."""
         if self._state == FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]  # finished: not None
         self._check_not_forked()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """See `concurrent.futures.Future`, and the class."""
+        """See `concurrent.futures.Future`."""
         self._check_not_forked()
         return super().exception(timeout)
 
@@ -80,7 +79,7 @@ class ReplyFuture(FastResultFuture[_T]):
             raise Unavailable("the client was made before fork; make one in this process")
 
     def _invoke_callbacks(self) -> None:
-        """Call the callbacks; the thread survives their exceptions, even SystemExit."""
+        """Call the callbacks; log their exceptions, even SystemExit."""
         for callback in self._done_callbacks:
             try:
                 callback(self)
@@ -172,7 +171,7 @@ class ServiceFuture(ReplyFuture[Any]):
         return super().exception(timeout)
 
     def _pass_time(self, timeout: float | None) -> float | None:
-        """Return for how long to wait; in a simulation time passes here."""
+        """Return the seconds to wait; in a simulation time passes here."""
         return self._client.platform.wait(self.done, timeout)
 
     def cancel(self) -> bool:

@@ -6,7 +6,7 @@ socket, and of the monitor socket, which reports events of the connection.
 While nothing else is under way, a caller sends its call (`send_now`) and receives the answer
 (`lead`) itself, which saves four changes of thread. The I/O thread handles everything else:
 outcomes, errors, futures with callbacks, the end of a connection. So callbacks run in the I/O
-thread alone. `Turn` says which thread uses connection and session.
+thread alone.
 
 An interrupt (KeyboardInterrupt) may hit a caller between any two steps, and its messages may be
 lost. `_interrupted` stays set, and the I/O thread reconnects and sends unanswered messages again.
@@ -117,7 +117,7 @@ class ClientIOThread:
 
     @property
     def connection_error(self) -> str:
-        """What is wrong with the connection, for error messages; empty while it is up."""
+        """See `ServerConnection.error`."""
         return self._connection.error
 
     def post(self, command: IOCommand) -> None:
@@ -138,7 +138,7 @@ class ClientIOThread:
             self.post(command)
 
     def is_closed(self) -> bool:
-        """Tell whether `post` raises: the thread has ended, or this is a forked child."""
+        """Tell whether `post` raises."""
         return self._mailbox.closed
 
     def run(self) -> None:
@@ -171,7 +171,7 @@ class ClientIOThread:
             self.turn.give_up()
 
     def finished(self) -> bool:
-        """Tell whether the thread was told to close, and is ready to."""
+        """Tell whether the thread may end."""
         if self._close_deadline is None:
             return False
         return not self._session.busy or self._monotonic() >= self._close_deadline
@@ -215,7 +215,6 @@ class ClientIOThread:
             flush.done()
 
     def _look_at_descriptors(self) -> None:
-        """Note which descriptors are readable, and take posted commands."""
         for descriptor in self._doorbell.ready():
             if descriptor == self._mailbox_descriptor:
                 self._take_commands()
@@ -250,7 +249,6 @@ class ClientIOThread:
         return min(before, now + command.seconds, silent_since + command.patience)
 
     def _finish_for_callers(self) -> None:
-        """Finish the work of callers that used the connection themselves."""
         left, self._left = self._left, []
         for message in left:
             self._connection.send_all(self._session.handle(message))
@@ -363,7 +361,7 @@ class ClientIOThread:
         self.turn.give_up()
 
     def shut_down(self) -> None:
-        """Fail unanswered calls, and close the connection; the thread's last act."""
+        """Fail unanswered calls, and close the connection."""
         with contextlib.suppress(MailboxClosed):
             self._mailbox.send(WakeCommand())  # a caller that leads gives up the turn
         self.turn.take()

@@ -85,11 +85,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> None:
         super().__init__(io_thread, session, tracer, platform)
         self._patience = patience
-        #: For gateways.
         self.received = session.received
-        #: For workers.
         self.job_calls: JobCalls = JobCalls(self._call, session, io_thread.wake)
-        #: For named leases.
         self.lease_calls: LeaseCalls = LeaseCalls(self._call, platform, session.name)
         session.on_lease_ready = self.lease_calls.on_ready
 
@@ -126,7 +123,6 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         unique_for: Duration | None,
         payload: Any,
     ) -> Submission:
-        """Check and pack an operation, which has an empty id without an `op_id`."""
         texts = _watch_keys(keys)
         need = check_need(need, len(texts))
         kind = checked_text(kind, "kind")
@@ -301,7 +297,7 @@ class JobCalls:
 
 
 def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return distinct keys as plain texts, in order. Raises TypeError and ValueError."""
+    """Return distinct keys as plain texts, in order."""
     if len(keys) == 1 and type(key := keys[0]) is str and key.isascii():  # mostly
         return keys
     given = tuple([checked_text(key, "key") for key in keys])

@@ -124,7 +124,6 @@ class OutcomeHandler:
         return True
 
     def _fail(self, delivery: _Delivery, error: BaseException) -> None:
-        """Plan the next call, or give up."""
         outcome = delivery.outcome
         if delivery.attempts >= ATTEMPTS or len(self._retries) >= MAX_WAITING:
             del self._deliveries[outcome.number]
@@ -153,7 +152,7 @@ class OutcomeHandler:
 
 
 class ReceivedOutcomes:
-    """The outcomes for `futures`, by operation id, and for `handler`, if there is one."""
+    """The outcomes for `futures`, by operation id, and for `handler`."""
 
     def __init__(
         self,
@@ -181,7 +180,7 @@ class ReceivedOutcomes:
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
         """Resolve the outcome's future; return whether to acknowledge the outcome."""
         if outcome.number in self._acknowledged and outcome.op_id not in self._futures:
-            return True
+            return True  # unless a new future waits for the outcome
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
             if traceparent and self._tracer is not None and self._is_for_us(outcome, take):
@@ -191,7 +190,6 @@ class ReceivedOutcomes:
     def _deliver_traced(
         self, tracer: OperationTracer, outcome: OutcomeMessage, traceparent: str, take: bool
     ) -> bool:
-        """Deliver an outcome within its trace, or without if the tracer raises."""
         handled: bool | None = None
         try:
             with tracer.ended(outcome, traceparent):

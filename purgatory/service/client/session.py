@@ -99,7 +99,6 @@ class Session:
         #: Called when the turn of a waiter for a named lease has come.
         self.on_lease_ready: Callable[[LeaseReady], None] | None = None
         self._futures = futures
-        #: Calls `on_outcome`, if there is one.
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
         )
@@ -110,7 +109,7 @@ class Session:
         self.begun: BegunLeases = BegunLeases()
         self._seqs = itertools.count(1)
         self._token = platform.new_id()  # makes the numbers unique, for the server
-        self._hello_seq = 0  # of the last hello
+        self._hello_seq = 0
         self._version = VERSION  # agreed on, or offered
         self._unsent = UnsentCalls()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
@@ -119,7 +118,7 @@ class Session:
         self._max_message_bytes = 0
         self._max_items = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
-        #: The server's permanent refusal of this client, if any.
+        #: The server's permanent refusal.
         self.failure: ServiceError | None = None
         #: Whether the I/O thread must replace the connection.
         self.connection_lost: bool = False
@@ -188,7 +187,7 @@ class Session:
         self._unsent.add(request, calls)
 
     def begin(self, request: RequestType, call: Call) -> list[bytes] | None:
-        """Return the messages of a single call; None if calls cannot be sent now."""
+        """Return the messages of a call; None: calls cannot be sent now."""
         if self.welcome is None or self.failure is not None or self.busy:
             return None
         self.add(request, [call])
@@ -233,7 +232,7 @@ class Session:
         return frame
 
     def _without_unknown(self, batch: CallBatch) -> CallBatch:
-        """Fail the calls that an older server does not know; return the others."""
+        """Fail the calls that an older server lacks; return the rest."""
         known = []
         for call in batch.calls:
             name = missing(self._version, batch.request, call[0])
@@ -254,7 +253,7 @@ class Session:
         return batch.request is WatchJobs or any(future.is_observed for _, future in batch.calls)
 
     def handle(self, message: Any) -> list[bytes]:
-        """Handle a decoded message of the server; return messages to send at once."""
+        """Handle a message of the server; return messages to send at once."""
         if type(message) in _NO_REPLIES:
             return self._handle_other(message)
         self._on_reply(message)

@@ -73,10 +73,7 @@ class UnsentCalls:
     def fitting(
         self, batch: CallBatch, seq: int, most_items: int, most_bytes: int
     ) -> tuple[CallBatch, bytes, Exception | None]:
-        """Return the first calls that fit into a message, and the message or an error.
-
-        The rest are sent next.
-        """
+        """Return the first calls that fit into a message, and the message or an error."""
         batch = self.split(batch, most_items)
         frame, error = _encoded(batch, seq, most_bytes)
         while error is not None and len(batch.calls) > 1:
@@ -111,14 +108,14 @@ class Resending:
 
     def __init__(self, unanswered: dict[int, tuple[bytes, CallBatch]]) -> None:
         self._unanswered = unanswered
-        # By sequence number: how often the connection was lost after the message was sent.
+        # Lost connections since the message was sent, by sequence number.
         self._losses: dict[int, int] = {}
         self._waiting: deque[int] = deque()  # to be sent alone
         self._alone = 0  # the last one sent alone
 
     @property
     def is_under_way(self) -> bool:
-        """Whether messages are sent again one by one, while new messages wait."""
+        """Whether messages are sent one by one; new messages wait."""
         return bool(self._waiting) or self._alone in self._unanswered
 
     def take_abandoned(self) -> list[CallBatch]:

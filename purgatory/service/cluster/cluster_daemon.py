@@ -57,7 +57,7 @@ class SharedDatabase(Protocol):
 
 
 class PostgresDatabase:
-    """The PostgreSQL database that `config` names; see `SharedDatabase`."""
+    """The database that `config` names."""
 
     def __init__(self, config: Config) -> None:
         self._config = config

@@ -21,8 +21,8 @@ YIELD_S: Final = 5.0
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `takeover_after`: seconds. `handed_over`: the epoch of the lease that this server has just
-    handed over: while the row has this epoch, this server leaves the row to others for YIELD_S.
+    `takeover_after`: seconds. `handed_over`: the epoch of the lease just handed over by this
+    server, which leaves a row of this epoch to others for YIELD_S.
     """
 
     def __init__(

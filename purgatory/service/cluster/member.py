@@ -99,9 +99,8 @@ class Member:
         self._stopping = threading.Event()
         self._handover = threading.Event()
         self._wake = threading.Event()  # ends the wait of the active member
-        #: As clients reach this server.
         self.address: str = address
-        #: Why the member has ended by itself, if so.
+        #: Why the member has ended by itself.
         self.failure: Exception | None = None
         #: None while the member stands by.
         self.active: ActiveServer | None = None
@@ -135,7 +134,7 @@ class Member:
             self._thread.join()
 
     def _end_loading(self, why: str) -> None:
-        """Abort a server that loads, which may retry for ever."""
+        """Abort a server that loads: it may retry for ever."""
         if self.active is not None and self._role is Role.LOADING:
             self.active.abort(StoreError(why))
 
@@ -155,7 +154,6 @@ class Member:
             self._on_end()
 
     def _live(self) -> None:
-        """Stand by, take over, and serve until the lease ends."""
         row = self._begin_standby()
         seen = self._stand_by(row)
         if seen is None:

@@ -1,7 +1,7 @@
 """StandbySocket: tells clients the address of the active server.
 
-It binds the address at which this server will serve once active. The thread `service-standby` owns
-the socket; one other thread starts and closes it.
+The socket binds this server's own address. The thread `service-standby` owns the socket; another
+thread starts and closes the `StandbySocket`.
 """
 
 import contextlib

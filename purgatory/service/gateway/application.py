@@ -89,7 +89,7 @@ def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> 
 
 
 class _Api:
-    """Answers requests: an ASGI application."""
+    """An ASGI application."""
 
     def __init__(self, callers: Callers, health: Health) -> None:
         self._callers = callers

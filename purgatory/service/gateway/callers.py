@@ -27,10 +27,10 @@ from purgatory.service.http.listening import KNOWN
 
 
 class Caller(NamedTuple):
-    """A request's client: the token's rights, and the name's connections.
+    """The rights of a request's token, and its name's connections.
 
-    `check` raises ApiError or NotAllowed once the token is revoked or lacks the right; handlers
-    call it after each wait, before they answer.
+    `check` raises ApiError or NotAllowed once the token is revoked or lacks the right: handlers
+    call `check` after each wait.
     """
 
     access: Access
@@ -42,9 +42,9 @@ class Caller(NamedTuple):
     max_wait: float
 
     def seen(self, client: str | None) -> str | None:
-        """Return the client that a request is about; None: all clients. Raises NotAllowed.
+        """Return the client that a request is about; None: all, with `administer`.
 
-        A token without `administer` sees its own client alone.
+        Raises NotAllowed.
         """
         if not self.access.own_only:
             return client

@@ -31,7 +31,7 @@ _SHARE: Final = 10
 
 
 class CountFeed:
-    """Counts the jobs that the client `name`, or an administrator of that name, sees."""
+    """Counts the jobs that tokens of the client `name` see."""
 
     def __init__(self, client: AsyncClient, name: str) -> None:
         self._client = client
@@ -101,7 +101,7 @@ class _Reading:
         return self._task.done() and monotonic() >= self._begun + self._pause_s
 
     async def result(self) -> tuple[JobCountReport | None, float]:
-        """Return the counts, and the seconds until the next reading is due."""
+        """Return the counts, and the seconds until the next reading."""
         counts = await asyncio.shield(self._task)
         return counts, max(0.0, self._begun + self._pause_s - monotonic())
 
@@ -132,7 +132,7 @@ def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:
     for (kind, state), count in counts.items():
         states[state] = states.get(state, 0) + count
         kinds.setdefault(kind, {})[state] = count
-    # The server has counted further kinds together already: OTHER stays last.
+    # If the server has counted further kinds together, OTHER stays last.
     last = OTHER if len(kinds) > MOST_KINDS else None
     ranked = sorted(
         kinds.items(), key=lambda item: (item[0] == last, -sum(item[1].values()), item[0])

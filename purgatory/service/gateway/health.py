@@ -75,12 +75,11 @@ class Health(Collector):
         return PlainTextResponse("ready\n")
 
     async def _trouble(self) -> str:
-        """Ask the server; a refusal is an answer, too."""
         if self._client is None:
             self._client = self._connector.client(_NAME)
         try:
             await self._client.stats()
-        except Refused:
+        except Refused:  # an answer, too
             return ""
         except ServiceError as error:
             return str(error)

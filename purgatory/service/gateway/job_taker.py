@@ -112,7 +112,6 @@ class JobTaker:
         await self._client.result_of(self._send_ask())
 
     def _send_ask(self) -> Any:
-        """Ask for as many jobs as the waiting requests can take."""
         room = min(_MAX_ROOM, sum(each.wanted for each in self._waiting))
         asks: Asks = self._kinds, room, self._lease_ms, True, {}, False
         link = WorkerLink(asks, self._on_jobs, lambda: None)
@@ -166,7 +165,6 @@ class JobTakers:
         return taker
 
     def _make_room(self) -> None:
-        """Close the longest idle taker, if too many exist."""
         if len(self._takers) < MAX_TAKERS:
             return
         idle = next((ask for ask, taker in self._takers.items() if taker.is_idle), None)

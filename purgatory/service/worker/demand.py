@@ -70,7 +70,7 @@ class Demand:
 
     @property
     def room(self) -> int:
-        """How many jobs to have."""
+        """See `Pace`."""
         return self._pace.room
 
     @property

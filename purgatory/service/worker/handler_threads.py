@@ -189,7 +189,7 @@ class HandlerThreads:
         return None
 
     async def _error_of_coroutine(self, held: HeldJob) -> BaseException | None:
-        """Run a coroutine function, as `_error_of` does, CancelledError included."""
+        """Like `_error_of`, CancelledError included."""
         try:
             traceparent, job = _job(held)
             with self._span(held, traceparent):
@@ -256,7 +256,6 @@ class HandlerThreads:
 
 
 def _job(held: HeldJob) -> tuple[str, Job]:
-    """Return the trace context, and the handler's argument."""
     leased = held.leased
     traceparent, payload = unwrap(leased.payload)
     return traceparent, Job(

@@ -20,7 +20,7 @@ _making: Final = threading.Lock()
 
 
 class Attempt:
-    """An attempt: tells of its job's cancellation, and extends its time."""
+    """An attempt: tells of the job's cancellation, and extends the time limit."""
 
     __slots__ = ("_event", "is_cancelled")
 

@@ -103,7 +103,7 @@ class HeldJobs:
         return len(self._running)
 
     def add(self, leased: LeasedJob) -> HeldJob | None:
-        """Add a job; None: a held job, which goes on with its new lease."""
+        """Add a job; None: the job was held, and goes on with the new lease."""
         with self._lock:
             held = self._jobs.get(leased.number)
             if held is not None:
@@ -211,7 +211,7 @@ class HeldJobs:
             return found
 
     def kept(self, held: HeldJob, token: int, asked_at: float) -> None:
-        """Note that the server kept a lease, asked for at `asked_at`."""
+        """Note that the server kept a lease."""
         with self._lock:
             if held.token == token:
                 held.kept_at = max(held.kept_at, asked_at)
@@ -237,10 +237,7 @@ class Pace:
         self._average += _WEIGHT * (seconds - self._average)
 
     def look(self, running_seconds: float = 0.0) -> bool:
-        """Update `room`; True if changed.
-
-        `running_seconds`: for how long the oldest handler has been running.
-        """
+        """Update `room`; True: changed. `running_seconds`: of the oldest running handler."""
         now = self._clock()
         if now < self.next_look:
             return False

@@ -75,7 +75,7 @@ class LeaseReturns:
             self.send(held, LeaseEnd(held.leased.number, held.token, How.RETURNED))
 
     def send(self, held: HeldJob, end: LeaseEnd) -> None:
-        """Send an end."""
+        """Send the end of a lease."""
         reply: HandledReply[bool] = HandledReply(partial(self._on_answer, held, end))
         self._unanswered.add(reply)
         try:

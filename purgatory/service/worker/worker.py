@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds that `stop` waits for running handlers.
+#: The default of `stop`.
 STOP_TIMEOUT_S: Final = 30.0
 # Most seconds for the last ends to reach the server.
 _FLUSH_S: Final = 10.0
@@ -135,7 +135,7 @@ class Worker:
         `timeout`: a longer attempt, in seconds, fails. A coroutine is cancelled. A thread cannot be
         stopped: a new thread takes its place, and the handler's result is ignored. If more handlers
         than `concurrency` hang so, the worker gives back its jobs, and `run` and `wait` raise
-        WorkerStuck. `concurrency`: most handlers of this kind that run at a time.
+        WorkerStuck. `concurrency`: most running handlers of the kind.
 
         Raises TypeError and ValueError for bad arguments, ValueError if the kind has a handler,
         RuntimeError while the worker runs.
@@ -189,7 +189,6 @@ class Worker:
 
     @contextlib.contextmanager
     def _metrics(self) -> Iterator[None]:
-        """Serve metrics within the block, if there is a port."""
         if self.metrics_port is None:
             yield
             return

@@ -180,7 +180,6 @@ class WorkerLoop:
                 self._give_up(held)
 
     def _drain(self) -> None:
-        """Let running handlers return; give back unfinished jobs."""
         if self._held.running and self._monotonic() < self._phase_end:
             self._keep()
             self._tell_begun()
@@ -203,7 +202,6 @@ class WorkerLoop:
             )
 
     def _wake_if_stopping(self) -> None:
-        """Have the loop check the end of its phase."""
         if self._stop_seconds is not None:
             self.wake()
 
@@ -338,7 +336,7 @@ class WorkerLoop:
         return None
 
     def _give_up(self, held: HeldJob) -> None:
-        """Fail an attempt that takes too long, whatever happens later."""
+        """Fail an attempt whose time is over, whatever happens later."""
         if not self._held.end(held, lost=True):
             return
         handler = self._handlers[held.leased.kind]
@@ -354,7 +352,6 @@ class WorkerLoop:
         self._wake_if_stopping()
 
     def _check_lost(self, kind: str, handler: Handler) -> None:
-        """End the worker if too many abandoned handlers run."""
         same_sort = [self._handlers[one.leased.kind].is_async == handler.is_async
                      for one in self._held.lost].count(True)  # fmt: skip
         same_kind = [one.leased.kind for one in self._held.lost].count(kind)

@@ -123,10 +123,7 @@ class LaterJobCalls(CallSender):
         cursor: Cursor | None = None,
         limit: int = 100,
     ) -> ReplyFuture[JobPage]:
-        """Read a page of `jobs`, which may be empty.
-
-        `cursor`: the `after` of the page before; None: the first page. `after` is None on the last.
-        """
+        """Read a page of `jobs`, as `list_page` does; `cursor` None: the first page."""
         wanted = check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
         after = None if cursor is None else _checked_cursor(cursor)
         return self._call(ListJobs, (wanted, order, checked_number(limit, "limit", 1), after))
@@ -260,7 +257,7 @@ _PLAIN = SubmissionOptions(MADE_UP)
 
 
 def job_id_of(job: JobName) -> str:
-    """Return the id of a job. Raises TypeError."""
+    """Return the id of a job. Raises TypeError, ValueError."""
     job_id = getattr(job, "id", job)
     if not isinstance(job_id, str):
         raise TypeError(f"job is {job!r}; expected the job's id, handle or status")
@@ -268,7 +265,7 @@ def job_id_of(job: JobName) -> str:
 
 
 def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
-    """Return for how long an id is remembered. Raises TypeError and ValueError."""
+    """Return for how long to remember an id. Raises TypeError, ValueError."""
     if unique_for is not None:
         return duration_ms(unique_for, "unique_for")
     return MADE_UP if given_id is None else DEFAULT

@@ -47,7 +47,7 @@ class LeaseCalls:
         return self._call(EndLease, (name, holder))
 
     def expect(self, name: str, holder: str, ready: Callable[[], None]) -> None:
-        """Have `ready` called, in the I/O thread, when the waiter's turn has come."""
+        """Have `ready` called when the waiter's turn has come."""
         self._ready[name, holder] = ready
 
     def forget(self, name: str, holder: str) -> None:
@@ -55,7 +55,7 @@ class LeaseCalls:
         self._ready.pop((name, holder), None)
 
     def on_ready(self, message: LeaseReady) -> None:
-        """Tell a waiter that its turn has come; called by the I/O thread."""
+        """Call a waiter's `ready`, in the I/O thread."""
         ready = self._ready.get((message.name, message.holder))
         if ready is not None:
             ready()

@@ -43,11 +43,11 @@ class LeaseTerms:
         return float("inf") if self.timeout_s is None else now + self.timeout_s
 
     def wait_ms(self, deadline: float, now: float) -> int:
-        """Return for how long the server keeps the waiter's place."""
+        """Return the time of the waiter's place in the queue."""
         return min(WAIT_MS, max(0, round((min(deadline, now + WAIT_MS) - now) * 1000)))
 
     def timed_out(self) -> LeaseTimeout:
-        """Return the error of a program that has waited in vain."""
+        """Return the error after `timeout`."""
         return LeaseTimeout(f"another program held lease {self.name!r} for {self.timeout_s:g} s")
 
 
@@ -81,14 +81,12 @@ class LeaseOwner:
             calls.forget(self.name, holder)
 
     def _seconds_to_wait(self, deadline: float) -> float:
-        """Return the seconds after which to ask again. Raises LeaseTimeout."""
         left = deadline - self._calls.now()
         if left <= 0:
             raise self._terms.timed_out()
         return min(left, ASK_AGAIN_S)
 
     def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
-        """Have a granted lease kept."""
         self.token = token
         self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
         self._calls.keeper.add(self._kept)

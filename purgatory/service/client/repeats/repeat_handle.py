@@ -140,7 +140,7 @@ class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
         return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"
 
 
-# Seconds for which a state that was read is fresh.
+# Seconds for which a state is fresh.
 _FRESH_S: Final = 0.1
 
 

@@ -49,7 +49,7 @@ class AddressRoute:
         return tuple(each for each in known[start:] + known[:start] if each != self.current)
 
     def note_welcome(self) -> None:
-        """Note that the server at the current address has welcomed the client."""
+        """Note a welcome at the current address."""
         self._tried.clear()
         self._rounds = 0
         if self.current not in self._listed + self._learned:
@@ -58,8 +58,7 @@ class AddressRoute:
     def advance(self, named: str = "", *, failed: bool = True) -> float:
         """Go on to the next address; return the seconds to wait before connecting.
 
-        `named`: the address that a standby has named. `failed`: no server has welcomed the client
-        at the current address.
+        `named`: by a standby. `failed`: there was no welcome at the current address.
         """
         others = self.others()
         if failed:

@@ -30,7 +30,7 @@ class Scout:
         self._open_socket = open_socket
         self._clock = clock
         self._socket: zmq.Socket[bytes] | None = None
-        self._hello: bytes = b""  # to be sent
+        self._hello: bytes = b""  # unsent
         self._count = 0  # of servers asked
         self._until = 0.0
         #: Of the server that is asked.

@@ -1,7 +1,7 @@
 """The console's modules as a single file: a browser asks once, not once a module.
 
-Each module becomes a block with its own names, after the modules that it imports. The modules keep
-to the forms of import and export below. Any thread.
+Each module becomes a block with its own names, after its imports. The modules keep to the forms of
+import and export below. Any thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LEFT: Final = re.compile(r"^\s*(import|export)\b.*", re.MULTILINE)
 
 
 def bundle(modules: Mapping[str, str], first: str) -> str:
-    """Return the module `first` with its imports as one module; `modules`: by file name.
+    """Return the module `first` with its imports as a single module; `modules`: by file name.
 
     Raises ValueError for another form of import or export, or a missing file.
     """
