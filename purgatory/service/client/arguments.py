@@ -23,8 +23,6 @@ class _OperationFuture(Protocol):
 
 
 class _JobHandle(Protocol):
-    """A handle or a status of a job."""
-
     @property
     def id(self) -> str: ...
 

@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 def _like(
     other: Callable[Concatenate[Client, _P], Any],
 ) -> "Callable[[Callable[..., _T]], Callable[Concatenate[AsyncClient, _P], _T]]":
-    """Give a method the arguments of a `Client`'s, which it passes on."""
+    """Give a method the arguments of a `Client`'s."""
 
     def declare(method: Callable[..., _T]) -> "Callable[Concatenate[AsyncClient, _P], _T]":
         returns = inspect.signature(method).return_annotation
@@ -89,7 +89,6 @@ class AsyncClient:
 
     @_like(Client.__init__)
     def __init__(self, *address: str, on_outcome: OnOutcome | None = None, **options: Any) -> None:
-        """Make the `Client`, and have it call `on_outcome` in the running loop."""
         self._handler = None if on_outcome is None else LoopHandler(on_outcome)
         self._client = Client(*address, on_outcome=self._handler, **options)
         #: The calls whose futures `result_of` waits for.

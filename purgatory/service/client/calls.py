@@ -100,7 +100,7 @@ class CallBatcher:
 
     `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether `post` raises.
     `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait.
-    `wait_for_room` blocks while more than `backlog` calls are unsent.
+    `backlog`: see BACKLOG.
     """
 
     def __init__(

@@ -340,8 +340,7 @@ class Client(LaterCalls):
         The block begins when the program holds the lease. Waiting programs get it in turn; after
         `timeout`, LeaseTimeout is raised (None: wait for ever). The client renews the lease in the
         background; if the program dies, or cannot reach the server, the lease ends after `keep`, at
-        least 0.1 s. It lasts over restarts of the server. The handle's `lost` is an Event, set when
-        the lease is lost, and its `token` grows with each lease.
+        least 0.1 s. It lasts over restarts of the server. See `LeaseHandle` for `lost` and `token`.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)

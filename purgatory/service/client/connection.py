@@ -216,7 +216,7 @@ class ServerConnection:
 
     @property
     def is_calm(self) -> bool:
-        """Whether there is nothing to do before something comes."""
+        """Whether no work waits."""
         return not (self.frames_pending or self.monitor_pending or self._session.connection_lost)
 
     def step(self) -> None:

@@ -79,7 +79,6 @@ class ReplyFuture(FastResultFuture[_T]):
             raise Unavailable("the client was made before fork; make one in this process")
 
     def _invoke_callbacks(self) -> None:
-        """Call the callbacks; log their exceptions, even SystemExit."""
         for callback in self._done_callbacks:
             try:
                 callback(self)
@@ -105,7 +104,7 @@ class _NoCondition(contextlib.nullcontext[None]):
 class HandledReply(ReplyFuture[_T]):
     """The reply to a call for which no thread waits: `on_answer` gets it, from the I/O thread.
 
-    A third of the price of `add_done_callback`, which needs a condition with its lock.
+    Cheaper than `add_done_callback`, which needs a condition.
     """
 
     is_observed = True  # so `calls.resolve` calls `on_answer`

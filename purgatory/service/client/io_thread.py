@@ -11,8 +11,8 @@ thread alone.
 An interrupt (KeyboardInterrupt) may hit a caller between any two steps, and its messages may be
 lost. `_interrupted` stays set, and the I/O thread reconnects and sends unanswered messages again.
 
-Callers that wait for a flush, or for room in the backlog, are woken last in each step: earlier they
-would compete with the I/O thread for the interpreter.
+Each step wakes waiting callers last: earlier they would compete with the I/O thread for the
+interpreter.
 """
 
 import contextlib

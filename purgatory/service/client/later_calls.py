@@ -278,7 +278,7 @@ class JobCalls:
         return self._session.max_result_bytes
 
     def begin(self, leases: list[Lease]) -> None:
-        """Tell the server which handlers have begun; no answer."""
+        """Tell the server of begun handlers; no answer."""
         self._session.begun.leases.extend(leases)
         self._wake()
 
@@ -297,7 +297,6 @@ class JobCalls:
 
 
 def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return distinct keys as plain texts, in order."""
     if len(keys) == 1 and type(key := keys[0]) is str and key.isascii():  # mostly
         return keys
     given = tuple([checked_text(key, "key") for key in keys])

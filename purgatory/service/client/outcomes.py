@@ -2,11 +2,9 @@
 
 `ReceivedOutcomes` is used by the thread with the `Turn`.
 
-`OutcomeHandler` calls `on_outcome`, in the client's I/O thread. An outcome is handled when the call
-has returned or, if the call returned a `concurrent.futures.Future`, when any thread has resolved
-this future. If the call raises, the handler repeats the call after a delay that doubles each time;
-other outcomes do not wait. After ATTEMPTS calls the outcome is left at the server, which sends it
-on the client's next connection.
+`OutcomeHandler` calls `on_outcome`, in the client's I/O thread; any thread may resolve a future
+that `on_outcome` has returned. See `Client` for the calls after an error; other outcomes do not
+wait meanwhile.
 """
 
 import concurrent.futures

@@ -194,7 +194,7 @@ class Session:
         return self.take_messages()
 
     def take_messages(self) -> list[bytes]:
-        """Return the messages to send now."""
+        """Return the messages to send."""
         messages = self._take_acknowledgements() if self.received.handled else []
         if self.job_waits.left:
             messages += self._take_unwatched()
@@ -232,7 +232,6 @@ class Session:
         return frame
 
     def _without_unknown(self, batch: CallBatch) -> CallBatch:
-        """Fail the calls that an older server lacks; return the rest."""
         known = []
         for call in batch.calls:
             name = missing(self._version, batch.request, call[0])

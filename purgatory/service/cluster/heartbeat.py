@@ -1,10 +1,10 @@
 """Heartbeat: renews the lease of the active server, and finds out when it is lost.
 
-The thread `service-lease` owns the row's connection from `start` to `stop`. It beats every quarter
-of `takeover_after`, and looks for a request to hand over several times a second. While the database
-does not answer, the thread retries: the lease ends by itself meanwhile, and is valid again with the
-next beat unless another server has taken over. The thread ends with `stop`, or once the lease is
-lost. `start` and `stop` are for one other thread, the figures for any.
+The thread `service-lease` owns the row's connection from `start` to `stop`. It beats, and looks for
+a request to hand over. While the database does not answer, the thread retries: the lease ends by
+itself meanwhile, and is valid again with the next beat unless another server has taken over. The
+thread ends with `stop`, or once the lease is lost. `start` and `stop` are for one other thread, the
+figures for any.
 """
 
 import logging

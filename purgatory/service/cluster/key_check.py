@@ -1,8 +1,7 @@
 """KeyCheck: compares a server's keys with those of the active server, at its start. One thread.
 
-Clients know one public key of all servers, and each server reads its own allow list. Without a
-check a wrong key would show only after a takeover. The active server notes its keys in the
-database.
+Clients know one public key of all servers. Without a check a wrong key would show only after a
+takeover.
 """
 
 import hashlib

@@ -176,7 +176,6 @@ class Member:
             self._be_active(row, lease)
 
     def _begin_standby(self) -> LeaseRow:
-        """Bind and open the row, unless done; return the row."""
         if self._listener is None:
             self._listener = self._listen(self._active_address)
             self.address = self.address or self._listener.address

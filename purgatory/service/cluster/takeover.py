@@ -1,9 +1,9 @@
 """The takeover: a standby raises the epoch, and so becomes the active server. One thread.
 
-The order matters. First the epoch: from then on no commit of the old holder succeeds. If a host
-went away during a transaction, its session may lock the row of the lease for hours: so the standby
-asks with a short time-out, and ends the sessions of the old epoch until the row is free. Then the
-standby ends the sessions that are left: they may hold other rows. Only then may it load.
+The order matters. First the epoch: from then on no commit of the old holder succeeds. The session
+of a vanished host may lock the row of the lease for hours: so the standby asks with a short
+time-out, and ends the sessions of the old epoch until the row is free. Then the standby ends the
+remaining sessions: they may hold other rows. Only then may it load.
 """
 
 import logging

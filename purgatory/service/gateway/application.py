@@ -89,8 +89,6 @@ def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> 
 
 
 class _Api:
-    """An ASGI application."""
-
     def __init__(self, callers: Callers, health: Health) -> None:
         self._callers = callers
         self._health = health
@@ -135,7 +133,6 @@ def _methods_of(scope: Scope) -> dict[str, _Answer]:
 
 
 def _actions_of(prefix: str, path: str) -> dict[str, _Answer]:
-    """Return the endpoints of a path that ends in an action, by method."""
     rest = path.removeprefix(prefix)
     return {
         each.method: each

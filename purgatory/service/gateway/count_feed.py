@@ -73,7 +73,7 @@ class CountFeed:
         return await reading.result()
 
     async def _count(self, *, sees_all: bool) -> JobCountReport | None:
-        """Read the counts; None while no server answers. Raises Refused and Unavailable."""
+        """Read the counts; None while no server answers."""
         client = None if sees_all else self._name
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
             return await read_overview(self._client, client)
@@ -85,8 +85,6 @@ class CountFeed:
 
 
 class _Reading:
-    """A reading, under way or finished."""
-
     def __init__(self, counting: Coroutine[object, object, JobCountReport | None]) -> None:
         self._begun = monotonic()
         self._pause_s = PERIOD_S

@@ -59,7 +59,6 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
 
 
 async def _hanging_up(request: Request) -> None:
-    """Return when the program has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -125,7 +125,7 @@ class JobDetails(JobReport):
 
 
 class JobList(Struct):
-    """A page of jobs, which may be empty; `cursor` asks for the next, null: no more."""
+    """A page of jobs; `cursor` asks for the next. Null: no more."""
 
     jobs: list[JobReport]
     cursor: str | None

@@ -63,7 +63,7 @@ class OutcomeFeed:
                         yield None
 
     async def _page(self, after: int) -> list[OutcomeMessage]:
-        """Read outcomes; none while no server answers. Raises Refused and Unavailable."""
+        """Read outcomes; none while no server answers."""
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
             return await self._client.unread(after)
         return []

@@ -111,7 +111,6 @@ async def resume(caller: Caller, name: str, client: _Client = None) -> Done:
 
 
 async def _change(caller: Caller, name: str, client: str | None, change: str) -> Done:
-    """Change a repeat that the caller may see."""
     state = await _state(caller, name, client)
     answer = await caller.client.change_repeat(name, change, client=state.client)
     return Done(answer.done)

@@ -66,7 +66,7 @@ _NO_SPAN: Final = contextlib.nullcontext()
 class HandlerThreads:
     """Runs up to `concurrency` plain handlers in threads, and as many coroutines in an event loop.
 
-    `handlers`: by kind of job, with limits. `tracer`: makes a span of each attempt at a traced job.
+    `handlers`: by kind of job, with limits. `tracer`: see `Worker`.
     """
 
     def __init__(
@@ -101,10 +101,7 @@ class HandlerThreads:
         begin: Callable[[HeldJob], bool],
         end: Callable[[HeldJob, BaseException | None], None],
     ) -> None:
-        """Start the threads that the handlers need.
-
-        `begin`: called before a handler, returns whether it may run. `end`: called after it.
-        """
+        """Start the threads that the handlers need; see `HandlerRunner.add`."""
         self._begin, self._end = begin, end
         asyncs = {handler.is_async for handler in self._handlers.values()}
         if False in asyncs:

@@ -1,7 +1,7 @@
 """HeldJobs: the jobs that a worker has, from their lease to the answer to their end.
 
-And `Pace`: how many jobs a worker should hold. With too few jobs the worker waits for the server
-after each; with too many it holds up jobs that an idle worker could run.
+And `Pace`: how many jobs a worker should hold. With too few jobs the worker waits for the server;
+with too many the worker holds up jobs that an idle worker could run.
 
 Any thread may call any method.
 """

@@ -1,8 +1,5 @@
 """Worker: runs the due jobs of a client name, sharing them with other workers of the name.
 
-The server leases each job to one worker at a time. The worker keeps the lease while the handler
-runs; if the worker dies, the job goes to another worker.
-
 Any thread may call `run` and `stop`. Handlers run in threads of the worker, coroutine functions in
 its event loop.
 """
@@ -59,7 +56,7 @@ class Worker:
     `retry_delay` and `max_retry_delay`: defaults for handlers, see `on`. `metrics_port`: serve
     metrics for Prometheus at `metrics_addr` during the run; 0 takes a free port, which the
     attribute then has. Other arguments: see `Client`; `tracer` makes a span for each attempt at a
-    job scheduled within a trace.
+    traced job.
 
     Raises TypeError and ValueError for bad arguments.
     """

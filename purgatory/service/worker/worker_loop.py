@@ -326,7 +326,6 @@ class WorkerLoop:
         self._wake_if_stopping()
 
     def _set_result(self, end: LeaseEnd, held: HeldJob) -> Exception | None:
-        """Pack a handler's result; return the error if that fails."""
         if held.result is None:
             return None
         try:

@@ -1,8 +1,7 @@
 """JobWaits: which jobs' ends the callers of a client wait for.
 
-The client asks the server once to watch a job, and again on each new connection. The server answers
-with the job's status, and sends the status again at the end. Callers enter and leave in any thread;
-the rest is for the thread with the `Turn`.
+The client asks the server once to watch a job, and again on each new connection. Callers enter and
+leave in any thread; the rest is for the thread with the `Turn`.
 """
 
 import threading
@@ -132,5 +131,5 @@ def result_of(job_id: str, status: JobStatus | None) -> Any:
 
 
 def still_pending(job_id: str, seconds: float | None) -> TimeoutError:
-    """Return the error of a wait that was too short."""
+    """Return the error after a timeout."""
     return TimeoutError(f"job {job_id!r} has not ended within {seconds} s")

@@ -109,7 +109,6 @@ class LeaseOwner:
         return answer, max(1.0, deadline - self._calls.now())
 
     def _end(self) -> tuple[ReplyFuture[Any], float] | None:
-        """End the lease; return the answer and the seconds to wait for it, None if lost."""
         kept, self._kept = self._kept, None
         if kept is None or not self._calls.keeper.remove(kept):
             return None
@@ -203,7 +202,6 @@ class AsyncLeaseHandle(LeaseOwner):
 
 
 def _setter(event: asyncio.Event) -> Callable[[], None]:
-    """Return a function that sets an event of the running loop, from any thread."""
     loop = asyncio.get_running_loop()
 
     def set_it() -> None:

@@ -54,12 +54,12 @@ class RepeatFacts:
 
     @property
     def kind(self) -> str:
-        """The kind of the jobs."""
+        """The kind of its jobs."""
         return self._state.repeat.kind
 
     @property
     def payload(self) -> Any:
-        """The payload of the jobs."""
+        """The payload of its jobs."""
         return unpack_or_raw(unwrap(self._state.repeat.payload)[1])
 
     @property
