@@ -16,19 +16,19 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.arguments import Duration, JobName, checked_number, checked_seconds
 from purgatory.service.client.calls import CALLS_PER_MESSAGE
-from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
+from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.jobs.job_handle import AsyncJobHandle
-from purgatory.service.client.jobs.job_pages import async_jobs_of
 from purgatory.service.client.jobs.job_waits import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.pages import async_items_of
 from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.job_messages import JobStatus, RepeatCursor
+from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
@@ -140,14 +140,9 @@ class AsyncClient:
 
     async def repeats(self) -> Sequence[AsyncRepeatHandle]:
         """Like `Client.repeats`."""
-        found: Sequence[AsyncRepeatHandle] = ()
-        cursor: RepeatCursor | None = None
-        while True:
-            page = await self.repeats_page(client=self.name, cursor=cursor, limit=PAGE)
-            found = [*found, *(AsyncRepeatHandle(self, state) for state in page.repeats)]
-            cursor = page.after
-            if cursor is None:
-                return found
+        filters = {"client": self.name}
+        found = async_items_of(self.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
+        return [AsyncRepeatHandle(self, state) async for state in found]
 
     @_like(Client.schedule)
     async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:
@@ -174,21 +169,17 @@ class AsyncClient:
         """Like `Client.jobs`: `async for job in client.jobs()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         check_filters(**filters)
-        return async_jobs_of(self.jobs_page, left, filters)
+        return async_items_of(self.jobs_page, lambda page: page.jobs, left, filters)
 
     @_like(Client.list)
     async def list(
-        self, *, cursor: int = 0, limit: int | None = None, **filters: Any
+        self, *, limit: int | None = None, **filters: Any
     ) -> AsyncIterator[OperationStatus]:
         """Like `Client.list`: `async for operation in client.list()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        after: int | None = cursor
-        while after is not None and left > 0:
-            page = await self.list_page(cursor=after, limit=min(left, PAGE), **filters)
-            for status in page.states:
-                yield status
-            left -= len(page.states)
-            after = page.after
+        found = async_items_of(self.list_page, lambda page: page.states, left, filters)
+        async for status in found:
+            yield status
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None

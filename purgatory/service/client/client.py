@@ -31,19 +31,19 @@ from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, cur
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
-from purgatory.service.client.jobs.job_pages import jobs_of
 from purgatory.service.client.jobs.job_waits import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.pages import items_of
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import BadAddress, RequestTimeout, Unavailable
-from purgatory.service.job_messages import JobStatus, RepeatCursor, RepeatState
+from purgatory.service.job_messages import JobStatus, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, Submit
@@ -56,8 +56,6 @@ CLOSE_TIMEOUT_S: Final = 5.0
 CLOSE_GRACE_S: Final = 2.0
 # Bounds of `lost_after`, in seconds: libzmq takes up to 6,553.5 s.
 _LOST_AFTER_S: Final = (0.1, 6000.0)
-#: Most operations that `list` asks for at once.
-PAGE: Final = 500
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -247,14 +245,9 @@ class Client(LaterCalls):
 
     def repeats(self) -> Sequence[RepeatHandle]:
         """Return the repeats of this client's name, in order of their names."""
-        found: Sequence[RepeatHandle] = ()
-        cursor: RepeatCursor | None = None
-        while True:
-            page = self.repeats_page(client=self.name, cursor=cursor, limit=PAGE)
-            found = [*found, *(RepeatHandle(self, state) for state in page.repeats)]
-            cursor = page.after
-            if cursor is None:
-                return found
+        filters = {"client": self.name}
+        found = items_of(self.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
+        return [RepeatHandle(self, state) for state in found]
 
     def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of a job, by id; return the value of its handler.
@@ -294,7 +287,8 @@ class Client(LaterCalls):
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters = {"state": state, "kind": kind, "tag": tag, "client": client}
         check_filters(**filters, order=order)
-        return jobs_of(self.jobs_page, left, filters | {"order": order})
+        filters["order"] = order
+        return items_of(self.jobs_page, lambda page: page.jobs, left, filters)
 
     def list(
         self,
@@ -316,21 +310,16 @@ class Client(LaterCalls):
         may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        after: int | None = cursor
-        while after is not None and left > 0:
-            page = self.list_page(
-                kind=kind,
-                key=key,
-                client=client,
-                state=state,
-                order=order,
-                with_jobs=with_jobs,
-                cursor=after,
-                limit=min(left, PAGE),
-            )
-            yield from page.states
-            left -= len(page.states)
-            after = page.after
+        filters = {
+            "kind": kind,
+            "key": key,
+            "client": client,
+            "state": state,
+            "order": order,
+            "with_jobs": with_jobs,
+            "cursor": cursor,
+        }
+        yield from items_of(self.list_page, lambda page: page.states, left, filters)
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
