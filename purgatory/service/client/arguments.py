@@ -57,6 +57,14 @@ def checked_text(text: str, what: str) -> str:
         raise ValueError(f"{what} is {text!r}; expected a text that UTF-8 can hold") from error
 
 
+def checked_filled(text: str, what: str) -> str:
+    """Return a text as `checked_text` does; an empty text is bad."""
+    text = checked_text(text, what)
+    if not text:
+        raise ValueError(f"{what} is empty; expected a text")
+    return text
+
+
 def checked_number(number: object, what: str, least: int = 0) -> int:
     """Return a number of up to 64 bits as a plain int."""
     return check_count(what, number, least, MAX_NUMBER)

@@ -1,7 +1,7 @@
 """ClientIOThread: the thread of a client that sends, receives, and calls back.
 
-Callers post commands to its mailbox. The thread sleeps on three descriptors: of the mailbox, of the
-socket, and of the monitor socket, which reports events of the connection.
+Callers post commands to its mailbox. The thread sleeps on the descriptors of the mailbox, of the
+socket and of its monitor.
 
 While nothing else is under way, a caller sends its call (`send_now`) and receives the answer
 (`lead`) itself, which saves four changes of thread. The I/O thread handles everything else:

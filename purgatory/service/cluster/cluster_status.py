@@ -39,7 +39,7 @@ class ClusterStatus:
 
     `address`: of this server, as clients reach it. `active`: of the active server, empty if
     unknown. `epoch`: the last seen. `replicated`: whether commits wait for a synchronous standby of
-    the database; None: not known yet. `standbys`: their addresses. `takeovers`: of this process.
+    the database; None: not known yet. `standbys`: addresses. `takeovers`: of this process.
     `beat_age_s`: seconds since the last beat of the active server. `overdue_s`: seconds since the
     active server's lease ended. `drift_ms`: service time minus the database's clock.
     """

@@ -24,7 +24,6 @@ _NS_PER_S: Final = 1_000_000_000
 BEATS: Final = 4
 #: Seconds between two looks.
 LOOK_S: Final = 0.1
-#: Seconds between two attempts while the database does not answer.
 RETRY_S: Final = 0.1
 #: Seconds between two counts of the standbys.
 COUNT_S: Final = 2.0

@@ -53,10 +53,10 @@ class TLSFiles:
 class Gateway:
     """Serves at `bind`, "host:port", until a signal.
 
-    `tokens`: the known tokens. `connector` connects to the server. `tls`: required beyond loopback.
-    `hosts`: permitted host names in requests, besides the name in `bind`. `max_wait`: most seconds
-    that a request waits for jobs. `keep_alive`: seconds that a connection may be idle between two
-    requests. Raises ConfigError and ServerError.
+    `connector` connects to the server. `tls`: required beyond loopback. `hosts`: permitted host
+    names in requests, besides the name in `bind`. `max_wait`: most seconds that a request waits for
+    jobs. `keep_alive`: seconds that a connection may be idle between two requests. Raises
+    ConfigError and ServerError.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ from timingwheel.lowlevel import check_count, plain_number
 
 
 class LaterJobCalls(CallSender):
-    """The calls about jobs; docstrings name the answer, as in `LaterCalls`."""
+    """The calls about jobs; see `LaterCalls`."""
 
     def schedule_later(
         self,

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Self
 
-from purgatory.service.client.arguments import Duration, checked_text, duration_ms
+from purgatory.service.client.arguments import Duration, checked_filled, duration_ms
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, LeaseCalls
 from purgatory.service.client.leases.lease_keeper import KeptLease
@@ -27,9 +27,7 @@ class LeaseTerms:
     """
 
     def __init__(self, name: str, keep: Duration, timeout: Duration | None) -> None:
-        self.name: str = checked_text(name, "name")
-        if not name:
-            raise ValueError("name is empty; expected a text")
+        self.name: str = checked_filled(name, "name")
         self.keep_ms: int = duration_ms(keep, "keep")
         if self.keep_ms < _MIN_KEEP_MS:
             raise ValueError(f"keep is {keep!r}; expected at least {_MIN_KEEP_MS / 1000} s")

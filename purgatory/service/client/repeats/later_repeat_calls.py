@@ -5,6 +5,7 @@ from typing import Any, Final
 from purgatory.cron.expression import CronExpression
 from purgatory.service.client.arguments import (
     Duration,
+    checked_filled,
     checked_number,
     checked_text,
     duration_ms,
@@ -30,7 +31,7 @@ _UTC: Final = "UTC"
 
 
 class LaterRepeatCalls(CallSender):
-    """The calls about repeats; docstrings name the answer, as in `LaterCalls`."""
+    """The calls about repeats; see `LaterCalls`."""
 
     def repeat_later(
         self,
@@ -65,7 +66,7 @@ class LaterRepeatCalls(CallSender):
             raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
         expression = None if cron is None else CronExpression(cron, tz)
         repeat = Repeat(
-            _checked_name(name),
+            checked_filled(name, "name"),
             cron=None if cron is None else checked_text(cron, "cron"),
             every_ms=None if every is None else _interval_ms(every),
             tz=_UTC if expression is None else checked_text(tz, "tz"),
@@ -88,7 +89,7 @@ class LaterRepeatCalls(CallSender):
         """
         change = _checked_choice("change", change, CHANGES)
         owner = None if client is None else checked_text(client, "client")
-        return self._call(ChangeRepeat, (_checked_name(name), change, owner))
+        return self._call(ChangeRepeat, (checked_filled(name, "name"), change, owner))
 
     def repeats_page_later(
         self,
@@ -109,12 +110,6 @@ class LaterRepeatCalls(CallSender):
         if cursor is not None:
             after = tuple(checked_text(text, "cursor") for text in cursor)
         return self._call(ReadRepeats, (after, checked_number(limit, "limit", 1), *texts))
-
-
-def _checked_name(name: str) -> str:
-    if checked_text(name, "name") == "":
-        raise ValueError("name is empty; expected a text")
-    return checked_text(name, "name")
 
 
 def _checked_choice(what: str, value: str, choices: tuple[str, ...]) -> str:
