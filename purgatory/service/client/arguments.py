@@ -1,4 +1,7 @@
-"""Checks of the arguments of a client's calls, in the caller, before a call is made. Any thread."""
+"""Checks of the arguments of a client's calls. Any thread.
+
+The checks raise TypeError for a wrong type, and ValueError for a bad value.
+"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -15,15 +18,11 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class _OperationFuture(Protocol):
-    """A future with the id of its operation."""
-
     @property
     def op_id(self) -> str: ...
 
 
 class _JobHandle(Protocol):
-    """A handle or a status of a job, which knows the job's id."""
-
     @property
     def id(self) -> str: ...
 
@@ -37,7 +36,7 @@ Duration: TypeAlias = float | timedelta | str
 
 
 def check_name(name: object) -> None:
-    """Raise TypeError or ValueError unless it can be the name of a client, or None."""
+    """Check the name of a client, or None."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name is {name!r}; expected a str or None")
     if name == "":
@@ -47,10 +46,7 @@ def check_name(name: object) -> None:
 
 
 def checked_text(text: str, what: str) -> str:
-    """Return a text as a plain `str` that UTF-8 can hold.
-
-    Raises TypeError for anything but a text, and ValueError for lone surrogates.
-    """
+    """Return a text as a plain `str`; lone surrogates are bad."""
     if type(text) is str and text.isascii():
         return text
     if not isinstance(text, str):
@@ -61,18 +57,26 @@ def checked_text(text: str, what: str) -> str:
         raise ValueError(f"{what} is {text!r}; expected a text that UTF-8 can hold") from error
 
 
+def checked_filled(text: str, what: str) -> str:
+    """Return a text as `checked_text` does; an empty text is bad."""
+    text = checked_text(text, what)
+    if not text:
+        raise ValueError(f"{what} is empty; expected a text")
+    return text
+
+
 def checked_number(number: object, what: str, least: int = 0) -> int:
-    """Return a number as a plain int. Raises TypeError, and ValueError beyond 64 bits."""
+    """Return a number of up to 64 bits as a plain int."""
     return check_count(what, number, least, MAX_NUMBER)
 
 
 def checked_numbers(numbers: Iterable[int]) -> list[int]:
-    """Return numbers of outcomes or jobs. Raises TypeError and ValueError."""
+    """Return numbers of outcomes or jobs."""
     return [checked_number(number, "number") for number in numbers]
 
 
 def error_texts(error: object) -> tuple[str, str]:
-    """Return the name of an error's class, and its text. Raises TypeError."""
+    """Return the name of an error's class, and its text."""
     if isinstance(error, OperationFailed):  # as it came from a server
         return checked_text(error.error_type, "error_type"), checked_text(error.message, "message")
     if isinstance(error, type) and issubclass(error, Exception):
@@ -83,7 +87,7 @@ def error_texts(error: object) -> tuple[str, str]:
 
 
 def op_id_of(operation: OperationName) -> str:
-    """Return the id of an operation. Raises TypeError."""
+    """Return the id of an operation."""
     op_id = getattr(operation, "op_id", None) or getattr(operation, "id", operation)
     if not isinstance(op_id, str):
         raise TypeError(f"operation is {operation!r}; expected its id or its future")
@@ -91,13 +95,13 @@ def op_id_of(operation: OperationName) -> str:
 
 
 def is_job(operation: OperationName) -> TypeGuard[_JobHandle]:
-    """Whether it is a handle or a status of a job: the verbs of jobs are for it."""
+    """Tell whether it is a handle or a status of a job."""
     is_operation = isinstance(operation, str) or bool(getattr(operation, "op_id", None))
     return not is_operation and isinstance(getattr(operation, "id", None), str)
 
 
 def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
-    """Return some texts, checked. Raises TypeError also for a single text and for None."""
+    """Return texts; a single text is no collection."""
     if type(texts) is tuple and not texts:  # nearly always
         return ()
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -106,17 +110,17 @@ def checked_texts(texts: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def duration_ms(duration: Duration, what: str) -> int:
-    """Return a duration in milliseconds, rounded up. Raises TypeError and ValueError."""
+    """Return a duration in milliseconds, rounded up."""
     return to_ms(parse_duration(duration) if isinstance(duration, str) else duration, what)
 
 
 def checked_seconds(value: float | timedelta, what: str) -> float:
-    """Return a duration in seconds, in whole milliseconds. Raises TypeError and ValueError."""
+    """Return a duration in seconds, in whole milliseconds."""
     return to_ms(value, what) / 1000
 
 
 def seconds_within(value: object, what: str, least: float, most: float) -> float:
-    """Return a number of seconds. Raises TypeError, and ValueError beyond the bounds."""
+    """Return a number of seconds within bounds."""
     seconds = plain_number(value)
     if seconds is None:
         raise TypeError(f"{what} is {value!r}; expected seconds (int or float)")
@@ -126,10 +130,7 @@ def seconds_within(value: object, what: str, least: float, most: float) -> float
 
 
 def moment_ms(moment: object, what: str) -> int:
-    """Return an aware datetime as Unix milliseconds, rounded up; what is before 1970 as 0.
-
-    Raises TypeError, and ValueError for a datetime without a zone.
-    """
+    """Return an aware datetime as Unix milliseconds, rounded up; 0 before 1970."""
     if not isinstance(moment, datetime):
         raise TypeError(f"{what} is {moment!r}; expected a datetime with a time zone")
     if moment.utcoffset() is None:

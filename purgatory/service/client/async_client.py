@@ -1,7 +1,6 @@
-"""AsyncClient: delayed operations at a server in another process, for asyncio.
+"""AsyncClient: a `Client` for asyncio.
 
-An `AsyncClient` wraps a `Client` and the I/O thread. Methods are called in the thread of an event
-loop, and futures resolve there.
+Methods are called in the thread of an event loop, and futures resolve there.
 """
 
 import asyncio
@@ -17,23 +16,23 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from purgatory.errors import OperationCancelled
 from purgatory.service.client.arguments import Duration, JobName, checked_number, checked_seconds
 from purgatory.service.client.calls import CALLS_PER_MESSAGE
-from purgatory.service.client.client import CLOSE_TIMEOUT_S, PAGE, Client
+from purgatory.service.client.client import CLOSE_TIMEOUT_S, Client
 from purgatory.service.client.functions import check_function, refuse_unfinished
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.jobs.job_handle import AsyncJobHandle
-from purgatory.service.client.jobs.job_pages import async_jobs_of
 from purgatory.service.client.jobs.job_waits import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import AsyncLeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.pages import async_items_of
 from purgatory.service.client.repeats.repeat_handle import AsyncRepeatHandle
 from purgatory.service.errors import RequestTimeout
-from purgatory.service.job_messages import JobStatus, RepeatCursor
+from purgatory.service.job_messages import JobStatus
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, OutcomeMessage
 
-#: Calls of `on_outcome` that run at a time; further outcomes wait for their turn.
+#: Calls of `on_outcome` that run at a time.
 MAX_RUNNING: Final = 64
 
 _P = ParamSpec("_P")
@@ -43,7 +42,7 @@ _T = TypeVar("_T")
 def _like(
     other: Callable[Concatenate[Client, _P], Any],
 ) -> "Callable[[Callable[..., _T]], Callable[Concatenate[AsyncClient, _P], _T]]":
-    """Give a method the arguments of a `Client`'s, which it passes on."""
+    """Give a method the arguments of a `Client`'s."""
 
     def declare(method: Callable[..., _T]) -> "Callable[Concatenate[AsyncClient, _P], _T]":
         returns = inspect.signature(method).return_annotation
@@ -68,9 +67,9 @@ def awaited(
 def summed(
     call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
 ) -> "Callable[[AsyncClient, Iterable[int]], Coroutine[Any, Any, int]]":
-    """Make the verb that sends numbers in as many messages as they need; returns the sum.
+    """Make the verb that sends numbers in as many messages as needed; returns the sum.
 
-    Sends one message after the other, and none after a refusal.
+    Sends the next message after an answer, and none after a refusal.
     """
 
     async def wait(client: "AsyncClient", numbers: Iterable[int]) -> int:
@@ -83,24 +82,23 @@ def summed(
 class AsyncClient:
     """A `Client` for asyncio, with the same arguments. Use `async with`, or `close` it.
 
-    `on_outcome` is called in the running event loop, and may be a coroutine function: then the
-    outcome is acknowledged when that has returned. Up to 64 run at a time. Raises RuntimeError if
-    there is an `on_outcome` and no running loop.
+    `on_outcome` is called in the running event loop, and may be a coroutine function: its return
+    acknowledges the outcome. Up to 64 run at a time. Raises RuntimeError if there is an
+    `on_outcome` and no running loop.
     """
 
     @_like(Client.__init__)
     def __init__(self, *address: str, on_outcome: OnOutcome | None = None, **options: Any) -> None:
-        """Make the `Client`, and have it call `on_outcome` in the running loop."""
         self._handler = None if on_outcome is None else LoopHandler(on_outcome)
         self._client = Client(*address, on_outcome=self._handler, **options)
-        #: The calls themselves, whose futures `result_of` waits for.
+        #: The calls whose futures `result_of` waits for.
         self.calls: LaterCalls = self._client
         self.name: str = self._client.name
         self.address: str = self._client.address
 
     @_like(Client.defer)
     def defer(self, *keys: str, **options: Any) -> "AsyncServiceFuture":
-        """Have an operation wait at the server; returns an asyncio future of its end, at once."""
+        """Like `Client.defer`; returns an asyncio future."""
         return AsyncServiceFuture(self, self._client.defer(*keys, **options))
 
     submit = awaited(LaterCalls.submit_later)
@@ -142,14 +140,9 @@ class AsyncClient:
 
     async def repeats(self) -> Sequence[AsyncRepeatHandle]:
         """Like `Client.repeats`."""
-        found: Sequence[AsyncRepeatHandle] = ()
-        cursor: RepeatCursor | None = None
-        while True:
-            page = await self.repeats_page(client=self.name, cursor=cursor, limit=PAGE)
-            found = [*found, *(AsyncRepeatHandle(self, state) for state in page.repeats)]
-            cursor = page.after
-            if cursor is None:
-                return found
+        filters = {"client": self.name}
+        found = async_items_of(self.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
+        return [AsyncRepeatHandle(self, state) async for state in found]
 
     @_like(Client.schedule)
     async def schedule(self, *delay: Any, **options: Any) -> AsyncJobHandle:
@@ -176,21 +169,17 @@ class AsyncClient:
         """Like `Client.jobs`: `async for job in client.jobs()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         check_filters(**filters)
-        return async_jobs_of(self.jobs_page, left, filters)
+        return async_items_of(self.jobs_page, lambda page: page.jobs, left, filters)
 
     @_like(Client.list)
     async def list(
-        self, *, cursor: int = 0, limit: int | None = None, **filters: Any
+        self, *, limit: int | None = None, **filters: Any
     ) -> AsyncIterator[OperationStatus]:
         """Like `Client.list`: `async for operation in client.list()`."""
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        after: int | None = cursor
-        while after is not None and left > 0:
-            page = await self.list_page(cursor=after, limit=min(left, PAGE), **filters)
-            for status in page.states:
-                yield status
-            left -= len(page.states)
-            after = page.after
+        found = async_items_of(self.list_page, lambda page: page.states, left, filters)
+        async for status in found:
+            yield status
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
@@ -207,7 +196,7 @@ class AsyncClient:
     async def result_of(self, future: ReplyFuture[_T], most: float = math.inf) -> _T:
         """Return the result of one of `calls`; raises RequestTimeout and the reply's error.
 
-        Waits for the client's timeout, and for `most` seconds at most.
+        Waits for the client's timeout, or for `most` seconds if that is less.
         """
         seconds = min(self._client.timeout, most)
         try:
@@ -218,7 +207,7 @@ class AsyncClient:
             raise RequestTimeout(f"no answer from {self.address} within {seconds:g} s") from error
 
     async def close(self, timeout: float | None = None) -> None:
-        """Like `Client.close`, after the calls of `on_outcome` that run, for as long at most."""
+        """Like `Client.close`; first waits up to `timeout` for running calls of `on_outcome`."""
         if self._handler is not None:
             await self._handler.close(CLOSE_TIMEOUT_S if timeout is None else timeout)
         await asyncio.to_thread(self._client.close, timeout)
@@ -242,7 +231,7 @@ class LoopHandler:
         self._closing = False
 
     def __call__(self, outcome: OutcomeMessage) -> "concurrent.futures.Future[None]":
-        """Have an outcome handled; the future tells how that ended. Raises RuntimeError."""
+        """Have an outcome handled in the loop. Raises RuntimeError if the loop is closed."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._loop.call_soon_threadsafe(self._start, outcome, done)
         return done
@@ -271,7 +260,7 @@ class LoopHandler:
             done.set_result(None)
 
     async def close(self, seconds: float) -> None:
-        """Start no more calls, and wait for those that run, for so many seconds at most."""
+        """Start no more calls, and wait up to `seconds` for the running calls."""
         self._closing = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
@@ -280,7 +269,7 @@ class LoopHandler:
 class AsyncServiceFuture(asyncio.Future[Any]):
     """The end of an operation, as a future of an event loop; see `AsyncClient.defer`.
 
-    `op_id` is the operation's id at the server. Cancelling the future cancels the operation.
+    `op_id`: the operation's id at the server.
     """
 
     def __init__(self, owner: AsyncClient, source: ServiceFuture) -> None:
@@ -312,7 +301,7 @@ def _chain(source: ReplyFuture[Any], target: "asyncio.Future[Any]") -> None:
     loop = target.get_loop()
 
     def schedule_copy(_: "concurrent.futures.Future[Any]") -> None:
-        # A closed loop raises RuntimeError; nothing awaits the target any more.
+        # A closed loop raises RuntimeError.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_copy_result, source, target)
 

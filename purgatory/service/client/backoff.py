@@ -1,10 +1,10 @@
-"""Exponential backoff with jitter, for what is tried again. Any thread."""
+"""Exponential backoff with jitter. Any thread."""
 
 import random
 from collections.abc import Callable
 from typing import Final
 
-# So often a delay is doubled at most: beyond, it is the longest anyhow.
+# Most doublings of a delay: more would overflow a float.
 _MAX_DOUBLINGS: Final = 60
 
 
@@ -16,8 +16,8 @@ def backoff_s(
 ) -> float:
     """Return the seconds to wait after an attempt, counted from 1.
 
-    `first` doubles with each attempt, up to `longest`; a random part of up to a half is left out,
-    so what failed together is not tried again together. `uniform` is the source of chance.
+    `first` doubles with each attempt, up to `longest`; then `uniform` takes off up to a half, so
+    that clients that failed together do not retry together.
     """
     delay = min(longest, first * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS))
     return delay * uniform(0.5, 1.0)

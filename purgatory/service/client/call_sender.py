@@ -1,4 +1,4 @@
-"""CallSender: what all calls of a client have in common. Any thread may make a call."""
+"""CallSender: the base of all calls of a client. Any thread may make a call."""
 
 import itertools
 from typing import Any, Final
@@ -28,7 +28,7 @@ class CallSender:
         platform: Platform,
     ) -> None:
         self._io_thread = io_thread
-        # Its lock also guards `_count`, and makes look-up and entry of an id atomic.
+        # Its lock also guards `_count`, and the look-up and entry of an id in `defer`.
         self._batcher = io_thread.batcher
         self._tracer = tracer
         self._prefix = f"{platform.new_id()[:16]}-"
@@ -40,7 +40,7 @@ class CallSender:
         return f"{self._prefix}{next(self._count)}"
 
     def _packed(self, payload: Any) -> Raw:
-        """Encode a payload, with the context of the trace. Raises TypeError."""
+        """Encode a payload, with the trace context. Raises TypeError."""
         packed = packed_value(payload)
         return packed if self._tracer is None else wrap(self._tracer.traceparent(), packed)
 
@@ -57,5 +57,5 @@ class CallSender:
 
 
 def packed_value(value: Any) -> Raw:
-    """Encode a value. Raises TypeError if it has no such form."""
+    """Encode a value. Raises TypeError if MessagePack cannot hold it."""
     return _NOTHING if value is None else Raw(pack(value))

@@ -1,8 +1,8 @@
-"""The calls of a client: their way to its I/O thread, in batches, and what their futures get.
+"""The calls of a client: their way to its I/O thread, in batches, and the results of their futures.
 
-A call joins the open batch; only a new batch is posted. So the I/O thread is woken once for many
-calls, and takes them at once. A batch holds calls of one kind, and a call of another kind opens the
-next one: the calls of a single thread stay in order.
+A call joins the open batch, or a new one is posted. So the I/O thread is woken once for many calls.
+A batch holds calls of one kind; a call of another kind opens the next batch: calls of a thread stay
+in order.
 
 Any thread may use `add` and `wait_for_room` of `CallBatcher`; the rest is for the I/O thread, or
 the thread with its `Turn`.
@@ -50,12 +50,12 @@ from purgatory.service.protocol import (
 from purgatory.service.verbs import VERBS
 from timingwheel.lowlevel import ATOMIC_SECTIONS, new_hot_condition
 
-#: Most calls in a single message, and in one batch.
+#: Most calls in a message or batch.
 CALLS_PER_MESSAGE: Final = 512
-#: High-water mark: more calls than this may not be unsent when a batch is opened.
+#: High-water mark: most unsent calls at which a batch may be opened.
 BACKLOG: Final = 50_000
 
-# The fields of answers that hold values of programs.
+# The fields of answers that hold programs' values.
 _WITH_VALUES: Final[dict[type[Answer], str]] = {
     States: "states",
     Operations: "states",
@@ -76,14 +76,13 @@ class Keeping(IntEnum):
 
 
 def _keepings(answer: Kept) -> list[Keeping]:
-    """Return what an answer says to each lease."""
     found = [Keeping.KEPT if kept else Keeping.LOST for kept in answer.done]
     for index in answer.cancelled:
         found[index] = Keeping.CANCELLED
     return found
 
 
-# What a call's future gets instead of the answer, or of its only field, by request.
+# Convert the answer, or its only field, for the call's future; by request.
 _CONVERSIONS: "Final[dict[RequestType, Callable[[Any], object]]]" = {
     EndDead: sum,
     Keep: _keepings,
@@ -99,9 +98,9 @@ Call = tuple[Any, ReplyFuture[Any]]
 class CallBatcher:
     """The calls that are not sent yet, and the backpressure on callers.
 
-    `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether it takes no more.
+    `post` hands a batch to the I/O thread, or raises. `is_closed` tells whether `post` raises.
     `send_now` sends a call at once, or returns False. `may_wait` tells whether the caller may wait.
-    `backlog` is the number of unsent calls at which `wait_for_room` blocks.
+    `backlog`: see BACKLOG.
     """
 
     def __init__(
@@ -117,25 +116,25 @@ class CallBatcher:
         self._send_now = send_now
         self._may_wait = may_wait
         self._backlog = backlog
-        # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant, as a
-        # finalizer that runs while it is held may make a call.
+        # Guards `open_batch`, `calls_added` and the calls of the batches. Re-entrant: a finalizer
+        # may make a call meanwhile.
         self.lock: threading.RLock = threading.RLock()
         self.open_batch: CallBatch | None = None  # posted, and still takes calls
-        self.calls_added: int = 0  # since the start
-        # Calls that were sent or failed, since the start. Written by the I/O thread, under the lock
-        # of the condition, which is re-entrant for the same reason, and a leaf lock.
+        self.calls_added: int = 0
+        # Calls that were sent or failed, since the start. Written by the thread with the `Turn`,
+        # under the lock of the condition: a leaf lock, re-entrant for the same reason.
         self._finished_calls = 0
         self._room = new_hot_condition()
         self._waiting = 0  # callers, for room
 
     def add(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> None:
-        """Send a call, or add it to the open batch or a new one. Raises the errors of `post`."""
+        """Send a call at once or in a batch. Raises the errors of `post`."""
         with self.lock:
             batch = self.open_batch
             if batch is None and self._send_now(request, item, future):
                 self.calls_added += 1
                 return
-            # A forked child must not add to a batch of its parent's.
+            # A forked child must not add to a batch of its parent.
             if batch is None or batch.request is not request or self._is_closed():
                 self.open_batch = None
                 batch = CallBatch(request, [])
@@ -148,18 +147,18 @@ class CallBatcher:
                 self.open_batch = None
 
     def take(self, batch: "CallBatch") -> list[Call]:
-        """Close a posted batch and return its calls. Called by the I/O thread."""
+        """Close a posted batch and return its calls."""
         with self.lock:
             if self.open_batch is batch:
                 self.open_batch = None
         return batch.calls
 
     def has_room(self) -> bool:
-        """Tell whether a batch may be opened now: the backlog is not full, or all is closed."""
+        """Tell whether a batch may be opened: the backlog is not full, or the client closed."""
         return self.calls_added - self._finished_calls <= self._backlog or self._is_closed()
 
     def wait_for_room(self) -> None:
-        """Block the caller until the backlog is no longer full, or the I/O thread has ended."""
+        """Block the caller until `has_room`."""
         if self.has_room() or not self._may_wait():
             return
         with self._room:
@@ -170,10 +169,7 @@ class CallBatcher:
                 self._waiting -= 1
 
     def set_finished_calls(self, count: int) -> None:
-        """Note how many calls were sent or failed since the start, and wake blocked callers.
-
-        The I/O thread makes a last call after closing the mailbox, and ends all waits.
-        """
+        """Set how many calls were sent or failed, and wake blocked callers."""
         with self._room:
             self._finished_calls = count
             if self._waiting and self.has_room():
@@ -181,7 +177,7 @@ class CallBatcher:
 
 
 class CallBatch:
-    """Calls of one kind, posted together or in a single message."""
+    """Calls of a single kind."""
 
     __slots__ = ("calls", "request")
 
@@ -190,14 +186,14 @@ class CallBatch:
         self.calls: list[Call] = calls
 
     def encode(self, seq: int) -> bytes:
-        """Return the message that makes all of the calls."""
+        """Return the message."""
         request: Any = self.request
         if VERBS[request].is_batch:
             return encode(request(seq, [item for item, _ in self.calls]))
         return encode(request(seq, *self.calls[0][0]))
 
     def resolve(self, answer: Answer) -> None:
-        """Give each call its part of the answer; for all answers except those to submissions."""
+        """Give each call its part of the answer; not for submissions."""
         result = _result(answer)
         convert = _CONVERSIONS.get(self.request)
         if convert is not None:
@@ -212,10 +208,7 @@ at_exit.register_many(CallBatch)
 
 
 def _result(answer: Answer) -> Any:
-    """Return the only field of an answer, or the answer if it has none or several.
-
-    The values of programs in it are decoded, and have lost the context of a trace.
-    """
+    """Return the answer, decoded: the field itself if there is a single one besides `seq`."""
     name = _WITH_VALUES.get(type(answer))
     if name is not None:
         decode_values(getattr(answer, name))
@@ -226,7 +219,7 @@ def _result(answer: Answer) -> Any:
 def decode_values(
     messages: "Iterable[OperationStatus | OutcomeMessage | DeadJob | JobStatus]",
 ) -> None:
-    """Decode the values of programs in place, without the context of a trace."""
+    """Decode programs' values in place, and drop the trace context."""
     for message in messages:
         if len(message.payload) > 1:
             message.payload = unwrap(message.payload)[1]
@@ -236,20 +229,19 @@ def decode_values(
 def resolve(future: ReplyFuture[Any], result: object) -> None:
     """Set the result of a future, unless it was cancelled."""
     if future._state in (FINISHED, CANCELLED_AND_NOTIFIED):
-        future.notify_waiters()  # resolved by an interrupted thread, or cancelled
+        future.notify_waiters()  # the resolving thread may have been interrupted
         return
     if ATOMIC_SECTIONS and not future.is_observed and future._state == PENDING:
-        # Atomic: a reader finds the future resolved, or was registered before, which sets
-        # `is_observed`. So there is no waiter to notify.
+        # Atomic: a later waiter finds the future resolved; an earlier one has set `is_observed`.
         future._result = result
         future._state = FINISHED
-    # It runs if a thread was interrupted here before.
+    # Running: a thread was interrupted here before.
     elif future.running() or future.set_running_or_notify_cancel():
         future.set_result(result)
 
 
 def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
-    """End a future as its operation has ended, unless it has an end."""
+    """Resolve a future with its outcome, unless resolved."""
     if future._state not in UNRESOLVED:
         return
     if outcome.outcome != "completed":
@@ -264,12 +256,12 @@ def resolve_outcome(future: ServiceFuture, outcome: OutcomeMessage) -> None:
 
 
 def reject(future: ReplyFuture[Any], error: Exception) -> None:
-    """Set the error of a future, unless it has an end."""
+    """Set the error of a future, unless resolved."""
     if not future.done():
         future.set_exception(error)
 
 
 def fail_calls(calls: Sequence[Call], error: Exception) -> None:
-    """Set the error of the futures of calls."""
+    """Set the error of calls."""
     for _, future in calls:
         reject(future, error)

@@ -1,9 +1,9 @@
 """Client: delayed operations at a server in another process.
 
-Any thread may call any method, with one exception: callbacks of the client's futures run in its I/O
-thread, and must not call methods that wait for an answer, as that thread receives the answers.
+Any thread may call any method. But callbacks of the client's futures run in the I/O thread, which
+receives the answers: they must not wait for an answer.
 
-Past 400 lines: mostly the public interface and its promises.
+Past 400 lines: the public interface and its promises.
 """
 
 import contextlib
@@ -31,33 +31,31 @@ from purgatory.service.client.connection import LOST_AFTER_S, SocketOptions, cur
 from purgatory.service.client.functions import check_function
 from purgatory.service.client.futures import ReplyFuture, ServiceFuture
 from purgatory.service.client.io_thread import ClientIOThread, CloseCommand, FlushCommand
-from purgatory.service.client.jobs.job_pages import jobs_of
 from purgatory.service.client.jobs.job_waits import result_of, still_pending
 from purgatory.service.client.jobs.later_job_calls import check_filters, job_id_of
 from purgatory.service.client.later_calls import LaterCalls, described_by
 from purgatory.service.client.leases.lease_handle import LeaseHandle, LeaseTerms
 from purgatory.service.client.outcomes import OnOutcome
+from purgatory.service.client.pages import items_of
 from purgatory.service.client.patience import Patience
 from purgatory.service.client.repeats.repeat_handle import RepeatHandle
 from purgatory.service.client.route.addresses import parse_addresses
 from purgatory.service.client.session import Session
 from purgatory.service.client.trace_context import OperationTracer
 from purgatory.service.errors import BadAddress, RequestTimeout, Unavailable
-from purgatory.service.job_messages import JobStatus, RepeatCursor, RepeatState
+from purgatory.service.job_messages import JobStatus, RepeatState
 from purgatory.service.platform import REAL_PLATFORM, Platform
 from purgatory.service.portions import in_portions
 from purgatory.service.protocol import OperationStatus, Submit
 
 DEFAULT_ADDRESS: Final = "tcp://127.0.0.1:7411"
 
-# Seconds that `close` waits for answers, at most, if it is not told.
+# Seconds that `close` waits for answers by default.
 CLOSE_TIMEOUT_S: Final = 5.0
-# How long `close` waits for the I/O thread beyond its timeout, in seconds.
+# Seconds that `close` waits for the I/O thread beyond its timeout.
 CLOSE_GRACE_S: Final = 2.0
-# What `lost_after` may be, in seconds: ZeroMQ counts in milliseconds, up to 6,553.5 s.
+# Bounds of `lost_after`, in seconds: libzmq takes up to 6,553.5 s.
 _LOST_AFTER_S: Final = (0.1, 6000.0)
-#: Operations that `list` asks for at once, at most.
-PAGE: Final = 500
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -66,7 +64,7 @@ _T = TypeVar("_T")
 def answered(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[_T]],
 ) -> "Callable[Concatenate[Client, _P], _T]":
-    """Make the verb waiting for the answer to a call; not in a callback of a future."""
+    """Make the verb that waits for the answer to a call."""
 
     def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> _T:
         client._refuse_in_callback()
@@ -78,7 +76,7 @@ def answered(
 def summed(
     call: Callable[[LaterCalls, Iterable[int]], ReplyFuture[int]],
 ) -> "Callable[[Client, Iterable[int]], int]":
-    """Make the verb that sends numbers in as many messages as they need; returns the sum."""
+    """Make the verb that sends numbers in as many messages as needed; returns the sum."""
 
     def wait(client: "Client", numbers: Iterable[int]) -> int:
         client._refuse_in_callback()
@@ -91,7 +89,7 @@ def summed(
 def with_handle(
     call: Callable[Concatenate[LaterCalls, _P], ReplyFuture[RepeatState]],
 ) -> "Callable[Concatenate[Client, _P], RepeatHandle]":
-    """Make the verb waiting for a repeat, and returns its handle."""
+    """Make the verb that waits for a repeat and returns its handle."""
 
     def wait(client: "Client", /, *arguments: _P.args, **options: _P.kwargs) -> RepeatHandle:
         client._refuse_in_callback()
@@ -103,27 +101,26 @@ def with_handle(
 class Client(LaterCalls):
     """A connection to a server, made and kept up in the background.
 
-    `address`: the server's, or several servers' addresses, separated by commas, of which one is
-    active: "tcp://a:7411,tcp://b:7411". The client finds the active server, and moves on when
-    another server takes over: the client retries unanswered requests, which are idempotent.
+    `address`: of the server, or of several servers, separated by commas:
+    "tcp://a:7411,tcp://b:7411". The client finds the active server, also after a takeover, and
+    retries unanswered requests, which are idempotent.
 
     `name` owns the operations: outcomes go to the client with this name (default: a unique name).
-    `timeout` is how long methods wait for an answer, in seconds. After `lost_after` seconds without
+    `timeout`: how long methods wait for an answer, in seconds. After `lost_after` seconds without
     a sign from the server's host the client reconnects. `server_key`, `public_key` and `secret_key`
     are for servers that ask for CURVE; all servers of the addresses have the same key.
 
     The I/O thread calls `on_outcome(outcome)` with each outcome of the client's name that no future
     waits for (of operations from before a restart). Returning acknowledges the outcome; if
     `on_outcome` returns a `concurrent.futures.Future`, its result acknowledges. If `on_outcome`
-    raises, the client retries up to ten times, after 0.2 s and then ever longer; then the outcome
-    stays pending at the server until the next connection. So an outcome can come more than once. Of
-    several clients with one name, only the last connected is called. Without `on_outcome` the
-    outcomes stay at the server.
+    raises, the client calls again, ten times in all, after 0.2 s and then ever longer; then the
+    outcome stays at the server until the next connection. So an outcome can come more than once. Of
+    several clients with one name, only the last connected is called.
 
-    `tracer`: makes a span for each operation, in the trace in which it was submitted; see
-    `purgatory.service.tracing`. The context takes some 70 bytes of the operation's payload.
+    `tracer`: makes a span for each operation, in the trace of its submission; see
+    `purgatory.service.tracing`. The context takes some 70 bytes of the payload.
 
-    `platform`: the client's machine; a substitute serves simulations.
+    `platform`: the client's machine; simulations have another.
 
     Raises TypeError and ValueError for bad arguments, BadAddress (a ValueError) for an address. Use
     the client as a context manager, or `close` it.
@@ -154,8 +151,8 @@ class Client(LaterCalls):
         self.name: str = name or _unique_name(platform)
         self.platform = platform
         self._monotonic = platform.monotonic
-        # The unfinished operations, by id. Callers add entries and the I/O thread removes them;
-        # both by single, atomic operations of a dict.
+        # The unfinished operations, by id. Callers add entries and the I/O thread removes them, by
+        # atomic operations of a dict.
         self._futures: dict[str, ServiceFuture] = {}
         self._session = Session(self.name, self._futures, on_outcome, tracer, platform)
         configure = None
@@ -191,11 +188,11 @@ class Client(LaterCalls):
         the client was closed before. While no server answers, it raises RequestTimeout, after its
         timeout and the client's.
 
-        `op_id`: the id of the operation. If the server already has an operation of this client and
-        id, nothing is submitted; this future gets its outcome. The server remembers such an id for
-        `unique_for` after the end (default: the server's `remember_ended`; 0: not after the end).
-        `payload` is kept with the operation. Raises TypeError and ValueError for bad arguments, and
-        Unavailable.
+        `kind` and `payload` are kept with the operation. `op_id`: if the server already has an
+        operation of this client and id, nothing is submitted, and this future gets its outcome. The
+        server remembers such an id for `unique_for` after the end (default: the server's
+        `remember_ended`; 0: not after the end). Raises TypeError and ValueError for bad arguments,
+        and Unavailable.
         """
         submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         with self._batcher.lock:
@@ -248,21 +245,16 @@ class Client(LaterCalls):
 
     def repeats(self) -> Sequence[RepeatHandle]:
         """Return the repeats of this client's name, in order of their names."""
-        found: Sequence[RepeatHandle] = ()
-        cursor: RepeatCursor | None = None
-        while True:
-            page = self.repeats_page(client=self.name, cursor=cursor, limit=PAGE)
-            found = [*found, *(RepeatHandle(self, state) for state in page.repeats)]
-            cursor = page.after
-            if cursor is None:
-                return found
+        filters = {"client": self.name}
+        found = items_of(self.repeats_page, lambda page: page.repeats, sys.maxsize, filters)
+        return [RepeatHandle(self, state) for state in found]
 
     def result(self, job: JobName, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of a job, by id; return the value of its handler.
 
-        The wait goes on over lost connections and restarts of the server, for `timeout` seconds;
-        None: until the job ends. Raises JobFailed for a dead job, JobCancelled and JobUnknown;
-        TimeoutError if the job has not ended by then; Unavailable if the client is closed.
+        The wait lasts over lost connections and restarts of the server. Raises JobFailed for a dead
+        job, JobCancelled and JobUnknown; TimeoutError if the job has not ended after `timeout`
+        seconds (None: no limit); Unavailable if the client is closed.
         """
         self._refuse_in_callback()
         job_id = job_id_of(job)
@@ -286,16 +278,17 @@ class Client(LaterCalls):
         order: str = "due",
         limit: int | None = None,
     ) -> Iterator[JobStatus]:
-        """Yield jobs that the server knows, page by page; at most `limit`.
+        """Yield jobs of all clients visible to this client, page by page; at most `limit`.
 
-        Yields the jobs of all clients visible to this client, in a `state`, of a `kind`, with a
-        `tag`, of a `client`. `order`: "due", earliest due first, or "newest", latest submission
-        first. Not a snapshot: a job that changes meanwhile may be missing.
+        Filters: a `state`, a `kind`, a `tag`, a `client`. `order`: "due", earliest due first, or
+        "newest", latest submission first. Not a snapshot: a job that changes meanwhile may be
+        missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
         filters = {"state": state, "kind": kind, "tag": tag, "client": client}
         check_filters(**filters, order=order)
-        return jobs_of(self.jobs_page, left, filters | {"order": order})
+        filters["order"] = order
+        return items_of(self.jobs_page, lambda page: page.jobs, left, filters)
 
     def list(
         self,
@@ -309,29 +302,24 @@ class Client(LaterCalls):
         cursor: int = 0,
         limit: int | None = None,
     ) -> Iterator[OperationStatus]:
-        """Yield operations that the server knows, in order of submission, page by page.
+        """Yield operations of all clients visible to this client, page by page; at most `limit`.
 
-        Yields the operations of all clients visible to this client, of a `kind`, waiting for a
-        `key`, of a `client`, in a `state`; at most `limit`. `order`: "oldest" first, or "newest".
-        `with_jobs`: False leaves jobs out. Not a snapshot: operations that end or start meanwhile
-        may be missing. `cursor`: only operations beyond that number, see `list_page`.
+        Filters: a `kind`, a `key` waited for, a `client`, a `state`. `order`: by submission,
+        "oldest" first, or "newest". `with_jobs`: False leaves jobs out. `cursor`: only operations
+        beyond that number, see `list_page`. Not a snapshot: operations that end or start meanwhile
+        may be missing.
         """
         left = sys.maxsize if limit is None else checked_number(limit, "limit", 1)
-        after: int | None = cursor
-        while after is not None and left > 0:
-            page = self.list_page(
-                kind=kind,
-                key=key,
-                client=client,
-                state=state,
-                order=order,
-                with_jobs=with_jobs,
-                cursor=after,
-                limit=min(left, PAGE),
-            )
-            yield from page.states
-            left -= len(page.states)
-            after = page.after
+        filters = {
+            "kind": kind,
+            "key": key,
+            "client": client,
+            "state": state,
+            "order": order,
+            "with_jobs": with_jobs,
+            "cursor": cursor,
+        }
+        yield from items_of(self.list_page, lambda page: page.states, left, filters)
 
     def lease(
         self, name: str, *, keep: Duration = 30.0, timeout: Duration | None = None
@@ -339,11 +327,9 @@ class Client(LaterCalls):
         """Return a lease of a name, for `with`: one program at a time holds it.
 
         The block begins when the program holds the lease. Waiting programs get it in turn; after
-        `timeout`, LeaseTimeout is raised (None: wait for ever). The lease is kept in the background
-        while the program lives; if the program dies, or cannot reach the server, the lease ends
-        after `keep`, at least 0.1 s. It lasts over restarts of the server. In the block `lost` of
-        the handle is an Event that tells when the lease could not be kept, and `token` grows with
-        each lease.
+        `timeout`, LeaseTimeout is raised (None: wait for ever). The client renews the lease in the
+        background; if the program dies, or cannot reach the server, the lease ends after `keep`, at
+        least 0.1 s. It lasts over restarts of the server. See `LeaseHandle` for `lost` and `token`.
         """
         terms = LeaseTerms(name, keep, timeout)
         return LeaseHandle(self.lease_calls, self._wait_for_lease, terms)
@@ -353,7 +339,7 @@ class Client(LaterCalls):
         return self._wait(future, min(seconds, self.timeout))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all calls made before are answered: what was deferred is on disk then.
+        """Wait until all calls made before are answered, and so on disk.
 
         Waits at most `timeout` seconds, by default the client's. Raises RequestTimeout and
         Unavailable.
@@ -391,9 +377,9 @@ class Client(LaterCalls):
     def close(self, timeout: float | None = None) -> None:
         """End the connection once all calls are answered, or after `timeout` seconds.
 
-        By default after five, or as soon as the server has been silent for as long as this client
-        waits for an answer. Unresolved futures fail with Unavailable; their operations go on at the
-        server. Idempotent. In a finalizer at the interpreter's exit it returns at once.
+        By default after five, or once the server has been silent for the client's timeout.
+        Unresolved futures fail with Unavailable; their operations go on at the server. Idempotent.
+        In a finalizer at the interpreter's exit it returns at once.
         """
         if timeout is None:
             seconds, command = CLOSE_TIMEOUT_S, CloseCommand(CLOSE_TIMEOUT_S, self.timeout)

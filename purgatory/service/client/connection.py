@@ -1,16 +1,12 @@
 """ServerConnection: the socket of a client, kept connected, with its session.
 
-Used by the thread with the `Turn`. A ZeroMQ descriptor is edge-triggered: the descriptor
-becomes readable once for several messages, and any use of the socket may consume the readiness. So
-`frames_pending` and `monitor_pending` are brought up to date before the thread sleeps on the
-`Doorbell`.
+Used by the thread with the `Turn`. A ZeroMQ descriptor is edge-triggered: it becomes readable once
+for several messages, and any use of the socket may consume the readiness. So `frames_pending` and
+`monitor_pending` are brought up to date before the thread sleeps on the `Doorbell`.
 
 A lost connection is replaced by a new socket, so that no message is left in an old one. The session
-then says hello, and sends again what was not answered.
-
-With several addresses the next is tried when a connection cannot be made, is lost or is that of
-a standby. The session goes on at the other server: the replies are in the store. A connection
-that is open and says nothing is probed, and a scout then looks for another server.
+goes on there, also at another server: the replies are in the store. A silent server is probed, and
+a scout then looks for another.
 """
 
 import contextlib
@@ -35,12 +31,12 @@ from purgatory.service.protocol import VERSION, Bye
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Frames received in one step, at most, before the other descriptors are looked at.
+# Most frames received before the other descriptors are looked at.
 FRAMES_PER_STEP: Final = 64
-#: Seconds to wait before a server that refused the connection is tried again.
+#: Seconds until a server that refused the connection is tried again.
 RECONNECT_DELAY_S: Final = 0.3
 
-# Plain numbers: to combine those of the enumeration takes two microseconds.
+# Plain numbers: combining enumeration members takes two microseconds.
 _NOBLOCK: Final = int(zmq.NOBLOCK)
 _EVENTS: Final = int(zmq.EVENTS)
 _POLLIN: Final = int(zmq.POLLIN)
@@ -53,24 +49,23 @@ _MONITORED_EVENTS: Final = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
 
-# The kernel asks a silent host so often whether it is there.
+# Keepalive probes that the kernel sends to a silent host.
 _QUESTIONS: Final = 4
-# After these parts of `lost_after` without a frame that is expected a server is probed, if there is
-# another or if none exists; another is looked for; the connection is given up.
-_PROBE_PART: Final = 0.33
-_PROBE_ALONE_PART: Final = 1.0
-_SCOUT_PART: Final = 0.67
-_GIVE_UP_PART: Final = 4.0
+# Parts of `lost_after` without an expected frame.
+_PROBE_PART: Final = 0.33  # probe the server; there are others
+_PROBE_ALONE_PART: Final = 1.0  # probe the only server
+_SCOUT_PART: Final = 0.67  # look for another server
+_GIVE_UP_PART: Final = 4.0  # drop the connection
 
 #: Seconds without a sign of the server's host after which a connection is lost.
 LOST_AFTER_S: Final = 5.0
-#: Called with each new socket before it connects: sets the keys.
+#: Sets the keys of a new socket.
 ConfigureSocket = Callable[["zmq.Socket[bytes]"], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """How sockets are made: their keys, and after how many seconds a connection is lost."""
+    """The options of a client's sockets."""
 
     set_keys: ConfigureSocket | None = None
     lost_after_s: float = LOST_AFTER_S
@@ -104,10 +99,7 @@ class SocketOptions:
 
 
 class ServerConnection:
-    """Connects `session` to a server at one of `addresses`; its descriptors are on `doorbell`.
-
-    `open` raises ZMQError for a bad address, ValueError for a bad key.
-    """
+    """Connects `session` to a server at one of `addresses`; its descriptors are on `doorbell`."""
 
     def __init__(
         self,
@@ -130,14 +122,14 @@ class ServerConnection:
         self.descriptors: tuple[int, int] = (-1, -1)
         self._connected = -1  # the connection's own descriptor
         self._scout = Scout(self._open_scout, platform.monotonic)
-        self._has_choice = False  # of this connection: whether there is another address
-        self._is_welcome = False  # whether the server has welcomed the session
+        self._has_choice = False  # for this connection
+        self._is_welcome = False
         self._attempt_until: float | None = None  # without a welcome by then: the next address
         self._heard_at = 0.0  # when a frame came last, or none was expected
-        #: Seconds after that until the server is probed; a caller may wait so long for a frame.
+        #: Seconds from then until the server is probed; a caller waits no longer for a frame.
         self.probe_s: float = math.inf
-        self._is_probed = False  # since then
-        # Whether there may be frames, or events, that the descriptor does not report.
+        self._is_probed = False
+        # Whether there may be frames or events that the descriptor does not report.
         self.frames_pending: bool = False
         self.monitor_pending: bool = False
         self.reconnect_at: float | None = None  # no connection until then
@@ -149,7 +141,7 @@ class ServerConnection:
         self.error: str = "not connected yet"
 
     def open(self) -> None:
-        """Make the socket, and begin to connect it."""
+        """Make a connecting socket. Raises ZMQError for a bad address, ValueError for a bad key."""
         self._socket = self._context.socket(zmq.DEALER)
         try:
             self._connect()
@@ -160,7 +152,7 @@ class ServerConnection:
     def _connect(self) -> None:
         self._is_welcome = self._is_probed = False
         self._has_choice = self._route.has_choice
-        # With several servers a scout finds the active one; a stopped server gets no pings there.
+        # With several servers a scout does what pings would do.
         self._options.configure(self._socket, pings=not self._has_choice)
         self._attempt_until = None
         part = _PROBE_PART if self._has_choice else _PROBE_ALONE_PART
@@ -187,7 +179,7 @@ class ServerConnection:
         self._socket.close(0)
 
     def discard(self) -> None:
-        """End what a failed `open` has left."""
+        """Clean up after a failed `open`."""
         self._context.destroy(0)
 
     def close(self) -> None:
@@ -205,12 +197,12 @@ class ServerConnection:
 
     @property
     def no_answer_since(self) -> float | None:
-        """Since when no server answers; None if one does, or was not asked."""
+        """Since when no server answers; None: a server answers, or was not asked."""
         return self.silent_since if self._away_since is None else self._away_since
 
     @property
     def next_look_at(self) -> float | None:
-        """When to look whether the server is alive; None: it has not welcomed the session."""
+        """When to look whether the server is alive; None: no such look is planned."""
         if self.reconnect_at is not None:
             return None
         if not self._is_welcome:
@@ -224,11 +216,11 @@ class ServerConnection:
 
     @property
     def is_calm(self) -> bool:
-        """Whether there is nothing to do before something comes."""
+        """Whether no work waits."""
         return not (self.frames_pending or self.monitor_pending or self._session.connection_lost)
 
     def step(self) -> None:
-        """Do what is to be done: connect, receive, send."""
+        """Connect, receive and send, whatever is due."""
         if self.reconnect_at is not None:
             if self._monotonic() >= self.reconnect_at:
                 self.open()
@@ -248,7 +240,6 @@ class ServerConnection:
             self._look_for_life()
 
     def _look_for_life(self) -> None:
-        """Leave a server without a welcome in time, and a silent one if another is active."""
         if self.reconnect_at is not None:
             return
         now = self._monotonic()
@@ -279,7 +270,7 @@ class ServerConnection:
         return socket
 
     def send_call(self, request: RequestType, call: Call) -> bool:
-        """Send a call as the only one; False if other calls are unanswered, or none can be sent."""
+        """Send a call; False if other calls are unanswered, or none can be sent."""
         messages = self._session.begin(request, call)
         if messages is None:
             return False
@@ -290,7 +281,7 @@ class ServerConnection:
         return True
 
     def send_messages(self) -> None:
-        """Send the session's messages. Brings `frames_pending` up to date."""
+        """Send the session's messages."""
         if self.reconnect_at is None:
             self.send_all(self._session.take_messages())
             self._check_readable()
@@ -305,7 +296,6 @@ class ServerConnection:
         return bool(int(self._socket.getsockopt(_EVENTS)) & _POLLIN)
 
     def _read_monitor(self) -> None:
-        """Handle the events of the connection."""
         self.monitor_pending = False
         while self.reconnect_at is None and self._monitor.poll(0):
             message = recv_monitor_message(self._monitor)
@@ -344,7 +334,7 @@ class ServerConnection:
     ) -> None:
         """Close the socket; a new one is made after `seconds`, or at once at another address.
 
-        `lost`: perhaps by a request. `stay`: the server is not to blame, and is tried again.
+        `reason`: for error messages. `lost`: a request may be the cause. `stay`: keep the address.
         `go_to`: the address of a server that welcomes the client.
         """
         if self.reconnect_at is not None:
@@ -361,7 +351,6 @@ class ServerConnection:
         self.reconnect_at = self._monotonic() + seconds
 
     def _next_address(self, seconds: float, go_to: str) -> float:
-        """Choose the next address; return for how many seconds to wait before."""
         standby, self._session.standby = self._session.standby, None
         named = go_to or ("" if standby is None else standby.address)
         if self._has_choice or named:
@@ -369,7 +358,6 @@ class ServerConnection:
         return seconds
 
     def _receive(self) -> None:
-        """Receive some frames; `frames_pending` then tells whether there may be more."""
         frames: list[bytes] = []
         try:
             while len(frames) < FRAMES_PER_STEP:
@@ -387,7 +375,7 @@ class ServerConnection:
             self.note_frames()
 
     def note_frames(self) -> None:
-        """Note that frames have come; those of a standby are no answers."""
+        """Note that frames have come; frames of a standby are no answers."""
         if self._session.standby is not None:
             return
         self._away_since = None
@@ -403,7 +391,7 @@ class ServerConnection:
         self._is_probed = False
 
     def receive_one(self) -> Any:
-        """Receive and decode one message; None if none exists. Updates `frames_pending`."""
+        """Receive and decode a message, if there is one."""
         try:
             frame = self._socket.recv(zmq.NOBLOCK)
         except zmq.Again:
@@ -432,7 +420,7 @@ class ServerConnection:
 def curve_keys(
     server_key: str | bytes, public_key: str | bytes | None, secret_key: str | bytes | None
 ) -> ConfigureSocket:
-    """Return what sets the CURVE keys of a socket. Raises ValueError if one is missing."""
+    """Return a function that sets a socket's keys. Raises ValueError if a key is missing."""
     if public_key is None or secret_key is None:
         raise ValueError("server_key needs public_key and secret_key, too")
     keys = [
@@ -447,7 +435,6 @@ def curve_keys(
 
 
 def _decode(frame: bytes) -> Any:
-    """Decode a message of the server; None if it is malformed."""
     try:
         return encoding.decode_answer(frame)
     except encoding.NOT_A_MESSAGE as error:

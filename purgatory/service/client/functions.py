@@ -1,7 +1,4 @@
-"""The functions that programs pass, handlers and `on_outcome`: whether they can run, and have run.
-
-A coroutine, a generator or an unresolved future has done nothing yet, or not all. Any thread.
-"""
+"""Checks of the functions that programs pass, handlers and `on_outcome`. Any thread."""
 
 import concurrent.futures
 import functools
@@ -9,10 +6,7 @@ import inspect
 
 
 def check_function(name: str, function: object) -> bool:
-    """Return whether a function is async. Raises TypeError for a generator function and the like.
-
-    Functions that only turn out to be such when they are called: see `refuse_unfinished`.
-    """
+    """Return whether a function is async. Raises TypeError for a generator function."""
     if not callable(function):
         raise TypeError(f"{name} is {function!r}; expected a function")
     inner: object = function
@@ -27,7 +21,7 @@ def check_function(name: str, function: object) -> bool:
 
 
 def refuse_unfinished(name: str, result: object) -> None:
-    """Raise TypeError if a call returned what has not run, or not to its end."""
+    """Raise TypeError for a coroutine, a generator or a future: it has not run to its end."""
     if result is None:  # mostly
         return
     if inspect.iscoroutine(result) or inspect.isgenerator(result):

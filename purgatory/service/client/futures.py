@@ -36,17 +36,16 @@ _T = TypeVar("_T")
 
 
 class ReplyFuture(FastResultFuture[_T]):
-    """The reply to a call, of a type that depends on the call.
+    """The reply to a call.
 
     The condition and the lists of waiters and callbacks are made on first access, which sets
     `is_observed`. Until then, where atomic sections exist (see `purgatory.core.operations.future`),
-    the future is resolved without a lock, by `calls.resolve`.
+    `calls.resolve` resolves the future without a lock.
 
-    In a forked child `result` and `exception` raise Unavailable if it has not ended: no I/O thread
-    resolves it there.
+    In a forked child `result` and `exception` of an unresolved future raise Unavailable: no I/O
+    thread resolves it there.
     """
 
-    # Slots, so that changes allocate nothing.
     __slots__ = ("_exception", "_forks", "_result", "_state")
     _state: str
     _forks: int  # what FORK_COUNTER was at its creation
@@ -57,21 +56,21 @@ class ReplyFuture(FastResultFuture[_T]):
     _done_callbacks = LazyAttribute(list[Any], mark_observed)
 
     def __init__(self) -> None:
-        # Sets the base's other fields itself: the base would make the lazy ones, too.
+        # Without the base's `__init__`, which would make the lazy fields.
         self._state = PENDING
         self._result = None
         self._exception = None
         self._forks = FORK_COUNTER.value
 
     def result(self, timeout: float | None = None) -> _T:
-        """See `concurrent.futures.Future`, and the class."""
-        if self._state == FINISHED and self._exception is None:  # without another call
-            return self._result  # type: ignore[return-value]  # it has one: it is finished
+        """See `concurrent.futures.Future`."""
+        if self._state == FINISHED and self._exception is None:
+            return self._result  # type: ignore[return-value]  # finished: not None
         self._check_not_forked()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """See `concurrent.futures.Future`, and the class."""
+        """See `concurrent.futures.Future`."""
         self._check_not_forked()
         return super().exception(timeout)
 
@@ -80,7 +79,6 @@ class ReplyFuture(FastResultFuture[_T]):
             raise Unavailable("the client was made before fork; make one in this process")
 
     def _invoke_callbacks(self) -> None:
-        """Call the callbacks; the thread survives their exceptions, even SystemExit."""
         for callback in self._done_callbacks:
             try:
                 callback(self)
@@ -97,7 +95,7 @@ at_exit.register_many(ReplyFuture, "_condition")
 
 
 class _NoCondition(contextlib.nullcontext[None]):
-    """Stands for the condition of a future for which no thread waits."""
+    """The condition of a future for which no thread waits."""
 
     def notify_all(self) -> None:
         """Wake no thread."""
@@ -106,7 +104,7 @@ class _NoCondition(contextlib.nullcontext[None]):
 class HandledReply(ReplyFuture[_T]):
     """The reply to a call for which no thread waits: `on_answer` gets it, from the I/O thread.
 
-    A third of the price of `add_done_callback`, which needs a condition with its lock.
+    Cheaper than `add_done_callback`, which needs a condition.
     """
 
     is_observed = True  # so `calls.resolve` calls `on_answer`
@@ -121,7 +119,7 @@ class HandledReply(ReplyFuture[_T]):
 class SubmissionReceipt(NamedTuple):
     """The answer to `Client.submit`: the operation's id, and "pending".
 
-    Or how the operation has ended, if the server knew it under that id already.
+    Or how the operation has ended, if the server knew the id already.
     """
 
     op_id: str
@@ -135,17 +133,16 @@ class OperationControl(Protocol):
     platform: Platform
 
     def cancel(self, operation: str) -> bool:
-        """Cancel an operation by id; False if it has ended or is not known."""
+        """See `Client.cancel`."""
 
     def extend(self, operation: str, timeout: float | timedelta) -> bool:
-        """Extend an operation by id; False if it has ended or is not known."""
+        """See `Client.extend`."""
 
 
 class ServiceFuture(ReplyFuture[Any]):
     """The end of an operation that waits at a server; see `Client.defer`.
 
-    `op_id`: the operation's id at the server. `acknowledged`: whether the server has stored the
-    operation on disk.
+    `op_id`: the operation's id at the server. `acknowledged`: the operation is on disk.
     """
 
     def __init__(self, client: OperationControl, op_id: str, give_up_at: float = math.inf) -> None:
@@ -173,14 +170,13 @@ class ServiceFuture(ReplyFuture[Any]):
         return super().exception(timeout)
 
     def _pass_time(self, timeout: float | None) -> float | None:
-        """Return for how long to wait; in a simulation time passes here."""
+        """Return the seconds to wait; in a simulation time passes here."""
         return self._client.platform.wait(self.done, timeout)
 
     def cancel(self) -> bool:
-        """Have the server cancel the operation; False if it has ended otherwise.
+        """Have the server cancel the operation, like `Client.cancel`; False if ended otherwise.
 
         False, too, as of any future, after `set_running_or_notify_cancel`: the operation goes on.
-        Waits for the answer, as `Client.cancel` does, and raises what that raises.
         """
         if self._state == RUNNING or self.done():
             return self.cancelled()
@@ -190,14 +186,11 @@ class ServiceFuture(ReplyFuture[Any]):
         return self.cancelled()
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Have its timeout count anew from now; False if the operation has ended.
-
-        Waits for the answer, as `Client.extend` does, and raises what that raises.
-        """
+        """Have the timeout count anew from now; see `Client.extend`."""
         return self._client.extend(self.op_id, timeout)
 
     def resolve_without_result(self, outcome: OutcomeMessage) -> None:
-        """Expire, fail or cancel the future. Called by the I/O thread."""
+        """Expire, fail or cancel the future."""
         if outcome.outcome == "expired":
             waited_ms = outcome.deadline_ms - outcome.submitted_ms
             self.set_exception(

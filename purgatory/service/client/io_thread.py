@@ -1,20 +1,18 @@
 """ClientIOThread: the thread of a client that sends, receives, and calls back.
 
-Callers post commands to its mailbox. The thread sleeps on three descriptors: of the mailbox, of the
-socket, and of the monitor socket, which reports what becomes of the connection.
+Callers post commands to its mailbox. The thread sleeps on the descriptors of the mailbox, of the
+socket and of its monitor.
 
-While nothing else is under way, a caller does without the thread: the caller sends its call
-(`send_now`) and receives the answer (`lead`) itself. That saves four changes of thread. The I/O
-thread handles everything posted, outcomes, errors, futures with callbacks and the end of a
-connection. So callbacks run in the I/O thread alone. `Turn` says which thread uses connection and
-session.
+While nothing else is under way, a caller sends its call (`send_now`) and receives the answer
+(`lead`) itself, which saves four changes of thread. The I/O thread handles everything else:
+outcomes, errors, futures with callbacks, the end of a connection. So callbacks run in the I/O
+thread alone.
 
-An interrupt (KeyboardInterrupt) may hit a caller between any two steps. Its sent or received
-messages may then be lost. `_interrupted` stays set, and the I/O thread reconnects and sends
-unanswered messages again.
+An interrupt (KeyboardInterrupt) may hit a caller between any two steps, and its messages may be
+lost. `_interrupted` stays set, and the I/O thread reconnects and sends unanswered messages again.
 
-Callers that wait for a flush, or for room in the backlog, are woken last in each step: earlier they
-would compete with the I/O thread for the interpreter.
+Each step wakes waiting callers last: earlier they would compete with the I/O thread for the
+interpreter.
 """
 
 import contextlib
@@ -38,9 +36,9 @@ from purgatory.service.platform import REAL_PLATFORM, LoopThread, Platform
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# The thread ends after so many failed steps in a row.
+# Failed steps in a row after which the thread ends.
 MAX_FAILURES: Final = 10
-# Taken in one step, at most, before the other descriptors are looked at.
+# Most commands taken before the other descriptors are looked at.
 COMMANDS_PER_STEP: Final = 64
 
 
@@ -55,7 +53,7 @@ class FlushCommand:
 class CloseCommand:
     """End the thread when all calls made before are answered, or after `seconds`.
 
-    `patience`: or as soon as the server has answered nothing for so many seconds.
+    `patience`: or once the server has been silent for so many seconds.
     """
 
     seconds: float
@@ -64,7 +62,7 @@ class CloseCommand:
 
 @dataclass(slots=True)
 class WakeCommand:
-    """Look what a caller has left to do that used the socket itself."""
+    """Do the work that a caller with the turn has left."""
 
 
 IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandled
@@ -73,8 +71,8 @@ IOCommand = CallBatch | FlushCommand | CloseCommand | WakeCommand | OutcomeHandl
 class ClientIOThread:
     """Connects the session to a server of `addresses`; the thread runs until a `CloseCommand`.
 
-    `post`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread, the rest is
-    for this one. Raises ZMQError for a bad address, ValueError for a bad key.
+    `post`, `wake`, `is_closed`, `batcher`, `turn`, `send_now` and `lead` are for any thread, the
+    rest is for this one. Raises ZMQError for a bad address, ValueError for a bad key.
     """
 
     def __init__(
@@ -95,13 +93,13 @@ class ClientIOThread:
         self.turn: Turn = Turn()
         self._session = session
         if session.handler is not None:
-            session.handler.post = self._post_handled
+            session.handler.post = self._post_unless_closed
         self._doorbell = platform.doorbell()
         self._connection = ServerConnection(addresses, session, options, self._doorbell, platform)
         self._patience = patience
         self._left: list[Any] = []  # messages received by a caller for the I/O thread
         self._interrupted = False  # set while a caller sends or receives
-        self._is_lent = False  # the descriptors, to a caller
+        self._is_lent = False  # the doorbell, to a caller
         self._close_deadline: float | None = None  # set while closing
         self._flushes: list[FlushCommand] = []
         self._closed = False
@@ -119,11 +117,11 @@ class ClientIOThread:
 
     @property
     def connection_error(self) -> str:
-        """What is wrong with the connection, for error messages; empty while it is up."""
+        """See `ServerConnection.error`."""
         return self._connection.error
 
     def post(self, command: IOCommand) -> None:
-        """Send a command, from any thread. Raises Unavailable once closed or forked."""
+        """Send a command. Raises Unavailable once closed or forked."""
         try:
             self._mailbox.send(command)
         except MailboxClosed as error:
@@ -132,20 +130,19 @@ class ClientIOThread:
             raise Unavailable("the client is closed")
 
     def wake(self) -> None:
-        """Have the thread send what is to be sent; nothing once it is closed."""
-        with contextlib.suppress(Unavailable):
-            self.post(WakeCommand())
+        """Have the thread send waiting messages; nothing once closed."""
+        self._post_unless_closed(WakeCommand())
 
-    def _post_handled(self, command: OutcomeHandled) -> None:
-        with contextlib.suppress(Unavailable):  # closed: the outcome stays at the server
+    def _post_unless_closed(self, command: IOCommand) -> None:
+        with contextlib.suppress(Unavailable):
             self.post(command)
 
     def is_closed(self) -> bool:
-        """Tell whether `post` raises: the thread has ended, or this is a forked child."""
+        """Tell whether `post` raises."""
         return self._mailbox.closed
 
     def run(self) -> None:
-        """Run until told to close; the target of the thread."""
+        """Run until told to close."""
         failures = 0
         try:
             while not self.finished():
@@ -153,7 +150,7 @@ class ClientIOThread:
                     self._doorbell.sleep(self.sleep_seconds())
                     self.step()
                     failures = 0
-                except BaseException:  # the program's log may raise, and descriptors be used up
+                except BaseException:  # a log handler raises, or descriptors are used up
                     failures += 1
                     if failures == MAX_FAILURES:
                         raise
@@ -174,13 +171,13 @@ class ClientIOThread:
             self.turn.give_up()
 
     def finished(self) -> bool:
-        """Tell whether it was told to close, and is ready to."""
+        """Tell whether the thread may end."""
         if self._close_deadline is None:
             return False
         return not self._session.busy or self._monotonic() >= self._close_deadline
 
     def sleep_seconds(self) -> float | None:
-        """Return for how long it may sleep, if nothing comes; None: until something comes."""
+        """Return for how long the thread may sleep if no message comes."""
         connection = self._connection
         if connection.frames_pending or connection.monitor_pending:
             return 0.0
@@ -191,13 +188,12 @@ class ClientIOThread:
             self._next_retry_at(),
             self._patience.next_look_at,
         )
-        # It looks now and then in any case: a caller may have sent a call itself.
+        # Wake up now and then: a caller may have sent a call itself.
         soonest = self._monotonic() + max(1.0, self._patience.seconds)
         times = [at for at in planned if at is not None]
         return max(0.0, min([soonest, *times]) - self._monotonic())
 
     def _next_retry_at(self) -> float | None:
-        """Return when an outcome is to be handed to `on_outcome` again; None: not yet."""
         handler = self._session.handler
         return None if handler is None else handler.next_retry_at
 
@@ -215,11 +211,10 @@ class ClientIOThread:
             answered = self._take_answered_flushes()
         finally:
             self.turn.give_up()
-        for flush in answered:  # after that: its caller uses the connection at once
+        for flush in answered:  # without the turn: its caller uses the connection at once
             flush.done()
 
     def _look_at_descriptors(self) -> None:
-        """Note which descriptors are readable, and take posted commands."""
         for descriptor in self._doorbell.ready():
             if descriptor == self._mailbox_descriptor:
                 self._take_commands()
@@ -254,7 +249,6 @@ class ClientIOThread:
         return min(before, now + command.seconds, silent_since + command.patience)
 
     def _finish_for_callers(self) -> None:
-        """Finish the work of callers that used the connection themselves."""
         left, self._left = self._left, []
         for message in left:
             self._connection.send_all(self._session.handle(message))
@@ -265,7 +259,6 @@ class ClientIOThread:
             self._connection.drop("a caller was interrupted", 0, stay=True)
 
     def _take_answered_flushes(self) -> list[FlushCommand]:
-        """Return the flushes that need not wait any longer."""
         if self._session.busy:
             return []
         self._connection.silent_since = None
@@ -273,7 +266,7 @@ class ClientIOThread:
         return flushes
 
     def send_now(self, request: RequestType, item: Any, future: ReplyFuture[Any]) -> bool:
-        """Send a call, if no other is under way; False: it has to be posted."""
+        """Send a call if none is under way; False: the caller has to post it."""
         if self._session.busy:
             return False
         return self._run_in_caller(lambda: self._send_now(request, (item, future)))
@@ -281,14 +274,14 @@ class ClientIOThread:
     def lead(self, reply: ReplyFuture[Any] | None, seconds: float) -> bool:
         """Receive the only awaited answer, in its caller's thread.
 
-        Returns whether `reply` is done or, if it is None, no call is unanswered. False at once if
-        the caller cannot do so, or no longer: then the I/O thread goes on.
+        Returns whether `reply` is done or, if `reply` is None, no call is unanswered. False: the
+        I/O thread has to receive the answer.
         """
         seconds = min(seconds, self._connection.probe_s)
         return self._run_in_caller(lambda: self._lead(reply, self._monotonic() + seconds))
 
     def _run_in_caller(self, step: Callable[[], bool]) -> bool:
-        """Run a step in the thread of a caller, if the turn is free and there is no other work."""
+        """Run a step in the caller's thread, if the turn is free and no other work waits."""
         if not self._doorbell.can_lend or self.turn.is_mine:
             return False
         try:
@@ -301,7 +294,6 @@ class ClientIOThread:
             raise
 
     def _is_calm(self) -> bool:
-        """Tell whether there is nothing to do for the I/O thread, and it was not told to end."""
         return (
             self._close_deadline is None
             and self._connection.reconnect_at is None
@@ -333,7 +325,7 @@ class ClientIOThread:
         while True:
             ready = self._doorbell.ready(max(0.0, deadline - self._monotonic()))
             if ready != [self._connection.descriptors[0]]:
-                return False  # it is for the I/O thread, or the time is over
+                return False  # something for the I/O thread, or the time is over
             self._interrupted = True
             self._receive_replies()
             self._interrupted = False
@@ -369,7 +361,7 @@ class ClientIOThread:
         self.turn.give_up()
 
     def shut_down(self) -> None:
-        """Fail what is not answered, and close the connection; the last thing it does."""
+        """Fail unanswered calls, and close the connection."""
         with contextlib.suppress(MailboxClosed):
             self._mailbox.send(WakeCommand())  # a caller that leads gives up the turn
         self.turn.take()

@@ -1,8 +1,7 @@
 """LaterCalls: the calls of a client that return the future of their answer at once.
 
-Each verb is declared here once. `Client` waits for these futures in the caller's thread,
-`AsyncClient` in its event loop: their verbs are made of these, with the same arguments and
-docstrings. Any thread may make a call.
+Each verb is declared once, here or in a base class. The verbs of `Client` and `AsyncClient` wait
+for these futures, and have the same arguments and docstrings. Any thread may make a call.
 """
 
 import functools
@@ -70,10 +69,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class LaterCalls(LaterJobCalls, LaterRepeatCalls):
-    """The calls of a client, to be sent by its I/O thread.
+    """The calls of a client.
 
-    Docstrings say what the answer is, which the future of a `..._later` call gets. All of them
-    raise TypeError and ValueError for bad arguments, and Unavailable; the answer may be `Refused`.
+    Docstrings name the answer, which the future of a `..._later` call gets. All calls raise
+    TypeError and ValueError for bad arguments, and Unavailable; the answer may be `Refused`.
     """
 
     def __init__(
@@ -86,11 +85,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> None:
         super().__init__(io_thread, session, tracer, platform)
         self._patience = patience
-        #: For gateways.
         self.received = session.received
-        #: For workers.
         self.job_calls: JobCalls = JobCalls(self._call, session, io_thread.wake)
-        #: For named leases.
         self.lease_calls: LeaseCalls = LeaseCalls(self._call, platform, session.name)
         session.on_lease_ready = self.lease_calls.on_ready
 
@@ -106,8 +102,8 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     ) -> ReplyFuture[SubmissionReceipt]:
         """Have an operation wait at the server, on disk; answers its id and state.
 
-        Like `Client.defer`, but its outcome goes to `on_outcome` of the client that has this name
-        then, or stays at the server; see `unread` and `query`.
+        Like `Client.defer`, but the outcome goes to `on_outcome` of a client with this name, or
+        stays at the server; see `unread` and `query`.
         """
         submission = self._submission(keys, timeout, need, kind, op_id, unique_for, payload)
         future: ReplyFuture[SubmissionReceipt] = ReplyFuture()
@@ -127,7 +123,6 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         unique_for: Duration | None,
         payload: Any,
     ) -> Submission:
-        """Check and pack an operation; without an `op_id` it has none yet."""
         texts = _watch_keys(keys)
         need = check_need(need, len(texts))
         kind = checked_text(kind, "kind")
@@ -141,22 +136,21 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return Submission(checked_id, texts, timeout_ms, need, kind, packed, options)
 
     def dead_jobs_later(self, after: int = 0) -> ReplyFuture[list[DeadJob]]:
-        """Read jobs of this client's name that were given up after their last attempt.
+        """Read dead jobs of this client's name, with numbers above `after`.
 
-        The dead jobs with numbers above `after`, as many as fit into a message: go on after the
-        last one, until the answer is empty. Reading removes nothing.
+        As many as fit into a message: go on after the last number until the answer is empty.
         """
         return self._call(ReadDead, (checked_number(after, "after"),))
 
     def retry_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
         """Have dead jobs tried again, from the first attempt; answers how many there were.
 
-        Sends one message: a server refuses more numbers than its `max_items`.
+        `retry_dead_later` sends one message: a server refuses more numbers than its `max_items`.
         """
         return self._call(EndDead, (checked_numbers(numbers), False))
 
     def drop_dead_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Forget dead jobs; answers how many there were. Sent as `retry_dead` sends them."""
+        """Forget dead jobs; answers how many there were. Sent like `retry_dead`."""
         return self._call(EndDead, (checked_numbers(numbers), True))
 
     def complete_later(
@@ -167,16 +161,15 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         limit: int | None = None,
         hold: float | timedelta = 0.0,
     ) -> ReplyFuture[int]:
-        """Complete a key for all operations at the server; answers how many that completed.
+        """Complete a key for all operations at the server; answers how many completed.
 
-        `limit`: for at most so many operations, the longest waiting first; operations that stay
-        unaffected do not count. `hold`: for so many seconds the event also counts for operations
-        submitted later; `limit` bounds both together. A held event of the key is replaced, even
-        without `hold`.
+        `value`: anything that MessagePack can hold. `limit`: for at most so many operations, the
+        longest waiting first; unaffected operations do not count. `hold`: for so many seconds the
+        event also counts for operations submitted later; `limit` bounds both together. A held event
+        of the key is replaced, even without `hold`.
 
-        The completions are on disk then, and what is held. `value` is anything that MessagePack can
-        hold. If the connection is lost before the answer, the completion is sent again, and done
-        once.
+        With the answer all is on disk. If the connection is lost before, the client sends the
+        completion again; the server does it once.
         """
         completion = Completion(checked_text(key, "key"), packed_value(value))
         if limit is not None:
@@ -186,7 +179,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return self._call(Complete, completion)
 
     def fail_later(self, key: str, error: Exception | type[Exception]) -> ReplyFuture[int]:
-        """Fail a key for all operations at the server; answers how many that ended.
+        """Fail a key for all operations at the server; answers how many ended.
 
         Their futures raise OperationFailed, with the name of the error's class and its text.
         Operations for which the key has already counted go on. A held event of the key stays.
@@ -197,13 +190,12 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
     def extend_later(
         self, operation: OperationName, timeout: float | timedelta
     ) -> ReplyFuture[bool]:
-        """Have an operation's timeout count anew from now, by its future or its id.
+        """Have an operation's timeout count anew from now, by future or id.
 
-        The operation keeps its place in the key's order. False if ended or unknown. The answer
-        means: on disk. If the connection is lost before the answer, the client retries; idempotent.
+        The operation keeps its place in the key's order. False if ended or unknown. With the answer
+        it is on disk. Idempotent: the client retries if the connection is lost.
 
-        Given the handle or the status of a job, does what `reschedule_job` does: the job is due
-        `timeout` from now; False also if the job runs.
+        Given the handle or the status of a job, does what `reschedule_job` does.
         """
         timeout_ms = to_ms(timeout, "timeout")
         if is_job(operation):
@@ -222,7 +214,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return self._call(Cancel, op_id_of(operation))
 
     def query_later(self, operation: OperationName) -> ReplyFuture[OperationStatus]:
-        """Read the state of an operation at the server, by its future or its id."""
+        """Read the state of an operation at the server, by future or id."""
         return self._call(Query, op_id_of(operation))
 
     def unread_later(self, after: int = 0) -> ReplyFuture[list[OutcomeMessage]]:
@@ -233,9 +225,9 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         return self._call(Unread, (checked_number(after, "after"),))
 
     def acknowledge_later(self, numbers: Iterable[int]) -> ReplyFuture[int]:
-        """Acknowledge outcomes of this client's name, by number; answers how many were there.
+        """Acknowledge outcomes of this client's name, by number; answers how many there were.
 
-        The server forgets these outcomes, and no client gets any. Sent like `retry_dead`.
+        The server sends these outcomes to no client any more. Sent like `retry_dead`.
         """
         return self._call(Acknowledge, (checked_numbers(numbers), True))
 
@@ -251,7 +243,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
         cursor: int = 0,
         limit: int = 100,
     ) -> ReplyFuture[Operations]:
-        """Read a page of `list`, which may be empty, and its `after`.
+        """Read a page of `list`, which may be empty.
 
         `cursor`: the `after` of the page before; 0: the first page. `after` is None on the last.
         """
@@ -268,7 +260,7 @@ class LaterCalls(LaterJobCalls, LaterRepeatCalls):
 
 
 class JobCalls:
-    """Calls of a worker; `call` makes a call, `session` is the client's, `wake` starts sending."""
+    """The calls of a worker; `call` makes a call, `wake` starts sending."""
 
     def __init__(
         self,
@@ -282,11 +274,11 @@ class JobCalls:
 
     @property
     def max_result_bytes(self) -> int | None:
-        """How large a result may be; None: the server keeps none, or is not known."""
+        """See `Session.max_result_bytes`."""
         return self._session.max_result_bytes
 
     def begin(self, leases: list[Lease]) -> None:
-        """Tell the server which handlers have begun; no answer."""
+        """Tell the server of begun handlers; no answer."""
         self._session.begun.leases.extend(leases)
         self._wake()
 
@@ -296,16 +288,15 @@ class JobCalls:
         return self._call(Work, link.asks, None)
 
     def keep(self, lease: Lease, reply: ReplyFuture[Keeping] | None = None) -> ReplyFuture[Keeping]:
-        """Have a lease last longer; `reply` gets the answer, or a new future."""
+        """Have a lease last longer; `reply` gets the answer (default: a new future)."""
         return self._call(Keep, lease, reply)
 
     def finish(self, end: LeaseEnd, reply: ReplyFuture[bool] | None = None) -> ReplyFuture[bool]:
-        """End a lease; False: it had ended. `reply` gets the answer, or a new future."""
+        """End a lease; False: it had ended. `reply` as for `keep`."""
         return self._call(Finish, end, reply)
 
 
 def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return distinct keys as plain texts, in order. Raises TypeError and ValueError."""
     if len(keys) == 1 and type(key := keys[0]) is str and key.isascii():  # mostly
         return keys
     given = tuple([checked_text(key, "key") for key in keys])
@@ -313,9 +304,9 @@ def _watch_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def described_by(call: Callable[..., ReplyFuture[Any]], made: _F, returns: Any = None) -> _F:
-    """Give what was made of a `..._later` call its name, docstring and signature.
+    """Give a verb the name, docstring and signature of its `..._later` call.
 
-    `returns`: the return type, if not the call's answer.
+    `returns`: the verb's return type, if not the call's answer.
     """
     functools.update_wrapper(made, call)
     made.__name__ = made.__qualname__ = call.__name__.removesuffix("_later")

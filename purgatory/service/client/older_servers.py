@@ -1,4 +1,4 @@
-"""What servers of earlier versions of the protocol do not know. Pure; any thread."""
+"""What servers of earlier protocol versions lack. Any thread."""
 
 import re
 from collections.abc import Callable
@@ -42,7 +42,7 @@ _ITEMS: Final[dict[RequestType, Callable[[int, Any], str]]] = {
 
 
 def missing(version: int, request: RequestType, item: Any) -> str:
-    """Name what a server of a version lacks for a call; empty: it lacks nothing."""
+    """Name what a server of a version lacks for a call, or return an empty text."""
     if VERBS[request].version > version:
         return _WORDS.sub(" ", request.__name__).lower()
     check = _ITEMS.get(request)
@@ -50,5 +50,5 @@ def missing(version: int, request: RequestType, item: Any) -> str:
 
 
 def lacks(version: int, name: str) -> WrongVersion:
-    """Return the error of a call for which the server lacks something."""
+    """Return the error of a call that the server cannot do."""
     return WrongVersion(f"the server speaks version {version} of the protocol, which lacks {name}")

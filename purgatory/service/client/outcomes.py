@@ -1,13 +1,10 @@
-"""Outcomes that the server sends: for the futures of their operations, or for `on_outcome`.
+"""Outcomes from the server: for the futures of their operations, or for `on_outcome`.
 
-`ReceivedOutcomes` resolves the futures, and tells which outcomes are to be acknowledged. Used by
-the thread with the `Turn`, as `Session` is.
+`ReceivedOutcomes` is used by the thread with the `Turn`.
 
-`OutcomeHandler` calls `on_outcome`. An outcome is handled when the call has returned or, if it
-returned a `concurrent.futures.Future`, when that is resolved. If the call raises, it is repeated
-after a while that doubles each time; other outcomes are not kept waiting meanwhile. After ATTEMPTS
-calls the outcome is left at the server, which sends it on the client's next connection. Used by the
-client's I/O thread; the futures may be resolved by any.
+`OutcomeHandler` calls `on_outcome`, in the client's I/O thread; any thread may resolve a future
+that `on_outcome` has returned. See `Client` for the calls after an error; other outcomes do not
+wait meanwhile.
 """
 
 import concurrent.futures
@@ -30,14 +27,14 @@ from purgatory.service.protocol import OutcomeMessage
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: How often an outcome is handed to `on_outcome`, on a single connection.
+#: Most calls of `on_outcome` for an outcome on a connection.
 ATTEMPTS: int = 10
-# Seconds until the second call, and at most between two; see `backoff_s`.
+# Seconds until the second call, and most between two; see `backoff_s`.
 FIRST_DELAY_S: float = 0.2
 MAX_DELAY_S: float = 30.0
-# So many outcomes may wait to be handed over again: of those beyond, the server has the only copy.
+# Most outcomes that wait for another call; further outcomes are left at the server.
 MAX_WAITING: int = 10_000
-# Outcomes remembered as acknowledged: an acknowledgement may be lost with the connection.
+# Outcomes remembered: an acknowledgement may be lost with the connection.
 REMEMBERED_ACKNOWLEDGEMENTS: Final = 1 << 16
 
 OnOutcome = Callable[[OutcomeMessage], object]
@@ -47,7 +44,7 @@ LEAVE: Final = object()
 
 @dataclass(slots=True)
 class OutcomeHandled:
-    """Acknowledge an outcome, or hand it over again: `error` is what the future raised."""
+    """Acknowledge an outcome, or plan another call: `error` is the future's."""
 
     number: int
     error: BaseException | None
@@ -66,7 +63,7 @@ class _Delivery:
 
 
 class OutcomeHandler:
-    """Hands outcomes to `call`, of the client `name`."""
+    """Hands outcomes of the client `name` to `call`."""
 
     def __init__(self, call: OnOutcome, name: str, platform: Platform = REAL_PLATFORM) -> None:
         self._call = call
@@ -74,11 +71,11 @@ class OutcomeHandler:
         self._name = name
         self._deliveries: dict[int, _Delivery] = {}  # by number of the outcome
         self._retries: list[tuple[float, int]] = []  # a heap: when, and number
-        #: Sends the I/O thread a command; set by that thread's owner.
-        self.post: Callable[[OutcomeHandled], None] = _drop
+        #: Sends the I/O thread a command; set by `ClientIOThread`.
+        self.post: Callable[[OutcomeHandled], None] = lambda _: None
 
     def handle(self, outcome: OutcomeMessage) -> bool:
-        """Call with an outcome; True: it is handled. Else `finish` or `retry` say so later."""
+        """Call with an outcome; True: it is handled. Else see `finish` and `retry`."""
         if outcome.number in self._deliveries:
             return False  # sent once more, on a new connection
         delivery = self._deliveries[outcome.number] = _Delivery(outcome)
@@ -103,7 +100,7 @@ class OutcomeHandler:
         return True
 
     def _report(self, number: int, future: "concurrent.futures.Future[Any]") -> None:
-        """Tell the I/O thread how a call ended; called by the ending thread."""
+        """Tell the I/O thread how a call ended; called by the resolving thread."""
         error: BaseException | None
         try:
             error = future.exception()
@@ -114,7 +111,7 @@ class OutcomeHandler:
         self.post(OutcomeHandled(number, error))
 
     def finish(self, handled: OutcomeHandled) -> bool:
-        """Note how a call has ended that returned a future; True: the outcome is handled."""
+        """Note the end of a call that returned a future; True: the outcome is handled."""
         delivery = self._deliveries.get(handled.number)
         if delivery is None:
             return False
@@ -125,7 +122,6 @@ class OutcomeHandler:
         return True
 
     def _fail(self, delivery: _Delivery, error: BaseException) -> None:
-        """Plan the next call, or give up."""
         outcome = delivery.outcome
         if delivery.attempts >= ATTEMPTS or len(self._retries) >= MAX_WAITING:
             del self._deliveries[outcome.number]
@@ -142,24 +138,19 @@ class OutcomeHandler:
 
     @property
     def next_retry_at(self) -> float | None:
-        """When the next call is planned, by the monotonic clock; None: none is."""
+        """When the next call is planned, by the monotonic clock."""
         return self._retries[0][0] if self._retries else None
 
     def retry(self, now: float) -> list[int]:
-        """Make the due calls; returns the numbers of the handled outcomes."""
+        """Make the due calls; return the numbers of the handled outcomes."""
         due: list[int] = []
         while self._retries and self._retries[0][0] <= now:
             due.append(heapq.heappop(self._retries)[1])
         return [number for number in due if self._run(self._deliveries[number])]
 
 
-def _drop(command: OutcomeHandled) -> None:
-    """Drop a command: there is no I/O thread."""
-    del command
-
-
 class ReceivedOutcomes:
-    """The outcomes for `futures`, by operation id, and for `handler`, if there is one."""
+    """The outcomes for `futures`, by operation id, and for `handler`."""
 
     def __init__(
         self,
@@ -170,28 +161,24 @@ class ReceivedOutcomes:
         self._futures = futures
         self._handler = handler
         self._tracer = tracer
-        # Numbers of outcomes, the latest last. (A dict finds its first entry by a scan of what was
-        # removed before it.)
+        # Numbers of outcomes, the latest last. (A dict finds its first entry by a scan.)
         self._acknowledged: OrderedDict[int, None] = OrderedDict()
         #: Numbers to acknowledge with the next messages.
         self.handled: list[int] = []
-        #: Called when outcomes have come that stay at the server, in the I/O thread.
+        #: Called in the I/O thread when outcomes have come that are not handled.
         self.on_left: Callable[[], object] | None = None
 
     def resolve(self, outcomes: Sequence[OutcomeMessage], take: bool) -> None:
-        """Resolve futures and call the handler.
-
-        `take`: whether outcomes without a future are for this connection.
-        """
+        """Resolve futures and call the handler, with outcomes without a future only if `take`."""
         handled = [each.number for each in outcomes if self._resolve_one(each, take)]
         self._note_handled(handled)
         if self.on_left is not None and len(handled) < len(outcomes):
             self.on_left()
 
     def _resolve_one(self, outcome: OutcomeMessage, take: bool) -> bool:
-        """Resolve the outcome's future; returns whether the outcome is to be acknowledged."""
+        """Resolve the outcome's future; return whether to acknowledge the outcome."""
         if outcome.number in self._acknowledged and outcome.op_id not in self._futures:
-            return True  # a future made since then waits for the outcome
+            return True  # unless a new future waits for the outcome
         if len(outcome.payload) > 1:
             traceparent, outcome.payload = unwrap(outcome.payload)
             if traceparent and self._tracer is not None and self._is_for_us(outcome, take):
@@ -201,7 +188,6 @@ class ReceivedOutcomes:
     def _deliver_traced(
         self, tracer: OperationTracer, outcome: OutcomeMessage, traceparent: str, take: bool
     ) -> bool:
-        """Deliver an outcome within its trace or, if the tracer raises, without."""
         handled: bool | None = None
         try:
             with tracer.ended(outcome, traceparent):
@@ -225,12 +211,12 @@ class ReceivedOutcomes:
         return self._handler.handle(outcome)
 
     def retry(self, now: float) -> None:
-        """Hand outcomes over again for which the handler has raised, if it is time."""
+        """Make the handler's due calls again."""
         if self._handler is not None:
             self._note_handled(self._handler.retry(now))
 
     def finish(self, handled: OutcomeHandled) -> None:
-        """Have an outcome acknowledged for which the handler returned a future, if that says so."""
+        """Note the end of a handler's call that returned a future."""
         if self._handler is not None and self._handler.finish(handled):
             self._note_handled([handled.number])
 
@@ -243,6 +229,6 @@ class ReceivedOutcomes:
             self._acknowledged.popitem(last=False)
 
     def take_handled(self) -> list[int]:
-        """Return the numbers to acknowledge, and forget them."""
+        """Remove and return the numbers to acknowledge."""
         handled, self.handled = self.handled, []
         return handled

@@ -1,7 +1,6 @@
-"""Patience: ends the futures of operations that should have ended, while no server answers.
+"""Patience: ends the futures of overdue operations while no server answers.
 
-Else a program waiting for one would wait for as long as the server is away. Any thread may use
-`give_up_at` and `extend`; `look` is for the client's I/O thread.
+Any thread may use `give_up_at` and `extend`; `look` is for the client's I/O thread.
 """
 
 from collections.abc import Callable
@@ -11,12 +10,12 @@ from purgatory.service.client.calls import reject
 from purgatory.service.client.futures import ServiceFuture
 from purgatory.service.errors import RequestTimeout
 
-# Seconds between two looks through all futures, at least.
+# Least seconds between two looks through all futures.
 _SPACING_S: Final = 0.1
 
 
 class Patience:
-    """Of a client that waits `seconds` for an answer; `futures` are its operations' by id."""
+    """Watches `futures`, by operation id, of a client that waits `seconds` for an answer."""
 
     def __init__(
         self, futures: dict[str, ServiceFuture], seconds: float, clock: Callable[[], float]
@@ -28,7 +27,7 @@ class Patience:
         self.next_look_at: float | None = None
 
     def give_up_at(self, timeout_ms: int) -> float:
-        """Return when an operation should have ended: after its timeout and the client's."""
+        """Return when an operation is overdue: after its timeout and the client's."""
         return self._clock() + timeout_ms / 1000 + self.seconds
 
     def extend(self, op_id: str, timeout_ms: int) -> None:
@@ -38,7 +37,7 @@ class Patience:
             future.give_up_at = max(future.give_up_at, self.give_up_at(timeout_ms))
 
     def look(self, silent_since: float | None) -> None:
-        """End what is overdue, if the server has been silent for long, since `silent_since`."""
+        """End overdue futures if the server has been silent for `seconds`."""
         if silent_since is None or not self._futures:
             self.next_look_at = None
             return
@@ -49,7 +48,7 @@ class Patience:
             self._end_overdue(now, silent_since)
 
     def _end_overdue(self, now: float, silent_since: float) -> None:
-        earliest = now + self.seconds  # no future made from now on is overdue before
+        earliest = now + self.seconds  # no new future is overdue before
         for op_id, future in self._futures.copy().items():
             if future.give_up_at > now:
                 earliest = min(earliest, future.give_up_at)

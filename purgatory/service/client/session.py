@@ -1,12 +1,8 @@
 """Session: a client's side of the protocol, without sockets, threads or clocks.
 
-Calls go in and are batched into messages; messages of the server go in and resolve futures; what is
-to be sent comes out. Messages that were not answered are sent again on a new connection. Used by
-the thread with the `Turn`; only the dict of futures is shared with the callers, which enter a
-future before its call gets here.
-
-While few messages are unanswered, calls are sent at once. Then calls of one kind gather into larger
-messages.
+Calls and the server's messages go in; messages to send come out. Unanswered messages are sent again
+on a new connection. Used by the thread with the `Turn`; only the dict of futures is shared with the
+callers, which enter a future before its call gets here.
 """
 
 import itertools
@@ -60,17 +56,16 @@ from purgatory.service.protocol import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# From so many unanswered messages on, calls wait for more calls that fit into their message.
+# From this many unanswered messages on, calls of one kind gather into larger messages.
 PIPELINE_DEPTH: Final = 2
-#: Unanswered messages, at most: fewer than MOST_UNREAD of the server's flood gates, which leave a
-#: connection unread that has more under way.
+#: Most unanswered messages: fewer than MOST_UNREAD of the server's flood gates, which stop reading
+#: a connection with more.
 MAX_UNANSWERED: Final = 12
-#: Errors that end the connection, not the calls: calls are sent again on the next connection.
+#: Errors that end the connection; its calls are sent again on the next.
 _TRANSIENT_CODES: Final = (HelloRequired.code, ServerClosing.code, TooManyClients.code)
 # Requests whose answer has room for fewer items than were asked for.
 _QUERIES: Final = (Query, ReadJobs, WatchJobs)
-# Messages without a call, or with another end of a call. For a look-up: `isinstance` takes a
-# microsecond for each class tried.
+# Messages that are no answer to a call. A set: `isinstance` takes a microsecond for each class.
 _NO_REPLIES: Final = frozenset(
     (
         Outcomes,
@@ -88,9 +83,8 @@ _NO_REPLIES: Final = frozenset(
 class Session:
     """The state of the conversation with the server, over all connections.
 
-    `name` is the client's. `futures` maps the ids of unfinished operations to their futures.
-    `on_outcome` is called with each outcome that has no future here; `tracer` hears of the ends of
-    operations that carry the context of a trace.
+    `name`: the client's. `futures`: of unfinished operations, by id. `on_outcome`: called with each
+    outcome without a future. `tracer`: records the ends of traced operations.
     """
 
     def __init__(
@@ -102,25 +96,21 @@ class Session:
         platform: Platform = REAL_PLATFORM,
     ) -> None:
         self.name: str = name
-        #: Called with the news that the turn of a waiter for a named lease has come.
+        #: Called when the turn of a waiter for a named lease has come.
         self.on_lease_ready: Callable[[LeaseReady], None] | None = None
         self._futures = futures
-        #: Calls `on_outcome`; None: the client takes outcomes for futures alone.
         self.handler: OutcomeHandler | None = (
             None if on_outcome is None else OutcomeHandler(on_outcome, name, platform)
         )
-        #: The fate of outcomes from the server.
         self.received: ReceivedOutcomes = ReceivedOutcomes(futures, self.handler, tracer)
-        #: The jobs whose ends callers wait for.
         self.job_waits: JobWaits = JobWaits()
-        #: What a worker asks for; None: not a worker.
+        #: None: the client is no worker.
         self.worker: WorkerLink | None = None
-        #: What a worker's handlers have begun.
         self.begun: BegunLeases = BegunLeases()
         self._seqs = itertools.count(1)
-        self._token = platform.new_id()  # names the requests of these numbers, for the server
-        self._hello_seq = 0  # of the last hello
-        self._version = VERSION  # sent on the connection, or offered
+        self._token = platform.new_id()  # makes the numbers unique, for the server
+        self._hello_seq = 0
+        self._version = VERSION  # agreed on, or offered
         self._unsent = UnsentCalls()
         self._unanswered: dict[int, tuple[bytes, CallBatch]] = {}  # in order of sequence number
         self._resending = Resending(self._unanswered)
@@ -128,11 +118,11 @@ class Session:
         self._max_message_bytes = 0
         self._max_items = CALLS_PER_MESSAGE
         self.welcome: protocol.Welcome | None = None  # of this connection
-        #: The server's permanent refusal of this client, if any.
+        #: The server's permanent refusal.
         self.failure: ServiceError | None = None
         #: Whether the I/O thread must replace the connection.
         self.connection_lost: bool = False
-        #: The refusal of a standby, which names the active server; None: it was no standby.
+        #: The refusal of a standby, which names the active server.
         self.standby: Standby | None = None
 
     @property
@@ -147,7 +137,7 @@ class Session:
 
     @property
     def expects_frames(self) -> bool:
-        """Whether something is to come from the server: answers, outcomes, jobs or their ends."""
+        """Whether the server is to send answers, outcomes, jobs or their ends."""
         return bool(
             self._unsent.batches
             or self._unanswered
@@ -171,28 +161,25 @@ class Session:
         return encode(protocol.Hello(self._hello_seq, version, self.name, self._token, takes))
 
     def probe(self) -> bytes:
-        """Return a message that a server answers at once, and that asks for nothing."""
+        """Return a message that asks for nothing but an answer."""
         return encode(Query(next(self._seqs), []))
 
     def trial_hello(self) -> bytes:
-        """Return a hello to another server, whose answer is not for this session."""
+        """Return a hello to another server, for a `Scout`."""
         return encode(protocol.Hello(next(self._seqs), VERSION, self.name, self._token, False))
 
     def on_disconnected(self, lost: bool) -> None:
-        """Note the end of the connection: nothing is sent until the next welcome.
-
-        After a lost connection, give up messages sent too often.
-        """
+        """Send nothing until the next welcome; if `lost`, give up messages sent too often."""
         if lost and self.welcome is not None:
             error = f"the connection was lost {MAX_SENDINGS} times after this request was sent"
             for batch in self._resending.take_abandoned():
                 self._fail_batch(batch, RequestAbandoned(f"{error}; it is not sent again"))
         self.welcome = None
-        # It ends also after a caller was interrupted, perhaps between a change and its count.
+        # A caller may have been interrupted between a change and its count.
         self._unsent.recount()
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
-        """Add calls of one kind, to be sent in order."""
+        """Add calls of one kind at the end."""
         if self.failure is not None:
             self.finished_calls += len(calls)
             fail_calls(calls, self.failure)
@@ -200,14 +187,14 @@ class Session:
         self._unsent.add(request, calls)
 
     def begin(self, request: RequestType, call: Call) -> list[bytes] | None:
-        """Return the messages of a single call; None if calls cannot be sent now."""
+        """Return the messages of a call; None: calls cannot be sent now."""
         if self.welcome is None or self.failure is not None or self.busy:
             return None
         self.add(request, [call])
         return self.take_messages()
 
     def take_messages(self) -> list[bytes]:
-        """Return the messages that can be sent now."""
+        """Return the messages to send."""
         messages = self._take_acknowledgements() if self.received.handled else []
         if self.job_waits.left:
             messages += self._take_unwatched()
@@ -227,7 +214,7 @@ class Session:
         return messages
 
     def _next_message(self) -> bytes | None:
-        """Take the first calls that fit into a message; None if the first one alone does not."""
+        """Take the first calls that fit into a message; None: they were failed."""
         batch = self._unsent.take()
         if self._version < VERSION:
             batch = self._without_unknown(batch)
@@ -245,7 +232,6 @@ class Session:
         return frame
 
     def _without_unknown(self, batch: CallBatch) -> CallBatch:
-        """Fail the calls that an older server does not know; return the others."""
         known = []
         for call in batch.calls:
             name = missing(self._version, batch.request, call[0])
@@ -257,7 +243,7 @@ class Session:
         return CallBatch(batch.request, known)
 
     def has_callbacks(self, message: Any) -> bool:
-        """Tell whether handling a message may run callbacks, or send anything."""
+        """Tell whether handling a message may run callbacks or send anything."""
         if type(message) in _NO_REPLIES:
             return type(message) is not protocol.Ping
         _, batch = self._unanswered.get(message.seq, (b"", None))
@@ -266,14 +252,13 @@ class Session:
         return batch.request is WatchJobs or any(future.is_observed for _, future in batch.calls)
 
     def handle(self, message: Any) -> list[bytes]:
-        """Handle a decoded message of the server; returns what is to be sent at once."""
+        """Handle a message of the server; return messages to send at once."""
         if type(message) in _NO_REPLIES:
             return self._handle_other(message)
         self._on_reply(message)
         return []
 
     def _handle_other(self, message: Any) -> list[bytes]:
-        """Handle a message that is no reply, or a failure."""
         if isinstance(message, Outcomes):
             self.received.resolve(message.outcomes, message.take)
             return self._take_acknowledgements()
@@ -300,22 +285,22 @@ class Session:
         self._max_message_bytes = message.limits.message_bytes
         self._max_items = min(CALLS_PER_MESSAGE, message.limits.items or CALLS_PER_MESSAGE)
         lost = self.job_waits.take_lost()
-        self.finished_calls -= len(lost)  # these are made once more
+        self.finished_calls -= len(lost)  # made once more
         self.add(WatchJobs, lost)
         if self.worker is None:
             return self._resend_unanswered()
         self.begun.leases.clear()
-        self.worker.on_connected()  # the leases of the connection before have ended
+        self.worker.on_connected()
         return [encode(Work(next(self._seqs), *self.worker.asks)), *self._resend_unanswered()]
 
     def _resend_unanswered(self) -> list[bytes]:
-        """Return the unanswered messages, as they were sent: the server does each once."""
+        """Return unanswered messages, unchanged: the server does each once."""
         if self._version < VERSION:
             self._fail_unanswered_unknown()
         return self._resending.begin()
 
     def _fail_unanswered_unknown(self) -> None:
-        """Fail messages that an older server, after a replacement, does not know."""
+        """Fail messages unknown to an older server that replaced a newer one."""
         for seq, (_, batch) in list(self._unanswered.items()):
             names = [missing(self._version, batch.request, item) for item, _ in batch.calls]
             if any(names):
@@ -369,7 +354,7 @@ class Session:
         return []
 
     def _on_refused(self, batch: CallBatch, error: ServiceError) -> None:
-        """Fail calls; queries whose answer is too large are asked again in two halves."""
+        """Fail calls; repeat queries whose answer is too large in two halves."""
         is_too_large = isinstance(error, TooLarge) and len(batch.calls) > 1
         if is_too_large and batch.request in _QUERIES:
             self.finished_calls -= len(batch.calls)
@@ -386,12 +371,12 @@ class Session:
         fail_calls(batch.calls, error)
 
     def _forget(self, op_id: str, future: ReplyFuture[Any]) -> None:
-        """Forget a future; that of another call with the same operation stays."""
+        """Forget a future, but not another call's of the same operation."""
         if self._futures.get(op_id) is future:
             del self._futures[op_id]
 
     def fail(self, error: ServiceError) -> None:
-        """Fail all calls and futures with an error, and all later calls: permanent."""
+        """Fail all calls and futures, and all later calls."""
         self.failure = error
         batches = [batch for _, batch in self._unanswered.values()]
         self.finished_calls += self._unsent.count
@@ -406,14 +391,13 @@ class Session:
 
     @property
     def max_result_bytes(self) -> int | None:
-        """How large the result of a job may be; None: the server keeps none, or is not known."""
+        """How large a job's result may be; None: the server keeps none, or is not known."""
         welcome = self.welcome
         if welcome is None or self._version < BEGIN_VERSION:
             return None
         return welcome.limits.payload_bytes
 
     def _take_acknowledgements(self) -> list[bytes]:
-        """Return the acknowledgements of handled messages; none without a connection."""
         done = self.received.take_handled()
         if self.welcome is None:
             return []
@@ -421,7 +405,6 @@ class Session:
         return [encode(protocol.Acknowledge(next(self._seqs), some)) for some in portions]
 
     def _take_unwatched(self) -> list[bytes]:
-        """Return the messages that end the watch of jobs; none without a connection."""
         left = self.job_waits.take_left()
         if self.welcome is None:
             return []

@@ -1,8 +1,6 @@
-"""The trace context of an operation, carried around its payload.
+"""The trace context of an operation, carried around its payload. Any thread.
 
-So that a trace goes on in the process that hears of the end, however long after the submission and
-whichever process that is. The server stores the payload's bytes and looks at none of this. Any
-thread.
+So a trace goes on in the process that gets the outcome. The server does not look at the context.
 """
 
 import re
@@ -17,9 +15,9 @@ from purgatory.service.protocol import LeasedJob, OutcomeMessage
 
 # The MessagePack extension type of [traceparent, payload], see docs/protocol.md.
 _EXTENSION: Final = 84
-# W3C Trace Context, version 00 and those to come.
+# W3C Trace Context, version 00 and later.
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
-# The first bytes of extensions of these sizes: up to 255 bytes, 64 KiB, 4 GiB.
+# The first bytes of extensions of up to 255 bytes, 64 KiB, 4 GiB.
 _FIRST_BYTES: Final = (b"\xc7", b"\xc8", b"\xc9")
 
 _decode: Final = msgspec.msgpack.Decoder().decode
@@ -27,26 +25,26 @@ _decode_pair: Final = msgspec.msgpack.Decoder(tuple[str, Raw]).decode
 
 
 class OperationTracer(Protocol):
-    """What clients and workers need for traces; `purgatory.service.tracing` has one."""
+    """Traces operations and jobs; `purgatory.service.tracing` has one."""
 
     def traceparent(self) -> str:
-        """Return the context of the caller as a W3C `traceparent`; empty if it has none."""
+        """Return the caller's context as a W3C `traceparent`, or an empty text."""
 
     def ended(self, outcome: OutcomeMessage, traceparent: str) -> AbstractContextManager[object]:
-        """Record the end of an operation submitted in this context.
+        """Record the end of an operation submitted in this context; the block is its callbacks.
 
-        What the block does belongs to the trace. Called by the client's I/O thread.
+        Called by the client's I/O thread.
         """
 
     def attempted(self, job: LeasedJob, traceparent: str) -> AbstractContextManager[object]:
-        """Record an attempt at a job scheduled in this context: the block is its handler.
+        """Record an attempt at a job scheduled in this context; the block is its handler.
 
         Called by a thread of the worker, or by its event loop.
         """
 
 
 def wrap(traceparent: str, payload: Raw) -> Raw:
-    """Return a payload that carries a context, too; the payload itself if that is empty."""
+    """Return a payload with a context, or unchanged if the context is empty."""
     if not traceparent:
         return payload
     return Raw(encode(msgspec.msgpack.Ext(_EXTENSION, encode((traceparent, payload)))))

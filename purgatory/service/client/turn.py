@@ -1,4 +1,4 @@
-"""Turn: which thread uses the connection and the session of a client. Any thread."""
+"""Turn: the right of one thread to use a client's connection and session. Any thread."""
 
 from threading import get_ident
 
@@ -6,10 +6,10 @@ from timingwheel.lowlevel import new_hot_condition
 
 
 class Turn:
-    """Held by one thread at a time, or by none. Any thread; a leaf lock, never held for long."""
+    """Held by one thread at a time."""
 
     def __init__(self) -> None:
-        # Re-entrant: a finalizer or a signal handler may make a call while its thread is in here.
+        # A leaf lock. Re-entrant: a finalizer or a signal handler may make a call meanwhile.
         self._changed = new_hot_condition()
         self._waiting = 0  # threads
         #: The identity of the holding thread; 0: none.
@@ -17,14 +17,11 @@ class Turn:
 
     @property
     def is_mine(self) -> bool:
-        """Whether the calling thread holds it."""
+        """Whether the calling thread holds the turn."""
         return self.holder == get_ident()
 
     def try_take(self) -> bool:
-        """Take the turn if free; False also if the calling thread holds it already.
-
-        Not free for this while another thread waits.
-        """
+        """Take the turn unless a thread, even the caller, holds it or waits for it."""
         thread = get_ident()
         with self._changed:
             if self.holder or self._waiting:
@@ -48,7 +45,7 @@ class Turn:
             self._waiting -= 1
 
     def give_up(self) -> None:
-        """Let other threads take the turn. Does nothing if the calling thread does not hold it."""
+        """Give up the turn, if the calling thread holds it."""
         thread = get_ident()
         with self._changed:
             if self.holder == thread:

@@ -13,24 +13,24 @@ from purgatory.service.verbs import VERBS
 
 
 class UnsentCalls:
-    """Batches in order; all of them are full but the last of each run of one kind."""
+    """Batches in order; all are full but the last of each run of one kind."""
 
     def __init__(self) -> None:
-        #: In order; empty if no call waits.
+        #: Empty if no call waits.
         self.batches: deque[CallBatch] = deque()
         #: How many calls there are.
         self.count: int = 0
 
     @property
     def may_gather(self) -> bool:
-        """Whether the next message may get further calls: of several kinds only the last may."""
+        """Whether the next message may get further calls: only the last batch may."""
         if len(self.batches) != 1:
             return False
         batch = self.batches[0]
         return VERBS[batch.request].is_batch and len(batch.calls) < CALLS_PER_MESSAGE
 
     def recount(self) -> None:
-        """Count anew, after an interrupt perhaps between a change and its count."""
+        """Count anew, perhaps after an interrupt between a change and its count."""
         self.count = sum([len(batch.calls) for batch in self.batches])
 
     def add(self, request: RequestType, calls: Sequence[Call]) -> None:
@@ -73,10 +73,7 @@ class UnsentCalls:
     def fitting(
         self, batch: CallBatch, seq: int, most_items: int, most_bytes: int
     ) -> tuple[CallBatch, bytes, Exception | None]:
-        """Return the first calls that fit into a message, and the message, or why none does.
-
-        The rest are sent next.
-        """
+        """Return the first calls that fit into a message, and the message or an error."""
         batch = self.split(batch, most_items)
         frame, error = _encoded(batch, seq, most_bytes)
         while error is not None and len(batch.calls) > 1:
@@ -86,44 +83,43 @@ class UnsentCalls:
 
 
 def _encoded(batch: CallBatch, seq: int, most_bytes: int) -> tuple[bytes, Exception | None]:
-    """Return the message of calls, or why they cannot be sent together."""
     try:
         frame = batch.encode(seq)
-    except Exception as error:  # noqa: BLE001  # a value that has no form: of that call alone
+    except Exception as error:  # noqa: BLE001  # a call's value cannot be encoded
         return b"", error
     if len(frame) <= most_bytes:
         return frame, None
     return frame, TooLarge(f"message of {len(frame)} bytes; expected at most {most_bytes}")
 
 
-#: So often a message is sent at most, if the connection is lost each time before its answer.
+#: Most sendings of a message whose connection is lost each time before the answer.
 MAX_SENDINGS: Final = 5
-# After so many losses, send each message again alone.
+# Losses after which each message is sent alone.
 _ALONE_AFTER: Final = 2
 
 
 class Resending:
-    """Says which unanswered messages are sent again on a new connection, and how often.
+    """Says which unanswered messages are sent again on a new connection.
 
-    `unanswered`: by sequence number, in order, with their calls. If the connection is lost again
-    and again, the messages are sent one by one: so the message that makes a server crash is found,
-    and is not repeated for ever.
+    `unanswered`: messages with their calls, by sequence number, in order. If the connection is lost
+    again and again, the messages are sent one by one, to find a message that makes the server
+    crash.
     """
 
     def __init__(self, unanswered: dict[int, tuple[bytes, CallBatch]]) -> None:
         self._unanswered = unanswered
-        # How often the connection was lost after they were sent.
+        # Lost connections since the message was sent, by sequence number.
         self._losses: dict[int, int] = {}
-        self._waiting: deque[int] = deque()  # waiting to be sent again alone
-        self._alone = 0  # the last message of these sent
+        self._waiting: deque[int] = deque()  # to be sent alone
+        self._alone = 0  # the last one sent alone
 
     @property
     def is_under_way(self) -> bool:
-        """Whether messages are sent again one by one, while new messages wait."""
+        """Whether messages are sent one by one; new messages wait."""
         return bool(self._waiting) or self._alone in self._unanswered
 
     def take_abandoned(self) -> list[CallBatch]:
-        """Note that the connection was lost; return the calls that are not sent again, removed."""
+        """Note a lost connection; remove and return calls that are not sent again."""
         waiting, before, self._losses = set(self._waiting), self._losses, {}
         for seq in self._unanswered:
             self._losses[seq] = before.get(seq, 0) + (0 if seq in waiting else 1)
@@ -131,7 +127,7 @@ class Resending:
         return [self._unanswered.pop(seq)[1] for seq in abandoned]
 
     def begin(self) -> list[bytes]:
-        """Return what is to be sent first on a new connection: all, or the first alone."""
+        """Return the first messages for a new connection: all, or the first alone."""
         self._waiting.clear()
         self._alone = 0
         if all(self._losses.get(seq, 0) < _ALONE_AFTER for seq in self._unanswered):

@@ -1,4 +1,4 @@
-"""WorkerLink: a worker's requests to its client's session, and the answers; begun handlers.
+"""WorkerLink: a worker's requests to its client's session; BegunLeases.
 
 Used by the thread with the `Turn`; any thread may add leases.
 """
@@ -12,21 +12,19 @@ from purgatory.service.encoding import encode
 from purgatory.service.job_messages import Begin, CancelLeases
 from purgatory.service.protocol import Lease, LeasedJob
 
-#: The version of the protocol from which on servers know `Begin`, and keep results.
+#: The first version of the protocol with `Begin`, and with results.
 BEGIN_VERSION: Final = 3
 
-#: Kinds with their attempts, room, milliseconds of a lease, `detached`, `kind_rooms` and `begins`
-#: of a `Work`.
+#: The fields of a `Work`: `kinds`, `room`, `lease_ms`, `detached`, `kind_rooms`, `begins`.
 Asks = tuple[dict[str, int], int, int, bool, dict[str, int], bool]
 
 
 @dataclass(slots=True)
 class WorkerLink:
-    """The requests of a worker, and the answers.
+    """The requests of a worker, and its callbacks.
 
-    `on_jobs` gets jobs leased from now on; `on_connected` is called before the first ones
-    of a connection: leases of the connection before have ended, or will. `on_cancelled` gets what
-    the server tells of leases.
+    `on_jobs` gets leased jobs. `on_connected` is called before the first jobs of a connection:
+    earlier leases have ended, or will. `on_cancelled` gets the server's cancellations.
     """
 
     asks: Asks
@@ -36,13 +34,13 @@ class WorkerLink:
 
 
 class BegunLeases:
-    """The leases whose handlers have begun, and of which the server was not told."""
+    """The leases whose handlers have begun, until the server is told."""
 
     def __init__(self) -> None:
         self.leases: deque[Lease] = deque()
 
     def take(self, seqs: Iterator[int], most: int, version: int) -> list[bytes]:
-        """Return the messages that tell of them, of up to `most` each; none to older servers."""
+        """Remove leases, up to `most` a message; return the messages, none for older servers."""
         taken: list[Lease] = []
         while self.leases:
             taken.append(self.leases.popleft())

@@ -1,1 +1,1 @@
-"""Several servers over one store: one server is active, the rest are standbys."""
+"""Several servers over one store: one active server, and standbys."""

@@ -1,7 +1,7 @@
-"""ClusterDaemon: a server in a cluster over a single database, with its live page and metrics.
+"""ClusterDaemon: a server in a cluster, with its live page and metrics: `purgatory serve --store`.
 
-`purgatory serve --store` runs a ClusterDaemon. HTTP answers from the start, in each role: a standby
-is well, and not ready. The main thread makes, starts, reloads and closes the daemon.
+HTTP answers from the start, in each role: a standby is healthy, and not ready. The main thread
+makes, starts, reloads and closes the daemon.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from purgatory.service.store.lease import HeldLease, LeaseRow
 
 
-#: Seconds, at most, for what is in flight when a server hands over.
+#: Most seconds for requests in flight when a server hands over.
 CLOSE_S: Final = 1.0
 
 
@@ -50,14 +50,14 @@ class SharedDatabase(Protocol):
     """The database that several servers share."""
 
     def open_row(self, holder: str, address: str) -> LeaseRow:
-        """Return the row of the lease, for a server that may become its holder."""
+        """Return the row of the lease, for a server with the id `holder`."""
 
     def open_store(self, lease: HeldLease) -> Store:
-        """Open the store for the holder. Raises StoreError."""
+        """Open the store. Raises StoreError."""
 
 
 class PostgresDatabase:
-    """The PostgreSQL database that `config` names; see `SharedDatabase`."""
+    """The database that `config` names."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -75,8 +75,8 @@ class PostgresDatabase:
 class ClusterDaemon:
     """The server that `config` describes; also a context manager.
 
-    `announce` is told, in a line and as facts, what the server does whenever that changes.
-    `database` is PostgreSQL by default, or a fake of the tests. Raises ConfigError, KeysError.
+    `announce` gets each change of the role as a line and as facts. `database`: PostgreSQL by
+    default. Raises ConfigError, KeysError.
     """
 
     def __init__(
@@ -110,23 +110,23 @@ class ClusterDaemon:
         self._bind = config.bind
 
     def start_progress(self) -> str:
-        """Say how far a start is, or the loading of an active server; else empty. Any thread."""
+        """Say how far a start or a loading is; else empty. Any thread."""
         if isinstance(active := self.member.active, ClusterServer):
             return active.assembly.server.start_progress()
         return "looking at the database" if self._looks else ""
 
     @property
     def url(self) -> str:
-        """The URL of the live page; empty if none exists."""
+        """The URL of the live page, or empty."""
         return "" if self._http is None else self._http.url
 
     @property
     def failure(self) -> Exception | None:
-        """Why the server has ended by itself; None if it has not."""
+        """See `Member.failure`."""
         return self.member.failure
 
     def status(self) -> ClusterStatus:
-        """Return the state of this server. Any thread."""
+        """See `Member.status`."""
         return self.member.status()
 
     def start(self) -> None:
@@ -171,7 +171,7 @@ class ClusterDaemon:
             most_descriptors=most_descriptors(config.max_clients, config.max_memory),
             max_memory=config.max_memory,
         )
-        self._bind = socket.address  # a port that the system chose is kept
+        self._bind = socket.address  # keep a port that the system chose
         return socket
 
     def _make_active(self, lease: StoreLease) -> ClusterServer:
@@ -212,8 +212,6 @@ class ClusterDaemon:
         if isinstance(active := self.member.active, ClusterServer):
             active.assembly.server.reload()
 
-    # What the page shows, see `StatusReader`.
-
     def _shown(self) -> StatusReader | StandbyPage:
         active = self.member.active
         if isinstance(active, ClusterServer) and self.status().role is Role.ACTIVE:
@@ -221,16 +219,16 @@ class ClusterDaemon:
         return self._page
 
     def read(self) -> dict[str, Any]:
-        """Return the status for the page: of the server, or of the standby."""
+        """See `StatusReader`."""
         return self._shown().read() | {"uptime_s": self.uptime_s}
 
     def sample(self) -> tuple[float, ...]:
-        """Return a row of the charts."""
+        """See `StatusReader`."""
         return (self.uptime_s, *self._shown().sample()[1:])
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since the process began, in whatever role."""
+        """See `StandbyPage.uptime_s`."""
         return self._page.uptime_s
 
     def _health_error(self) -> str:
@@ -250,7 +248,7 @@ class ClusterDaemon:
         return active.assembly.server.health().not_ready
 
     def close(self) -> None:
-        """Hand over, and end; HTTP is closed last. Idempotent."""
+        """Hand over, and end. Idempotent."""
         self._closing = True
         try:
             self.member.stop()
@@ -283,7 +281,7 @@ class ClusterServer:
         self._open_store = open_store
         self._store: Store | None = None
         self._keys = KeyMark.of(authenticator)
-        #: Reads the figures of the server for the page; None before the start.
+        #: Reads the figures for the page; None before the start.
         self.reader: StatusReader | None = None
         self.assembly: ServerAssembly = ServerAssembly(
             config,
@@ -296,13 +294,13 @@ class ClusterServer:
     def _open(self, _: Path | None) -> Store:
         store = self._store = self._open_store(self.lease)
         if store.metadata().get(SERVER_KEYS) != self._keys.text:
-            # A database that refuses to write keeps no server from answering reads.
+            # If the database refuses, the server still answers reads.
             note_start(store, {SERVER_KEYS: self._keys.text})
         return store
 
     @property
     def failure(self) -> Exception | None:
-        """Why the server has ended by itself; None if it has not."""
+        """See `ActiveServer`."""
         return self.assembly.server.failure
 
     def start(self) -> None:
@@ -321,9 +319,9 @@ class ClusterServer:
         self.assembly.server.fail(why)
 
     def close(self) -> None:
-        """See `ActiveServer`. A client that does not read keeps no standby waiting."""
+        """See `ActiveServer`. A client that does not read cannot delay a standby."""
         server = self.assembly.server
         server.close(min(CLOSE_S, server.config.close_timeout))
         if not server.is_closed and self._store is not None:
-            self._store.stop()  # a commit that hangs gives up
+            self._store.stop()  # a hanging commit gives up
             server.close()

@@ -1,7 +1,4 @@
-"""ClusterStatus: a snapshot of a server in a cluster, and its figures for Prometheus.
-
-Any thread: a status is immutable, and the figures are read at each scrape.
-"""
+"""ClusterStatus: a snapshot of a server in a cluster, and its metrics. Any thread."""
 
 from __future__ import annotations
 
@@ -17,24 +14,22 @@ from prometheus_client.registry import Collector
 from purgatory.service.errors import STANDBY_OF
 from purgatory.service.troubles import cluster_troubles
 
-#: The answer of a standby without an active server.
 NO_ACTIVE: Final = "standby: no server is active"
 
 
 def standby_message(active: str) -> str:
-    """Return what a standby answers; `active`: the active server's address, empty if unknown."""
+    """Return a standby's answer; `active`: the active server's address, or empty."""
     return f"{STANDBY_OF}{active}" if active else NO_ACTIVE
 
 
 class Role(StrEnum):
-    """What a server does."""
+    """The role of a server."""
 
-    #: The server waits for its turn.
     STANDBY = "standby"
     #: The server has taken over, and reads the store.
     LOADING = "loading"
     ACTIVE = "active"
-    #: The server answers the requests in flight, and takes no others.
+    #: The server answers requests in flight, and takes no others.
     CLOSING = "closing"
 
 
@@ -43,11 +38,10 @@ class ClusterStatus:
     """The state of a single server.
 
     `address`: of this server, as clients reach it. `active`: of the active server, empty if
-    unknown. `epoch`: the last one seen. `replicated`: whether commits wait for a synchronous
-    standby of the database; None: not known yet. `standbys`: their addresses. `takeovers`: how
-    often this process has taken over. `beat_age_s`: seconds since the last beat of the active
-    server. `overdue_s`: for how many seconds the lease of an active server has not been valid.
-    `drift_ms`: service time minus the database's clock.
+    unknown. `epoch`: the last seen. `replicated`: whether commits wait for a synchronous standby of
+    the database; None: not known yet. `standbys`: addresses. `takeovers`: of this process.
+    `beat_age_s`: seconds since the last beat of the active server. `overdue_s`: seconds since the
+    active server's lease ended. `drift_ms`: service time minus the database's clock.
     """
 
     role: Role
@@ -63,13 +57,13 @@ class ClusterStatus:
     drift_ms: int = 0
 
     def shown(self) -> dict[str, Any]:
-        """Return the fields for the page, and `troubles`: what the server lacks, in sentences."""
+        """Return the fields for the page, and `troubles`, in sentences."""
         figures = {"standbys": len(self.standbys), "replicated": bool(self.replicated)}
         return asdict(self) | {"troubles": cluster_troubles(figures)}
 
     @property
     def trouble(self) -> str:
-        """Why the server takes no requests; empty if it does."""
+        """Why the server answers no requests, or empty."""
         if self.role is Role.STANDBY:
             return standby_message(self.active)
         if self.role is not Role.ACTIVE:
@@ -83,17 +77,17 @@ class ClusterStatus:
 
 
 class ClusterCollector(Collector):
-    """Shows what `status` returns, as `purgatory_cluster_...`."""
+    """Shows the `status` as `purgatory_cluster_...`."""
 
     def __init__(self, status: Callable[[], ClusterStatus]) -> None:
         self._status = status
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics, so that a registry can detect clashing names."""
+        """Return the metrics' names, for a registry's check."""
         return _metrics(ClusterStatus(role=Role.STANDBY, address=""))
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         return _metrics(self._status())
 
 
@@ -119,11 +113,11 @@ def _metrics(status: ClusterStatus) -> Iterator[Metric]:
 
 
 class JoinedRegistry(CollectorRegistry):
-    """A registry that shows the metrics of a second registry, too."""
+    """A registry that also shows the metrics of `joined`."""
 
     def __init__(self) -> None:
         super().__init__()
-        #: The registry of the active server; None while there is none.
+        #: Of the active server.
         self.joined: CollectorRegistry | None = None
 
     def collect(self) -> Iterable[Metric]:

@@ -1,10 +1,10 @@
 """Heartbeat: renews the lease of the active server, and finds out when it is lost.
 
-The thread `service-lease` owns the row's connection from `start` to `stop`. It beats every quarter
-of `takeover_after`, and looks several times a second, so that a request to hand over is seen soon.
-While the database does not answer it goes on trying: the lease ends by itself meanwhile, and is
-valid again with the next beat unless another server has taken over. The thread ends with `stop`,
-or once the lease is lost. `start` and `stop` are for one other thread, the figures for any.
+The thread `service-lease` owns the row's connection from `start` to `stop`. It beats, and looks for
+a request to hand over. While the database does not answer, the thread retries: the lease ends by
+itself meanwhile, and is valid again with the next beat unless another server has taken over. The
+thread ends with `stop`, or once the lease is lost. `start` and `stop` are for one other thread, the
+figures for any.
 """
 
 import logging
@@ -20,12 +20,12 @@ from purgatory.service.store.lease import LeaseRow, SeenLease
 log: logging.Logger = logging.getLogger(__name__)
 
 _NS_PER_S: Final = 1_000_000_000
-#: Beats in the time after which a standby takes over.
+#: Beats in `takeover_after`.
 BEATS: Final = 4
-#: Seconds between two looks, between two attempts while the database does not answer, and between
-#: two counts of the standbys.
+#: Seconds between two looks.
 LOOK_S: Final = 0.1
 RETRY_S: Final = 0.1
+#: Seconds between two counts of the standbys.
 COUNT_S: Final = 2.0
 TAKEN: Final = "another server has taken over"
 
@@ -33,8 +33,7 @@ TAKEN: Final = "another server has taken over"
 class Heartbeat:
     """Keeps `lease`, whose row is `row`.
 
-    `seen`: the row as the takeover left it. `on_handover` is called, by the thread, when the holder
-    is asked to hand over; more than once.
+    The thread calls `on_handover` at each look that shows a request to hand over.
     """
 
     def __init__(
@@ -51,14 +50,14 @@ class Heartbeat:
         self._on_handover = on_handover
         self._stopped = threading.Event()
         self._thread = InterruptibleThread(target=self._run, name="service-lease", daemon=True)
-        #: When the last beat that succeeded was sent, by the boot clock.
+        #: When the last successful beat was sent, by the boot clock.
         self.beat_ns: int = lease.boot_ns()
         self._next_count_ns = 0
         #: The last look; None before the first.
         self.last: SeenLease | None = None
-        #: The addresses of the standbys at the last count.
+        #: The addresses of the standbys.
         self.standbys: list[str] = []
-        #: Why the database could not be asked the last time; empty if it could.
+        #: Why the last step has failed; empty if not.
         self.trouble: str = ""
 
     def start(self) -> None:
@@ -66,7 +65,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, after the call that is under way. Idempotent."""
+        """End the thread, after the present call. Idempotent."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -80,7 +79,7 @@ class Heartbeat:
             self._lease.lose(f"the thread that keeps the lease has failed: {error!r}")
 
     def step(self) -> float:
-        """Beat or look once; returns the seconds until the next step."""
+        """Beat or look once; return the seconds until the next step."""
         try:
             self._look()
         except StoreError as error:
@@ -96,7 +95,7 @@ class Heartbeat:
 
     def _look(self) -> None:
         lease, sent_ns = self._lease, self._lease.boot_ns()
-        # After a failure a beat: the database has to confirm the lease anew.
+        # Beat after a failure: the database has to confirm the lease anew.
         is_due = self.trouble or sent_ns - self.beat_ns >= self._beat_every_ns
         reading = lease.read_clock()
         seen = self._row.beat(reading) if is_due else self._row.look()
@@ -115,10 +114,10 @@ class Heartbeat:
             self._on_handover()
 
 
-#: Seconds after which a standby that has not looked counts no more.
+#: Seconds without a look after which a standby is gone.
 GONE_S: Final = 3.0
 
 
 def live_standbys(row: LeaseRow) -> list[str]:
-    """Return the addresses of the standbys that look, sorted. Raises StoreError."""
+    """Return the sorted addresses of the standbys. Raises StoreError."""
     return sorted(one.address for one in row.standbys() if one.seen_s < GONE_S)

@@ -1,8 +1,7 @@
-"""KeyCheck: whether a server has the keys of the servers over the same database.
+"""KeyCheck: compares a server's keys with those of the active server, at its start. One thread.
 
-Clients know one public key of all servers, and each server reads an allow list of its own. A server
-with another key can serve no client, and the fault would show only after a takeover. The active
-server notes its keys in the database, and a server compares at its start. One thread.
+Clients know one public key of all servers. Without a check a wrong key would show only after a
+takeover.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ _NONE: Final = "none"
 
 
 class KeyMark(NamedTuple):
-    """What a server has: its public key, or `none`, and a digest of its allow list."""
+    """A server's public key, or `none`, and a digest of its allow list."""
 
     public: str
     clients: str
@@ -41,19 +40,19 @@ class KeyMark(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The mark as the database has it: without a space in either part."""
+        """The mark as the database has it; no part has a space."""
         return " ".join(self)
 
 
 def check_keys(row: LeaseRow, mark: KeyMark, patience_s: float) -> None:
-    """Compare with what the active server has noted. Raises KeysError, StoreError.
+    """Compare with the active server's mark. Raises KeysError, StoreError.
 
-    Another key is refused while an active server is alive, which takes `patience_s` to find out.
-    Another allow list is a warning: the active server may have read a newer one meanwhile.
+    Another key is refused while an active server is alive, see `look_at_store`. Another allow list
+    is a warning: the active server may have read a newer list meanwhile.
     """
     row.set_up()
     noted = row.server_keys().split(" ")
-    if len(noted) != len(mark):  # none was active yet
+    if len(noted) != len(mark):  # no server was active yet
         return
     public, clients = noted
     if public != mark.public:

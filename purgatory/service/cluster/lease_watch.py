@@ -1,9 +1,8 @@
-"""LeaseWatch: decides when a standby may take over, by what it sees of the lease.
+"""LeaseWatch: decides when a standby may take over. Used by one thread.
 
-The standby looks again and again, and only its own boot clock counts. It takes over if the holder
-has written nothing for `takeover_after`, or at once if the row has no holder. After the database
-was away, the holder gets a moment to come back first: it has lost nothing, and a takeover means to
-load all. Used by one thread.
+Only the standby's own boot clock counts. The standby takes over if the holder has written nothing
+for `takeover_after`, or at once if the row has no holder. After the database was away, the holder
+gets a moment to come back, as a takeover has to load all.
 """
 
 from collections.abc import Callable
@@ -13,17 +12,17 @@ from purgatory.service.platform import boot_ns
 from purgatory.service.store.lease import SeenLease
 
 _NS_PER_S: Final = 1_000_000_000
-#: Seconds, at most, that the holder gets after the database was away.
+#: Most seconds that the holder gets after the database was away.
 RETURN_S: Final = 1.5
-#: For so many seconds after a handover the old active server leaves the lease to the others.
+#: Seconds after a handover in which the old active server leaves the lease to others.
 YIELD_S: Final = 5.0
 
 
 class LeaseWatch:
     """Watches the lease for a standby with the id `holder`.
 
-    `handed_over`: the epoch of the lease that this server has just handed over; None: no lease.
-    While the row has that epoch, this server leaves the row to others for YIELD_S.
+    `takeover_after`: seconds. `handed_over`: the epoch of the lease just handed over by this
+    server, which leaves a row of this epoch to others for YIELD_S.
     """
 
     def __init__(
@@ -40,17 +39,17 @@ class LeaseWatch:
         self._return_ns = int(min(takeover_after, RETURN_S) * _NS_PER_S)
         self._handed_over = handed_over
         self._yields_until_ns = boot_ns() + int(YIELD_S * _NS_PER_S)
-        #: What was seen last; None: nothing yet.
+        #: None before the first look.
         self.last: SeenLease | None = None
         self._same_since_ns = 0
         self._back_since_ns: int | None = None  # None: the last look has failed
 
     def failed(self) -> None:
-        """Note that a look has failed: the database is away."""
+        """Note a failed look: the database is away."""
         self._back_since_ns = None
 
     def saw(self, seen: SeenLease) -> bool:
-        """Note what a look has shown, once the answer is there; True: take over now."""
+        """Note a look, once answered; True: take over now."""
         now_ns = self._boot_ns()
         if self._back_since_ns is None:
             self._back_since_ns = now_ns
@@ -58,7 +57,7 @@ class LeaseWatch:
             self._same_since_ns = now_ns
         self.last = seen
         if not seen.holder:
-            # Another server may have come and gone between two looks: its epoch is higher.
+            # A higher epoch: another server has come and gone between two looks.
             return seen.epoch != self._handed_over or now_ns >= self._yields_until_ns
         if seen.holder == self._holder:  # the answer to this server's takeover was lost
             return True
@@ -68,5 +67,5 @@ class LeaseWatch:
         )
 
     def silent_s(self) -> float:
-        """Return for how many seconds the holder has written nothing that was seen; any thread."""
+        """Return for how many seconds no look has shown a write of the holder. Any thread."""
         return 0.0 if self.last is None else (self._boot_ns() - self._same_since_ns) / _NS_PER_S

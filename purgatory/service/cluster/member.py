@@ -1,12 +1,11 @@
-"""Member: the life of a single server among several: standby, takeover, load, active, and again.
+"""Member: the life of a server among several: standby, takeover, load, active, and again.
 
-The thread `service-member` runs the life. A server that another has fenced off stands by again,
-in the same process. A planned end, by `stop` or by a request to hand over, answers what is in
-flight and then leaves the lease without a holder, so a standby takes over at once. While the
-database is away the member waits for it, in each role.
+The thread `service-member` runs the life. A fenced server stands by again, in the same process. A
+planned end, by `stop` or a request to hand over, answers requests in flight and leaves the lease
+without a holder, so a standby takes over at once. While the database is away the member waits.
 
-A failure that another server would have as well ends the member: then `failure` says why. One
-thread makes, starts and stops a member; `status` and `reload` are for any.
+A failure that another server would have as well ends the member; see `failure`. One thread makes,
+starts and stops a member; `status` is for any.
 """
 
 import logging
@@ -28,9 +27,9 @@ from purgatory.service.store.lease import LeaseRow, SeenLease
 log: logging.Logger = logging.getLogger(__name__)
 
 _NS_PER_S: Final = 1_000_000_000
-# Seconds between two looks of a standby while the active server is about to hand over, and between
-# two registrations as a standby.
+# Seconds between two looks of a standby during a handover.
 _HANDOVER_LOOK_S: Final = 0.02
+# Seconds between two registrations as a standby.
 _REGISTER_S: Final = 1.0
 # Seconds between two attempts while the database is away.
 _RETRY_S: Final = 0.1
@@ -41,23 +40,23 @@ class ActiveServer(Protocol):
 
     @property
     def failure(self) -> Exception | None:
-        """Why the server has ended by itself; None if it has not."""
+        """Why the server has ended by itself, if so."""
 
     def start(self) -> None:
-        """Load what the store has, and serve. Raises StoreError, ServerError."""
+        """Load the store, and serve. Raises StoreError, ServerError."""
 
     def on_end(self, call: Callable[[], None]) -> None:
         """Call `call`, in some thread, when the server ends by itself."""
 
     def abort(self, why: Exception) -> None:
-        """End soon, without a further answer; a commit or load that hangs gives up. Any thread."""
+        """End soon, without a further answer; a hanging commit or load gives up. Any thread."""
 
     def close(self) -> None:
-        """Answer what is in flight, and end. Idempotent."""
+        """Answer requests in flight, and end. Idempotent."""
 
 
 class StandbyListener(Protocol):
-    """What answers clients while the member stands by."""
+    """Answers clients while the member stands by."""
 
     address: str
 
@@ -70,9 +69,9 @@ class Member:
 
     `open_row(holder, address)` returns the row of the lease for a holder's id. `listen(active)`
     returns the bound listener of a standby; `active` returns the address of the active server.
-    `make_active(lease)` returns the server for a lease. `address`: as clients reach this server;
-    empty: as it is bound. `on_change` is called, by the member's thread, when the role has changed,
-    and `on_end` last.
+    `make_active(lease)` returns the server for a lease. `takeover_after`: seconds. `address`: as
+    clients reach this server; empty: the bound address. The member's thread calls `on_change` when
+    the role or the active server has changed, and `on_end` last.
     """
 
     def __init__(
@@ -99,12 +98,11 @@ class Member:
         self._thread = InterruptibleThread(target=self._run, name="service-member", daemon=True)
         self._stopping = threading.Event()
         self._handover = threading.Event()
-        self._wake = threading.Event()  # something of what the active member waits for
-        #: As clients reach this server.
+        self._wake = threading.Event()  # ends the wait of the active member
         self.address: str = address
-        #: Why the member has ended by itself; None if it has not.
+        #: Why the member has ended by itself.
         self.failure: Exception | None = None
-        #: The server of the lease that lasts; None while the member stands by.
+        #: None while the member stands by.
         self.active: ActiveServer | None = None
         self._role = Role.STANDBY
         self._takeovers = 0
@@ -116,7 +114,7 @@ class Member:
         self._heartbeat: Heartbeat | None = None
         self._lease: StoreLease | None = None
         self._standbys: list[str] = []
-        self._trouble = False  # whether the last look of the standby has failed
+        self._trouble = False  # whether the standby's last look has failed
 
     def start(self) -> None:
         """Bind, check the store, and begin. Raises ServerError, StoreError."""
@@ -128,7 +126,7 @@ class Member:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and hand a lease over to the standbys. Idempotent; waits for the end."""
+        """Hand over, and wait for the end. Idempotent."""
         self._stopping.set()
         self._wake.set()
         self._end_loading("the server was stopped while it loaded")
@@ -136,12 +134,11 @@ class Member:
             self._thread.join()
 
     def _end_loading(self, why: str) -> None:
-        """End a start that reads: a database that refuses is asked again and again."""
+        """Abort a server that loads: it may retry for ever."""
         if self.active is not None and self._role is Role.LOADING:
             self.active.abort(StoreError(why))
 
     def _note_lost(self) -> None:
-        """Have the server end, whose lease is lost."""
         self._wake.set()
         self._end_loading("the lease was lost while the server loaded")
 
@@ -149,7 +146,7 @@ class Member:
         try:
             while not self._stopping.is_set():
                 self._live()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the process has to know
+        except Exception as error:  # noqa: BLE001  # the process has to know
             log.critical("the server ends: %s", error)
             self.failure = error
         finally:
@@ -157,7 +154,6 @@ class Member:
             self._on_end()
 
     def _live(self) -> None:
-        """Stand by, take over, and serve until the lease ends."""
         row = self._begin_standby()
         seen = self._stand_by(row)
         if seen is None:
@@ -180,7 +176,6 @@ class Member:
             self._be_active(row, lease)
 
     def _begin_standby(self) -> LeaseRow:
-        """Bind and open the row, unless both were done; returns the row."""
         if self._listener is None:
             self._listener = self._listen(self._active_address)
             self.address = self.address or self._listener.address
@@ -197,9 +192,9 @@ class Member:
         return seen.address if seen is not None and seen.holder else ""
 
     def _stand_by(self, row: LeaseRow) -> SeenLease | None:
-        """Look at the lease until this server may take over; None: it is to stop."""
+        """Look at the lease until this server may take over; None: stop."""
         next_register_ns = next_count_ns = 0
-        told: str | None = None  # the active address that was told last
+        told: str | None = None  # the active address last announced
         while not self._stopping.is_set():
             now_ns = self._boot_ns()
             is_due = now_ns >= next_register_ns
@@ -232,7 +227,6 @@ class Member:
         self._trouble = True
 
     def _be_active(self, row: LeaseRow, lease: StoreLease) -> None:
-        """Serve for as long as the lease lasts."""
         heartbeat = Heartbeat(row, lease, self._takeover_after, on_handover=self._request_handover)
         self._handover.clear()
         self._lease, self._heartbeat = lease, heartbeat
@@ -275,7 +269,6 @@ class Member:
         self._wake.set()
 
     def _end_active(self, row: LeaseRow, lease: StoreLease, heartbeat: Heartbeat) -> None:
-        """Close the server, and leave the lease to others."""
         self._change(Role.CLOSING)
         active = self.active
         if active is not None:
@@ -293,9 +286,9 @@ class Member:
         self._role = Role.STANDBY
 
     def _release_lease(self, row: LeaseRow, lease: StoreLease) -> None:
-        """Leave the row without a holder, if this server is the holder still.
+        """Leave the row without a holder, if this server is still the holder.
 
-        So it may be with a lost lease, too: the database may have lost what was committed.
+        Also with a lost lease: the database may have lost a commit of another server.
         """
         try:
             row.release(lease.read_clock())
@@ -308,14 +301,13 @@ class Member:
         self._on_change()
 
     def _release(self) -> None:
-        """Release the address and the connection."""
         if self._listener is not None:
             self._listener.close()
         if self._row is not None:
             self._row.close()
 
     def status(self) -> ClusterStatus:
-        """Return this server's present state."""
+        """Return this server's state. Any thread."""
         lease, heartbeat, watch = self._lease, self._heartbeat, self._watch
         seen = watch.last if heartbeat is None else heartbeat.last or watch.last
         is_mine = lease is not None and heartbeat is not None

@@ -1,4 +1,4 @@
-"""StandbyPage: what the live page shows of a server that stands by. Any thread; it only reads."""
+"""StandbyPage: the live page's figures of a standby. Any thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTHING: Final = (0, 0, 0, 0, 0, 0, 0)
 
 
 class StandbyPage:
-    """Reads the state of a server among others, in the shape of `StatusReader.read`."""
+    """Reads the state of a standby, like a `StatusReader`."""
 
     def __init__(self, status: Callable[[], ClusterStatus]) -> None:
         self._status = status
@@ -31,7 +31,7 @@ class StandbyPage:
         return time.monotonic() - self._started
 
     def read(self) -> dict[str, Any]:
-        """Return the status, made of strings, numbers, lists and dicts; the figures are 0."""
+        """Return the status in JSON's types; the figures are 0."""
         status = self._status()
         outcomes = dict.fromkeys(("completed", "failed", "expired", "cancelled"), 0)
         return {

@@ -1,8 +1,7 @@
-"""StandbySocket: answers clients while another server is active: it says where that server is.
+"""StandbySocket: tells clients the address of the active server.
 
-It binds the address at which the server will serve once it is active, so a client that comes here
-is told at once where to go. The thread `service-standby` owns the socket; one other thread starts
-and closes it.
+The socket binds this server's own address. The thread `service-standby` owns the socket; another
+thread starts and closes the `StandbySocket`.
 """
 
 import contextlib
@@ -30,8 +29,9 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Answers that the socket queues for one connection, and bytes of a message that a client may send.
+# Most answers queued for a connection, and most messages answered at once.
 _FRAMES: Final = 16
+# Most bytes of a client's message.
 _MESSAGE_BYTES: Final = 4 << 20
 # Milliseconds between two looks at the number of connections.
 _LOOK_MS: Final = 1000
@@ -41,8 +41,8 @@ _CLOSED_MS: Final = int(1000 * CLOSED_S)
 class StandbySocket:
     """Binds `address`; `active` returns the address of the active server, empty without any.
 
-    `secure` guards the socket, see `SocketSecurity`. While the process has more descriptors open
-    than `most_descriptors`, no connection is let in; 0: any number.
+    `secure` guards the socket, see `SocketSecurity`. With more than `most_descriptors` descriptors
+    open, the socket accepts no connection; 0: no limit. `max_memory`: bytes, see `looks_at_peers`.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StandbySocket:
             log.exception("the thread of the standby ends")
 
     def _answer_all(self) -> None:
-        """Answer the messages that are there; a peer that does not read gets no answer."""
+        """Answer present messages; a peer that does not read gets no answer."""
         for _ in range(_FRAMES):
             try:
                 route = self._router.recv(zmq.NOBLOCK)

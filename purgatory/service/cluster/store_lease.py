@@ -1,9 +1,8 @@
-"""StoreLease: what the active server knows of its lease, and the clock that belongs to the data.
+"""StoreLease: the active server's lease of the store, and the service time. Any thread.
 
-The lease is valid until a time of the machine's boot clock, counted from the moment at which the
-last renewal was *sent*. A standby takes over after `takeover_after` without a renewal, and sees one
-at the earliest when it was sent. So no lease is valid after another server has taken over, however
-long this process or its machine was stopped. Any thread.
+The active server counts the lease, by the boot clock, from the moment at which it *sent* the last
+renewal. A standby sees a renewal at the earliest then, and takes over `takeover_after` later. So no
+lease is valid after a takeover, however long this process or its machine was stopped.
 """
 
 import threading
@@ -15,19 +14,19 @@ from purgatory.service.server.clock import NS_PER_MS
 from purgatory.service.store.lease import ClockReading, SeenLease
 
 _NS_PER_S: Final = 1_000_000_000
-#: That share of `takeover_after` a lease ends earlier: two clocks differ in speed, and a frame
-#: takes a moment from the look at the lease to the socket.
+#: The part of `takeover_after` by which a lease ends earlier: clocks differ in speed, and a frame
+#: takes a moment from `is_valid` to the socket.
 MARGIN: Final = 0.1
-# Two readings in whole milliseconds, of which one is rounded up: their difference may be so much
-# more than that of the clocks.
+# The error of a difference of two readings in whole milliseconds, one rounded up.
 _ROUNDING_MS: Final = 2
 
 
 class StoreLease:
-    """The lease of a holder; see `HeldLease`. `taken`: the row as the takeover left it.
+    """The lease of a holder; see `HeldLease`.
 
-    The service time goes on from there when the answer to the takeover has come. `on_lost` is
-    called once, by the thread that finds out that the lease is lost.
+    `taken`: the row as the takeover left it; the service time goes on from there when the answer
+    has come. `takeover_after`: seconds. `sent_ns`: when the takeover was sent. `on_lost`: called
+    once, by the thread that notices the loss.
     """
 
     def __init__(
@@ -42,23 +41,19 @@ class StoreLease:
         self.holder: str = taken.holder
         self._boot_ns = boot_ns
         self._lock = threading.Lock()
-        self._epoch = taken.epoch
+        #: The epoch that each commit names.
+        self.epoch: int = taken.epoch
         self.clock_offset_ns: int = taken.clock_ms * NS_PER_MS - boot_ns()
-        # By how much the database's clock is ahead of the service time, at most. The time that the
-        # answer took is not made up for by the next holder: what was submitted meanwhile would
-        # expire early.
+        # Most milliseconds by which the database's clock is ahead of the service time. Counted from
+        # the sending: else the next holder would make up for the time that the answer took, and
+        # operations submitted meanwhile would expire early.
         sent_ms = (sent_ns + self.clock_offset_ns) // NS_PER_MS
         self._database_ahead_ms = _ahead_ms(taken, sent_ms)
         self._duration_ns = int(takeover_after * (1 - MARGIN) * _NS_PER_S)
         self._valid_until_ns = sent_ns + self._duration_ns
         self._on_lost = on_lost
-        #: Why it is lost; empty as long as it is not.
+        #: Why the lease is lost; empty until then.
         self.lost: str = ""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that each commit asks for."""
-        return self._epoch
 
     def boot_ns(self) -> int:
         """Return nanoseconds since boot."""
@@ -69,15 +64,15 @@ class StoreLease:
         return (self._boot_ns() + self.clock_offset_ns) // NS_PER_MS
 
     def read_clock(self) -> ClockReading:
-        """Read the service time. To be read before what is to write it is sent."""
+        """Read the service time, before the statement with the reading is sent."""
         now_ms = self.now_ms()
         return ClockReading(now_ms, now_ms + self._database_ahead_ms)
 
     def saw(self, seen: SeenLease, sent_ms: int) -> None:
-        """Note what the database's clock shows, by the answer to what was sent at `sent_ms`.
+        """Note the database's clock, by the answer to a statement sent at `sent_ms`.
 
-        A slow answer tells less than an earlier quick one, which then counts: else the next holder
-        would set the clock back. But not if the database's clock was set forward since.
+        An earlier quick answer counts more than a slow answer: else the next holder would set the
+        clock back. But not if the database's clock was set forward since.
         """
         known_ms = self._database_ahead_ms
         least_ms = _ahead_ms(seen, self.now_ms()) - _ROUNDING_MS
@@ -89,23 +84,23 @@ class StoreLease:
         return self._boot_ns() < self._valid_until_ns
 
     def overdue_s(self) -> float:
-        """Return for how many seconds it has not been valid; 0 if it is."""
+        """Return for how many seconds the lease has not been valid; 0 if valid."""
         return max(0.0, (self._boot_ns() - self._valid_until_ns) / _NS_PER_S)
 
     def renewed(self, sent_ns: int) -> None:
-        """Note that the database has written for the holder what was sent at `sent_ns`."""
+        """Note that the database has written a renewal sent at `sent_ns`."""
         with self._lock:
             if not self.lost:
                 until_ns = sent_ns + self._duration_ns
                 self._valid_until_ns = max(self._valid_until_ns, until_ns)
 
     def raised(self, epoch: int) -> None:
-        """Note that the holder raised its own epoch, since a commit was in doubt."""
+        """Note that the holder raised its epoch after a commit in doubt."""
         with self._lock:
-            self._epoch = max(self._epoch, epoch)
+            self.epoch = max(self.epoch, epoch)
 
     def lose(self, why: str) -> None:
-        """Note that another server has taken over, or may do so. Idempotent."""
+        """Note that the lease is lost. Idempotent."""
         with self._lock:
             if self.lost:
                 return

@@ -1,6 +1,6 @@
-"""What a look from outside shows of the servers over one database, and the request to hand over.
+"""A look at the servers over one database, and the request to hand over.
 
-For the commands of an operator, which hold no lease. One thread.
+For an operator's commands, which hold no lease. One thread.
 """
 
 import time
@@ -17,15 +17,14 @@ _LOOK_S: Final = 0.1
 
 
 class HandoverRefused(PurgatoryError):
-    """Raised if no server could take the lease over, or none did in time."""
+    """Raised if no server can take over, or none did in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
     """The servers over a single database at a moment.
 
-    `is_alive`: the active server has written something while the caller looked. `standbys`: the
-    addresses of servers watching the lease.
+    `is_alive`: the active server has written during the look. `standbys`: their addresses.
     """
 
     seen: SeenLease
@@ -40,10 +39,7 @@ def look_at_store(
     wait: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> StoreReport:
-    """Look until the active server writes something, for `patience_s` at most.
-
-    Raises StoreError.
-    """
+    """Look until the active server writes, for `patience_s` at most. Raises StoreError."""
     first = seen = row.look()
     end = monotonic() + patience_s
     while seen.holder and seen.is_same(first) and monotonic() < end:
@@ -60,7 +56,7 @@ def hand_over(
     wait: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> SeenLease:
-    """Have the active server hand over, and wait for the next; returns what is seen then.
+    """Have the active server hand over; wait up to `patience_s` for the next, and return its row.
 
     Raises HandoverRefused, StoreError.
     """

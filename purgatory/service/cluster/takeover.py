@@ -1,10 +1,9 @@
-"""The takeover: a standby raises the epoch, and so becomes the active server.
+"""The takeover: a standby raises the epoch, and so becomes the active server. One thread.
 
-The order matters. First the epoch: from then on no commit of the old holder succeeds. A host that
-went away may have left a group half sent, whose session holds the row of the lease, for hours. So
-the row is asked for with a short time-out, and if it is locked, the sessions of the old epoch are
-ended, again and again. When the epoch is raised, the sessions that are left are ended as well:
-they may hold other rows. Only then may the server load. One thread.
+The order matters. First the epoch: from then on no commit of the old holder succeeds. The session
+of a vanished host may lock the row of the lease for hours: so the standby asks with a short
+time-out, and ends the sessions of the old epoch until the row is free. Then the standby ends the
+remaining sessions: they may hold other rows. Only then may it load.
 """
 
 import logging
@@ -26,10 +25,10 @@ def take_over(
     boot_ns: Callable[[], int] = boot_ns,
     on_lost: Callable[[], None] = lambda: None,
 ) -> StoreLease | None:
-    """Take over from the holder that was `seen`; returns the lease. Raises StoreError.
+    """Take over from the holder that was `seen`; return the lease. Raises StoreError.
 
-    None: the holder has written something meanwhile, another server was faster, the answer came
-    after the end of the lease, so that the service time would be late, or `stopped` returns True.
+    None: the holder has written meanwhile, another server was faster, the answer came after the end
+    of the lease, so that the service time would be late, or `stopped` returns True.
     """
     while not stopped():
         sent_ns = boot_ns()

@@ -1,1 +1,1 @@
-"""HTTP and JSON for programs in other languages: a client of a server, with an API of its own."""
+"""An API over HTTP and JSON for other languages: a client of a server."""

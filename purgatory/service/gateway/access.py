@@ -1,4 +1,4 @@
-"""`/v1/access`: what the token of a request may do."""
+"""`/v1/access`: the rights of a request's token."""
 
 from __future__ import annotations
 

@@ -51,8 +51,7 @@ ENDPOINTS: Final = (
 
 _DOCUMENT: Final = Response(document(ENDPOINTS), media_type="application/vnd.oai.openapi+json")
 _Answer = Endpoint | Response | Callable[[Health], Awaitable[Response]]
-# What answers for each method of a path, or of all paths that begin so and end in a name. Only
-# endpoints need a token.
+# The answers by path, or by the part before a name, and method. Only endpoints need a token.
 _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/healthz": {"GET": PlainTextResponse("ok\n")},
     "/readyz": {"GET": Health.readiness},
@@ -61,7 +60,7 @@ _METHODS: Final[dict[str, dict[str, _Answer]]] = {
     "/v1/openapi.json": {"GET": _DOCUMENT},
     **{path: {"GET": answer} for path, answer in console_files().items()},
 }
-# Endpoints whose path goes on after the name of a thing.
+# Endpoints whose path goes on after a name.
 _ACTIONS: Final = [each for each in ENDPOINTS if each.suffix]
 for each in ENDPOINTS:
     if each not in _ACTIONS:
@@ -72,7 +71,7 @@ for methods in _METHODS.values():
 
 
 def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> Starlette:
-    """Return the application. `hosts`: host names of the machine in requests."""
+    """Return the application. `hosts`: permitted host names in requests."""
 
     @contextlib.asynccontextmanager
     async def connections(_: Starlette) -> AsyncIterator[None]:
@@ -90,8 +89,6 @@ def make_application(callers: Callers, health: Health, hosts: Sequence[str]) -> 
 
 
 class _Api:
-    """Answers requests: an ASGI application."""
-
     def __init__(self, callers: Callers, health: Health) -> None:
         self._callers = callers
         self._health = health
@@ -102,7 +99,7 @@ class _Api:
         try:
             try:
                 response = await self._answer(request)
-            except Exception as error:  # noqa: BLE001  # a fault of ours is answered with 500
+            except Exception as error:  # noqa: BLE001  # answered, if need be with 500
                 response = answer_to(request, error)
             self._health.answered(request.method, response.status_code)
             await response(scope, receive, send)
@@ -127,7 +124,7 @@ class _Api:
 
 
 def _methods_of(scope: Scope) -> dict[str, _Answer]:
-    """Return what answers for each method of a request's path; empty for an unknown one."""
+    """Return the answers for a request's path, by method; empty for an unknown path."""
     raw_path: bytes = scope["raw_path"]
     for prefix, methods in _METHODS.items():
         if prefix.endswith("/") and raw_path[: len(prefix)] == prefix.encode() != raw_path:
@@ -136,7 +133,6 @@ def _methods_of(scope: Scope) -> dict[str, _Answer]:
 
 
 def _actions_of(prefix: str, path: str) -> dict[str, _Answer]:
-    """Return what answers for a path that ends in an action, by method."""
     rest = path.removeprefix(prefix)
     return {
         each.method: each

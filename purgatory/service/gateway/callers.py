@@ -27,14 +27,14 @@ from purgatory.service.http.listening import KNOWN
 
 
 class Caller(NamedTuple):
-    """A request's client: the token's rights, and the name's connections.
+    """The rights of a request's token, and its name's connections.
 
-    `check` raises ApiError or NotAllowed once the token may no longer do what was asked for:
-    it is revoked. To be called before each thing told after a wait.
+    `check` raises ApiError or NotAllowed once the token is revoked or lacks the right: handlers
+    call `check` after each wait.
     """
 
     access: Access
-    check: Callable[[], None]
+    check: Callable[[], object]
     client: AsyncClient
     feed: OutcomeFeed
     takers: JobTakers
@@ -42,9 +42,9 @@ class Caller(NamedTuple):
     max_wait: float
 
     def seen(self, client: str | None) -> str | None:
-        """Return whose things a request is about; None: all clients'. Raises NotAllowed.
+        """Return the client that a request is about; None: all, with `administer`.
 
-        A token without `administer` sees its own client alone.
+        Raises NotAllowed.
         """
         if not self.access.own_only:
             return client
@@ -56,14 +56,14 @@ class Caller(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the client, the operations' owner."""
+        """The name of the client."""
         return self.access.label
 
 
 class Callers:
     """Finds the caller of a request by its token, `Authorization: Bearer TOKEN`.
 
-    `max_wait`: seconds that a request waits for jobs, at most.
+    `max_wait`: most seconds that a request waits for jobs.
     """
 
     def __init__(self, tokens: TokenStore, connector: Connector, max_wait: float) -> None:
@@ -73,15 +73,12 @@ class Callers:
         self._callers: dict[str, Caller] = {}  # the first of each name
 
     def of(self, request: Request, right: str | None) -> Caller:
-        """Return the caller of a request; connects its name to the server at the first call.
+        """Return the caller of a request; connect its name at the first call.
 
-        Raises ApiError without a good token, NotAllowed without the right; None: any token will do.
+        Raises ApiError without a good token, NotAllowed without the right (None: no right needed).
         """
         access = self._allowed(request, right)
-
-        def check() -> None:
-            self._allowed(request, right)
-
+        check = partial(self._allowed, request, right)
         name = access.label
         if name not in self._callers:
             client = self._connector.client(name)
@@ -100,16 +97,16 @@ class Callers:
         return access
 
     def access_of(self, request: Request) -> Access:
-        """Return what a request's token may do. Raises ApiError without a good one."""
+        """Return the rights of a request's token. Raises ApiError without a good token."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         access = self._tokens.find(token.strip()) if scheme.lower() == "bearer" else None
         if access is None:
             raise ApiError(401, "token", "expected a token: Authorization: Bearer TOKEN")
-        setattr(request.state, KNOWN, True)  # of the connection: other connections are closed first
+        setattr(request.state, KNOWN, True)  # other connections are closed first
         return access
 
     def end_waits(self) -> None:
-        """End the streams of outcomes, which would go on for ever, and the waits for jobs."""
+        """End the streams and the waits for jobs."""
         for caller in self._callers.values():
             caller.feed.close()
             caller.counts.close()
@@ -133,7 +130,7 @@ def check_right(access: Access, right: str) -> None:
 
 
 class Connector:
-    """Connects to the server at `address`; `options` are those of `Client`, but for the name."""
+    """Connects to the server at `address`, with `options` of `Client`."""
 
     def __init__(self, address: str, options: dict[str, Any]) -> None:
         self._address = address

@@ -1,8 +1,7 @@
 """CountFeed: the counts of jobs, for streams.
 
-All streams of one client's name share a reading, so that many open pages cost the server no more
-than one does. A reading that takes long is followed by a longer pause. Used by the gateway's event
-loop.
+All streams of a client's name share each reading. A slow reading is followed by a longer pause.
+Used by the gateway's event loop.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from purgatory.service.gateway.messages import JobCountReport, KindCount
 from purgatory.service.job_messages import JOB_STATES
 from purgatory.service.troubles import all_troubles, in_trouble, why_stuck
 
-#: Seconds between two readings, at least.
+#: Least seconds between two readings.
 PERIOD_S: Final = 1.0
-#: Streams of one client's name.
+#: Most streams of a client's name.
 MOST_STREAMS: Final = 50
-#: Kinds shown by name, as the server does.
+#: Most kinds shown by name, as at the server.
 MOST_KINDS: Final = 100
-#: The server's name for all further kinds together.
+#: The server's name for all further kinds.
 OTHER: Final = "other"
-# Of its time, one part in so many is for readings.
+# The period is at least so many times as long as the reading.
 _SHARE: Final = 10
 
 
 class CountFeed:
-    """Counts the jobs that the client `name`, or an administrator of that name, sees."""
+    """Counts the jobs that tokens of the client `name` see."""
 
     def __init__(self, client: AsyncClient, name: str) -> None:
         self._client = client
@@ -42,10 +41,9 @@ class CountFeed:
         self._closed = asyncio.Event()
 
     async def read(self, *, sees_all: bool) -> AsyncGenerator[JobCountReport | None]:
-        """Yield the counts, and again when they have changed; None: they have not.
+        """Yield the counts, then for each reading the changed counts or None.
 
-        Raises TooManyReads, and what the server refuses. Ends when the feed is closed. The caller
-        closes the generator.
+        Raises TooManyReads and Refused. Ends with the feed. The caller closes the generator.
         """
         if self._streams >= MOST_STREAMS:
             raise TooManyReads(f"{MOST_STREAMS} streams of counts are open; expected fewer")
@@ -68,14 +66,14 @@ class CountFeed:
             return
 
     async def _next(self, *, sees_all: bool) -> tuple[JobCountReport | None, float]:
-        """Return a reading that is young enough, and the pause until the next."""
+        """Return the present reading, and the seconds until the next."""
         reading = self._readings.get(sees_all)
         if reading is None or reading.is_over():
             reading = self._readings[sees_all] = _Reading(self._count(sees_all=sees_all))
         return await reading.result()
 
     async def _count(self, *, sees_all: bool) -> JobCountReport | None:
-        """Read the counts; None while no server answers. Raises Refused and Unavailable."""
+        """Read the counts; None while no server answers."""
         client = None if sees_all else self._name
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
             return await read_overview(self._client, client)
@@ -87,8 +85,6 @@ class CountFeed:
 
 
 class _Reading:
-    """A reading, under way or finished; streams share each."""
-
     def __init__(self, counting: Coroutine[object, object, JobCountReport | None]) -> None:
         self._begun = monotonic()
         self._pause_s = PERIOD_S
@@ -99,17 +95,17 @@ class _Reading:
         self._pause_s = max(PERIOD_S, _SHARE * (monotonic() - self._begun))
 
     def is_over(self) -> bool:
-        """Return whether the next reading is due."""
+        """Tell whether the next reading is due."""
         return self._task.done() and monotonic() >= self._begun + self._pause_s
 
     async def result(self) -> tuple[JobCountReport | None, float]:
-        """Return the counts, and the seconds until the next reading is due."""
+        """Return the counts, and the seconds until the next reading."""
         counts = await asyncio.shield(self._task)
         return counts, max(0.0, self._begun + self._pause_s - monotonic())
 
 
 async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport:
-    """Return what a client of that name has at the server; None: all clients."""
+    """Count the jobs and operations of the client `name`; None: of all clients."""
     overview, figures = await asyncio.gather(client.overview(client=name), client.stats())
     counts = {
         (kind.kind, state): count
@@ -128,13 +124,13 @@ async def read_overview(client: AsyncClient, name: str | None) -> JobCountReport
 
 
 def counts_of(counts: dict[tuple[str, str], int]) -> JobCountReport:
-    """Return counts by kind and state as the API tells them."""
+    """Return counts by kind and state as a report."""
     states: dict[str, int] = {}
     kinds: dict[str, dict[str, int]] = {}
     for (kind, state), count in counts.items():
         states[state] = states.get(state, 0) + count
         kinds.setdefault(kind, {})[state] = count
-    # The server has counted further kinds together already, as the last of so many.
+    # If the server has counted further kinds together, OTHER stays last.
     last = OTHER if len(kinds) > MOST_KINDS else None
     ranked = sorted(
         kinds.items(), key=lambda item: (item[0] == last, -sum(item[1].values()), item[0])

@@ -1,32 +1,28 @@
-"""`/v1/counts`: how many jobs and operations there are, and what is wrong; also as a stream."""
+"""`/v1/counts`: counts of jobs and operations, and troubles; also as a stream."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from purgatory.service.errors import ServiceError
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.count_feed import counts_of, read_overview
 from purgatory.service.gateway.endpoint import endpoint
-from purgatory.service.gateway.messages import JobCountReport, JobState
+from purgatory.service.gateway.messages import JobCountReport, JobState, Name
 from purgatory.service.gateway.problems import ApiError, problem_of
 from purgatory.service.job_messages import CountJobs
-
-_Name = Annotated[str, Meta(max_length=1024)] | None
 
 
 @endpoint("GET", "/v1/counts", CountJobs, "Count jobs")
 async def count(
     caller: Caller,
     state: JobState | None = None,
-    kind: _Name = None,
-    tag: _Name = None,
-    client: _Name = None,
+    kind: Name | None = None,
+    tag: Name | None = None,
+    client: Name | None = None,
 ) -> JobCountReport:
     """Return how many jobs match; a filter makes the server look at each job."""
     wanted = {"state": state, "kind": kind, "tag": tag}
@@ -40,8 +36,8 @@ async def count(
 async def follow(caller: Caller) -> AsyncGenerator[bytes]:
     """Send the counts of the jobs that the token sees as server-sent events, as they change.
 
-    The event's name is `counts`. Without a change a comment comes each few seconds. The last
-    event is a `problem` if the token is revoked, or the server refuses.
+    The event's name is `counts`. Without a change comments come. The last event is a `problem` if
+    the token is revoked, or the server refuses.
     """
     sees_all = not caller.access.own_only
     async with contextlib.aclosing(caller.counts.read(sees_all=sees_all)) as feed:
@@ -49,7 +45,7 @@ async def follow(caller: Caller) -> AsyncGenerator[bytes]:
             async for found in feed:
                 caller.check()
                 yield b": \r\n\r\n" if found is None else _event("counts", found)
-        except (ApiError, ServiceError) as error:  # the answer has begun: this ends it
+        except (ApiError, ServiceError) as error:  # the answer has begun
             yield _event("problem", problem_of(error))
 
 

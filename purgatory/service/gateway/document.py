@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the types by which requests are checked. Pure; any thread."""
+"""The OpenAPI document, made of the endpoints and their types. Any thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROBLEMS: Final = {
 
 
 def document(endpoints: Iterable[Endpoint]) -> bytes:
-    """Return the document, as JSON."""
+    """Return the document as JSON."""
     paths: dict[str, dict[str, Any]] = {}
     types = [Problem]
     for each in endpoints:
@@ -53,7 +53,6 @@ def document(endpoints: Iterable[Endpoint]) -> bytes:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    """Describe an endpoint; what OpenAPI calls an operation."""
     if endpoint.streams:
         content: dict[str, Any] = {EVENTS: {"schema": {}}}
     else:
@@ -77,7 +76,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _operation_id(path: str, handler: str) -> str:
-    """Return as what programs generated from the document call an endpoint."""
+    """Return the endpoint's name in generated programs."""
     words = re.sub(r"\{(\w+)\}", lambda found: "" if found[1] in handler else found[1], path)
     return "".join(word.capitalize() for word in re.findall(r"[a-z0-9]+", f"{words} {handler}"))
 

@@ -1,7 +1,4 @@
-"""Endpoint: a method of a path: arguments, result, and the right needed.
-
-Requests are checked by the types of a handler's arguments. Used by the gateway's event loop.
-"""
+"""Endpoint: a method of a path. Used by the gateway's event loop."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ from purgatory.service.gateway.problems import ApiError
 from purgatory.service.protocol import Request
 from purgatory.service.verbs import VERBS
 
-#: Bytes of a request's body.
+#: Most bytes of a request's body.
 MAX_BODY_BYTES: Final = 1 << 20
-#: Arguments of handlers that are not in the body: their place and name in a request.
+#: Handlers' arguments beside the body: their place and name in a request.
 PLACES: Final = {
     "last_event_id": ("header", "Last-Event-ID"),
     **{
@@ -39,13 +36,13 @@ _EVENT_HEADERS: Final = {
 
 
 class Endpoint:
-    """A method of a path, answered by `handler` with `status`; it needs the right of `request`.
+    """A method of a path, answered by `handler` with `status`.
 
-    None: any token will do.
+    A caller needs the right of `request`; None: any token will do.
 
-    The handler's arguments say what the endpoint takes: `caller`; `data`, the body; `name`, the
-    text in the path; `request`; and the arguments in `PLACES`. It returns a struct, or yields
-    events.
+    The types of the handler's arguments check requests: `caller`; `data`, the body; `name`, the
+    text in the path; `request`; and the arguments in `PLACES`. The handler returns a struct, or
+    yields events.
     """
 
     def __init__(
@@ -59,7 +56,7 @@ class Endpoint:
     ) -> None:
         self.method = method
         self.path = path
-        #: The path before the name, if any, and behind.
+        #: The path before and after the name.
         self.prefix: str = path.partition("{")[0]
         self.suffix: str = path.partition("}")[2]
         self.right: str | None = None if request is None else VERBS[request].right
@@ -69,13 +66,13 @@ class Endpoint:
         signature = inspect.signature(handler, eval_str=True)
         self.takes = signature.parameters
         self.body: Any = self.takes["data"].annotation if "data" in self.takes else None
-        #: The type of the body as it is documented.
+        #: The type of the body in the document.
         self.described: Any = getattr(self.body, "described_as", self.body)
         self.reply: Any = signature.return_annotation
         self.streams: bool = inspect.isasyncgenfunction(handler)
 
     async def answer(self, request: HttpRequest, caller: Caller) -> Response:
-        """Answer a request. Raises ApiError, and what the handler raises."""
+        """Answer a request. Raises ApiError, and the handler's errors."""
         given: dict[str, Any] = {"caller": caller, "request": request}
         if "name" in self.takes:
             given["name"] = _text(request.scope["raw_path"], self.prefix, self.suffix)
@@ -109,12 +106,11 @@ def endpoint(
 
 
 def decoded(body: bytes | msgspec.Raw, kind: Any, name: str) -> Any:
-    """Decode JSON of a type. Raises ApiError, which says where `name` has a bad value."""
+    """Decode JSON of a type. Raises ApiError, which says where the bad value is."""
     return _checked(lambda: msgspec.json.decode(body, type=kind, strict=False), name)
 
 
 def _checked(decode: Callable[[], Any], name: str) -> Any:
-    """Return the result of `decode`. Raises ApiError naming the place of a bad value."""
     try:
         return decode()
     except msgspec.ValidationError as error:
@@ -126,7 +122,6 @@ def _checked(decode: Callable[[], Any], name: str) -> Any:
 
 
 async def _body(request: HttpRequest) -> bytes:
-    """Return the body. Raises ApiError if it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

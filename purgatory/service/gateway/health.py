@@ -1,7 +1,4 @@
-"""Health: whether the gateway's server answers, and what the gateway has answered.
-
-Needs no token, and tells nothing about operations. Used by the gateway's event loop.
-"""
+"""Health: the gateway's readiness and metrics, without a token. Used by its event loop."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class Health(Collector):
-    """Of one gateway: its own connection is made at the first question."""
+    """Asks the server over an own connection, made at the first question."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._client: AsyncClient | None = None
-        self._asked: asyncio.Task[str] | None = None  # shared by all that ask meanwhile
+        self._asked: asyncio.Task[str] | None = None  # shared by all requests meanwhile
         self._registry = CollectorRegistry()
         self._registry.register(self)
         register_process_metrics(self._registry)
@@ -41,7 +38,7 @@ class Health(Collector):
         self._open = 0
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         text = "Requests answered; streams count when they begin"
         labels = ["method", "status"]
         requests = CounterMetricFamily("purgatory_gateway_requests", text, labels=labels)
@@ -52,7 +49,7 @@ class Health(Collector):
         yield GaugeMetricFamily("purgatory_gateway_open_requests", text, self._open)
 
     def begin(self) -> None:
-        """Count a request as open."""
+        """Count a request as open, until `end`."""
         self._open += 1
 
     def answered(self, method: str, status: int) -> None:
@@ -61,11 +58,11 @@ class Health(Collector):
         self._requests[key] = self._requests.get(key, 0) + 1
 
     def end(self) -> None:
-        """Count a request as no longer open."""
+        """Count a request as closed."""
         self._open -= 1
 
     async def readiness(self) -> Response:
-        """Answer whether the server answers: 200, or 503 and why not."""
+        """Answer 200 if the server answers, else 503 and why."""
         if self._asked is None or self._asked.done():
             self._asked = asyncio.ensure_future(self._trouble())
         try:
@@ -78,19 +75,18 @@ class Health(Collector):
         return PlainTextResponse("ready\n")
 
     async def _trouble(self) -> str:
-        """Ask the server for anything; a refusal is an answer, too."""
         if self._client is None:
             self._client = self._connector.client(_NAME)
         try:
             await self._client.stats()
-        except Refused:
+        except Refused:  # an answer, too
             return ""
         except ServiceError as error:
             return str(error)
         return ""
 
     async def metrics(self) -> Response:
-        """Answer with the metrics, for Prometheus."""
+        """Answer with the metrics."""
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
     async def close(self) -> None:

@@ -1,8 +1,7 @@
-"""JobTaker: takes leases of jobs for the requests waiting for some of the same kinds.
+"""JobTaker: takes leases of jobs for equal requests, over a connection to the server.
 
-It has a connection to the server, which gives it as many jobs as the waiting requests can take. The
-leases are detached: they last for their time, whatever happens to the connection, and each gateway
-can keep and end them. Used by the gateway's event loop.
+The leases are detached: they last for their time without the connection, and each gateway can keep
+and end them. Used by the gateway's event loop.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from purgatory.service.client.worker_link import Asks, WorkerLink
 from purgatory.service.gateway.problems import ApiError
 from purgatory.service.protocol import How, LeasedJob, LeaseEnd
 
-# Jobs that a connection may ask for.
+# Most jobs that a connection may ask for.
 _MAX_ROOM: Final = 4096
 
 
@@ -40,7 +39,7 @@ class _Waiting:
         return 0 if self.is_over.is_set() else self.limit
 
     def give(self, jobs: list[LeasedJob]) -> list[LeasedJob]:
-        """Take as many as fit; return the others."""
+        """Take as many jobs as fit; return the rest."""
         room = self.limit - len(self.jobs)
         self.jobs += jobs[:room]
         if self.jobs:
@@ -69,8 +68,8 @@ class JobTaker:
     ) -> list[LeasedJob]:
         """Return up to `limit` jobs: the due jobs, or the first jobs within `seconds`.
 
-        When `gone` returns, the program that asked has hung up: then none is returned. Raises what
-        the server refuses, and RequestTimeout.
+        `gone` returns when the program has hung up: then no job is taken. Raises Refused and
+        RequestTimeout.
         """
         waiting = _Waiting(limit)
         self._waiting.append(waiting)
@@ -89,7 +88,7 @@ class JobTaker:
     async def _wait(
         self, waiting: _Waiting, seconds: float, gone: Coroutine[Any, Any, None]
     ) -> bool:
-        """Wait until jobs come, or time is over; return whether the program hung up."""
+        """Wait for jobs; return whether the program hung up."""
         hanging_up = asyncio.ensure_future(gone)
         hanging_up.add_done_callback(lambda _: waiting.is_over.set())
         try:
@@ -113,7 +112,6 @@ class JobTaker:
         await self._client.result_of(self._send_ask())
 
     def _send_ask(self) -> Any:
-        """Have the server lease as many jobs as the waiting requests can take."""
         room = min(_MAX_ROOM, sum(each.wanted for each in self._waiting))
         asks: Asks = self._kinds, room, self._lease_ms, True, {}, False
         link = WorkerLink(asks, self._on_jobs, lambda: None)
@@ -130,12 +128,12 @@ class JobTaker:
         self.give_back(jobs)
 
     def give_back(self, jobs: list[LeasedJob]) -> None:
-        """Have jobs leased to others, as if they had not been taken."""
-        for job in reversed(jobs):  # returned jobs come before waiting jobs
+        """Return jobs to the server without an attempt."""
+        for job in reversed(jobs):  # the server puts each before its waiting jobs
             self._client.calls.job_calls.finish(LeaseEnd(job.number, job.token, How.RETURNED))
 
     def end(self) -> None:
-        """Have no request wait any longer."""
+        """End the waits of requests."""
         self._has_ended = True
         for waiting in self._waiting:
             waiting.is_over.set()
@@ -145,20 +143,20 @@ class JobTaker:
         await self._client.close()
 
 
-#: So many different things may requests of a name ask for at a time.
+#: Most different `Ask`s of a client name at a time.
 MAX_TAKERS: Final = 16
 
 
 class JobTakers:
-    """A `JobTaker` for each kind of request; `connect` makes its connection."""
+    """A `JobTaker` for each `Ask`; `connect` makes its connection."""
 
     def __init__(self, connect: Callable[[], AsyncClient]) -> None:
         self._connect = connect
-        self._takers: dict[Ask, JobTaker] = {}  # the one last used is the last
+        self._takers: dict[Ask, JobTaker] = {}  # the last used is the last
         self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, ask: Ask) -> JobTaker:
-        """Return the taker for a request's wishes. Raises ApiError if too many exist."""
+        """Return the taker for an `Ask`. Raises ApiError if too many exist."""
         taker = self._takers.pop(ask, None)
         if taker is None:
             self._make_room()
@@ -167,7 +165,6 @@ class JobTakers:
         return taker
 
     def _make_room(self) -> None:
-        """Close the longest idle taker, if too many exist."""
         if len(self._takers) < MAX_TAKERS:
             return
         idle = next((ask for ask, taker in self._takers.items() if taker.is_idle), None)
@@ -183,7 +180,7 @@ class JobTakers:
         task.add_done_callback(self._closing.discard)
 
     def end(self) -> None:
-        """Have no request wait any longer."""
+        """End the waits of requests."""
         for taker in self._takers.values():
             taker.end()
 

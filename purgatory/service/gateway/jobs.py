@@ -25,6 +25,8 @@ from purgatory.service.gateway.messages import (
     LimitList,
     LimitReport,
     LimitRequest,
+    Name,
+    PageLimit,
     RescheduleRequest,
     report,
 )
@@ -45,13 +47,11 @@ from purgatory.service.protocol import Submit
 from purgatory.service.verbs import VERBS
 
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
-_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
-_Name = Annotated[str, Meta(max_length=1024)] | None
 
 
 @endpoint("POST", "/v1/jobs", Submit, "Schedule a job", 201)
 async def schedule(caller: Caller, data: JobRequest) -> JobReceipt:
-    """Have a worker do a job when it is due; the answer means: on disk."""
+    """Have a worker do a job when due; with the answer the job is on disk."""
     job = await caller.client.schedule(
         data.delay,
         at=data.at,
@@ -71,23 +71,21 @@ async def schedule(caller: Caller, data: JobRequest) -> JobReceipt:
 async def list_jobs(
     caller: Caller,
     state: JobState | None = None,
-    kind: _Name = None,
-    tag: _Name = None,
-    client: _Name = None,
+    kind: Name | None = None,
+    tag: Name | None = None,
+    client: Name | None = None,
     order: Literal["due", "newest"] = "due",
-    limit: _Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[str, Meta(max_length=40, description="of the page before")] | None = None,
 ) -> JobList:
     """Return a page of jobs: earliest due first or, newest, latest submission first."""
-    if caller.access.own_only:
-        if client not in (None, caller.name):
-            return JobList([], None)
-        client = caller.name
+    if caller.access.own_only and client not in (None, caller.name):
+        return JobList([], None)
     page = await caller.client.jobs_page(
         state=state,
         kind=kind,
         tag=tag,
-        client=client,
+        client=caller.seen(client),
         order=order,
         limit=limit,
         cursor=None if cursor is None else _cursor(cursor),
@@ -97,7 +95,6 @@ async def list_jobs(
 
 
 def _cursor(text: str) -> Cursor:
-    """Return the end of a page. Raises ValueError."""
     found = _CURSOR.fullmatch(text)
     if found is None:
         raise ValueError(f"cursor is {text!r}; expected that of an answer")
@@ -119,7 +116,7 @@ async def reschedule(caller: Caller, name: str, data: RescheduleRequest) -> Done
 
 @endpoint("DELETE", "/v1/jobs/{job_id}", CancelJobs, "Cancel a job, or drop a dead one")
 async def cancel(caller: Caller, name: str) -> Done:
-    """Cancel a job: a running one gets no further attempt. Dropping a dead one needs `work`."""
+    """Cancel a job: a running job gets no further attempt. Dropping a dead job needs `work`."""
     status = await _status(caller, name)
     if status.state == "dead":
         check_right(caller.access, VERBS[RetryJobs].right)
@@ -140,7 +137,7 @@ async def retry(caller: Caller, name: str) -> Done:
 
 
 async def _change(caller: Caller, job_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
-    """Change a job that the caller may see; the owner of a job never changes."""
+    """Change a job that the caller may see; a job's owner never changes."""
     await _status(caller, job_id)
     return Done(await change())
 
@@ -152,13 +149,13 @@ async def _status(caller: Caller, job_id: str) -> JobStatus:
     return status
 
 
-# Dead jobs that are read, and retried, at a time.
+# Dead jobs read and retried at a time.
 _PAGE = 500
 
 
 @endpoint("POST", "/v1/batch/jobs/cancel", CancelMatching, "Cancel the jobs that match")
 async def cancel_matching(caller: Caller, data: JobSelection) -> Count:
-    """Cancel all jobs that match now; returns how many, which are on disk then."""
+    """Cancel all jobs that match now; with the answer, how many, it is on disk."""
     if data == JobSelection():
         raise ValueError("no filter is given; expected kind, tag, state or client")
     count = await caller.client.cancel_jobs(
@@ -197,7 +194,7 @@ async def list_limits(caller: Caller) -> LimitList:
 
 @endpoint("PATCH", "/v1/limits", SetLimit, "Limit, pause or resume a kind")
 async def limit(caller: Caller, data: LimitRequest) -> LimitList:
-    """Change the limits of a kind. After the answer they are on disk."""
+    """Change the limits of a kind; with the answer they are on disk."""
     client = caller.client
     if data.running is not None or data.per_second is not None:
         await client.limit(data.kind, data.running, data.per_second)

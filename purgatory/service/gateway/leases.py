@@ -1,8 +1,7 @@
 """`/v1/leases`: be a worker: take due jobs, keep their leases, and end them.
 
-A lease belongs to any program that knows its name, for the requested time: if the program vanishes,
-the lease ends by time, and another worker gets the job. A gateway that restarts changes nothing: it
-stores no leases, and a program may use any gateway of the server.
+Any program that knows a lease's name may keep or end it, at any gateway of the server: gateways
+store no leases. If the program vanishes, the lease ends by time.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from purgatory.service.gateway.messages import (
 from purgatory.service.protocol import Finish, How, Keep, Lease, LeasedJob, LeaseEnd, Work
 from timingwheel.lowlevel import to_ms
 
-# Seconds until the second attempt, and at most between two, as of a `Worker`.
+# Seconds until the second attempt, and most between two, as for a `Worker`.
 _RETRY_DELAY_S: Final = 1.0
 _MAX_RETRY_DELAY_S: Final = 600.0
 
@@ -43,7 +42,7 @@ _MAX_RETRY_DELAY_S: Final = 600.0
 async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJobs:
     """Return due jobs, leased to the caller: present jobs, or the first to come.
 
-    To be asked again at once if there was none.
+    If there was none, the caller asks again at once.
     """
     ask = Ask(
         tuple(sorted(set(data.kinds))), data.max_attempts, to_ms(seconds(data.lease), "lease")
@@ -60,14 +59,13 @@ async def take(caller: Caller, data: TakeRequest, request: Request) -> LeasedJob
 
 
 async def _hanging_up(request: Request) -> None:
-    """Return when the program that has sent a request has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 @endpoint("POST", "/v1/leases/keep", Keep, "Keep leases")
 async def keep(caller: Caller, data: LeaseList) -> KeptLeases:
-    """Have leases last as long again as when they were taken, from now on."""
+    """Have leases last for their whole time from now on."""
     calls = caller.client.calls.job_calls
     replies = [calls.keep(Lease(*_numbers(name)[:2])) for name in data.leases]
     answers = await asyncio.gather(*map(caller.client.result_of, replies))
@@ -79,7 +77,7 @@ async def keep(caller: Caller, data: LeaseList) -> KeptLeases:
 
 @endpoint("POST", "/v1/leases/acknowledge", Finish, "Acknowledge jobs")
 async def finish(caller: Caller, data: DoneJobs) -> LeaseResults:
-    """Say that jobs are done, with their results. Once answered, a held job never runs again."""
+    """End done jobs, with their results. Once answered, a held job never runs again."""
     ends = [_end_of(name, How.DONE) for name in data.leases]
     if data.results:
         if len(data.results) != len(ends):
@@ -92,7 +90,7 @@ async def finish(caller: Caller, data: DoneJobs) -> LeaseResults:
 
 @endpoint("POST", "/v1/leases/return", Finish, "Give jobs back")
 async def give_back(caller: Caller, data: ReturnRequest) -> LeaseResults:
-    """Give back jobs that were not done, or at which an attempt has failed."""
+    """Give back jobs that were not done, or with a failed attempt."""
     if data.error is None:
         if data.delay is not None:
             raise ValueError("delay comes with an error; expected none without")
@@ -121,7 +119,7 @@ def _end_of(name: str, how: How) -> LeaseEnd:
 
 
 def _numbers(name: str) -> tuple[int, int, int]:
-    """Return the job's number, the token and the attempt of a lease, which its name is made of."""
+    """Return the parts of a lease's name: the job's number, the token and the attempt."""
     number, token, attempt = name.split(".")
     return int(number), int(token), int(attempt)
 

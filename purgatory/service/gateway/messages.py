@@ -1,7 +1,7 @@
-"""What the API takes and returns, as JSON; the OpenAPI document is made from these types.
+"""The JSON bodies of the API; the OpenAPI document has these types and docstrings.
 
-Times are seconds, moments whole milliseconds of Unix time, as `_ms` says. Values and payloads are
-any JSON. Past 400 lines: the list of all bodies.
+Times are seconds, moments whole milliseconds of Unix time (`_ms`). Values and payloads are any
+JSON. Past 400 lines: the list of all bodies.
 """
 
 import base64
@@ -22,6 +22,9 @@ Duration = (
     | Annotated[str, Meta(description="as 500ms, 30m, 1h30m, PT30M", max_length=64)]
 )
 Text = Annotated[str, Meta(min_length=1, max_length=1024)]
+Name = Annotated[str, Meta(max_length=1024)]
+#: In queries: most items of a page.
+PageLimit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 JobState = Literal["scheduled", "ready", "running", "retrying", "done", "dead", "cancelled"]
 Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+01:00")]
 
@@ -29,13 +32,13 @@ Moment = Annotated[datetime, Meta(tz=True, description="as 2027-03-01T09:00:00+0
 class OperationRequest(Struct, forbid_unknown_fields=True):
     """An operation to submit: waits for `need` of its keys, or expires.
 
-    With the `op_id` of an operation that is known it changes nothing: so it can be sent again.
+    With the `op_id` of a known operation the request changes nothing: it can be sent again.
     """
 
     keys: Annotated[list[Text], Meta(min_length=1, max_length=100)]
     timeout: Duration = 30.0
     need: Annotated[int, Meta(ge=1, le=100)] = 1
-    kind: Annotated[str, Meta(max_length=1024)] = ""
+    kind: Name = ""
     op_id: Text | None = None
     payload: Any = None
 
@@ -44,16 +47,16 @@ class JobRequest(Struct, forbid_unknown_fields=True):
     """A job for the workers of the token's client: a worker runs the job, at least once.
 
     It is due in `delay`, or `at` a moment: one of the two is required. `kind` chooses the worker's
-    handler, which gets `payload`. With the `job_id` of a job that the server has, the request
-    changes nothing. The server remembers a `job_id` for `unique_for` after the job's end; without:
-    for as long as its configuration says. Completing any of the keys `unless` cancels the job,
-    unless it runs or has ended. Jobs of a higher `priority` come first. A job that has not begun
-    `start_within` after it was due is cancelled.
+    handler, which gets `payload`. With the `job_id` of a known job the request changes nothing. The
+    server remembers a `job_id` for `unique_for` after the job's end (default: its configuration's
+    time). Completing any of the keys `unless` cancels the job, unless it runs or has ended. Jobs of
+    a higher `priority` come first. A job that has not begun `start_within` after it was due is
+    cancelled.
     """
 
     delay: Duration | None = None
     at: Moment | None = None
-    kind: Annotated[str, Meta(max_length=1024)] = ""
+    kind: Name = ""
     payload: Any = None
     job_id: Text | None = None
     tags: Annotated[list[Text], Meta(max_length=100)] = []
@@ -80,10 +83,9 @@ class RescheduleRequest(Struct, forbid_unknown_fields=True):
 class JobReport(Struct):
     """A job: `state` is scheduled, ready, running, retrying, done, dead or cancelled.
 
-    `due_ms`: of the job or, while it is retrying, of its next attempt. `began_ms`: of the latest
-    attempt. `attempts` counts the begun ones. `error`: of the last failed attempt, or the reason
-    for which the job was cancelled. `why`: the reason for which a ready job does not run. `result`:
-    what the handler of a done job has returned.
+    `due_ms`: of the job or, while retrying, of the next attempt. `began_ms`: of the latest attempt.
+    `attempts`: how many have begun. `error`: of the last failed attempt, or why the job was
+    cancelled. `why`: why a ready job does not run. `result`: of the handler.
     """
 
     job_id: str
@@ -107,7 +109,7 @@ class JobReport(Struct):
 
 
 class AttemptReport(Struct):
-    """An attempt of a job: `ended_ms` null: it runs. `error`: why it has failed, else empty."""
+    """An attempt of a job; `ended_ms` is null while it runs, `error` empty unless it failed."""
 
     number: int
     began_ms: int
@@ -117,31 +119,31 @@ class AttemptReport(Struct):
 
 
 class JobDetails(JobReport):
-    """A job, with its last 20 attempts; of those before a retry, `number` counts anew."""
+    """A job, with its last 20 attempts; after a retry, `number` counts anew."""
 
     history: list[AttemptReport]
 
 
 class JobList(Struct):
-    """A page of jobs, which may be empty; `cursor` asks for the next. Null: no more."""
+    """A page of jobs; `cursor` asks for the next. Null: no more."""
 
     jobs: list[JobReport]
     cursor: str | None
 
 
 class RepeatRequest(Struct, forbid_unknown_fields=True):
-    """Jobs by the calendar, `cron` in the zone `tz`; or one `every` so long. One is required.
+    """Jobs by the calendar, `cron` in the zone `tz`, or at intervals, `every`. One is required.
 
     `cron` has minute, hour, day, month and weekday. The same name again replaces the settings, and
-    keeps the rhythm if these are the same. `overlap` skip: no job begins while one of the name is
-    ready, running or retrying. `missed`: which times run that passed while no server ran, or during
-    a pause: one, none, or all in turn. Each job is later by a part of `jitter`.
+    keeps the rhythm if these three are the same. `overlap` skip: no job begins while one of the
+    name is ready, running or retrying. `missed`: the jobs for times that passed while no server
+    ran, or during a pause: one, none, or all in turn. Each job is later by a part of `jitter`.
     """
 
     cron: Annotated[str, Meta(max_length=1000)] | None = None
     every: Duration | None = None
     tz: Annotated[str, Meta(max_length=256)] = "UTC"
-    kind: Annotated[str, Meta(max_length=1024)] = ""
+    kind: Name = ""
     payload: Any = None
     overlap: Literal["skip", "allow"] = "skip"
     missed: Literal["one", "none", "all"] = "one"
@@ -151,8 +153,8 @@ class RepeatRequest(Struct, forbid_unknown_fields=True):
 class RepeatReport(Struct):
     """A repeat of a client: `every` and `jitter` are seconds.
 
-    `next_ms`: when its next job is due; null while it is paused. `last_ms`: when its last job was
-    due. `skipped`: how many times had no job, because one had not ended.
+    `next_ms`: when the next job is due; null while paused. `last_ms`: when the last job was due.
+    `skipped`: how many times had no job because of `overlap`.
     """
 
     name: str
@@ -185,7 +187,7 @@ class BatchRequest(Struct, forbid_unknown_fields=True):
 
 
 class BatchItems(Struct, forbid_unknown_fields=True):
-    """A `BatchRequest` whose items are not looked at yet: a bad one is refused by itself."""
+    """A `BatchRequest` with undecoded items: a bad item is refused by itself."""
 
     described_as: ClassVar[type[Struct]] = BatchRequest
 
@@ -193,7 +195,7 @@ class BatchItems(Struct, forbid_unknown_fields=True):
 
 
 class Receipt(Struct):
-    """An operation that is on disk: `pending`, or the outcome of a known operation."""
+    """An operation on disk: `pending`, or the outcome of a known operation."""
 
     op_id: str
     state: str
@@ -207,7 +209,7 @@ class Problem(Struct):
 
 
 class BatchResult(Struct):
-    """What became of an operation of a batch: a receipt, or a problem."""
+    """The receipt of an operation of a batch, or the problem."""
 
     receipt: Receipt | None = None
     problem: Problem | None = None
@@ -255,7 +257,7 @@ class OperationList(Struct):
 
 
 class AccessReport(Struct):
-    """The client and the rights of a token; `sees_all`: it may see the jobs of all clients."""
+    """The client and the rights of a token; `sees_all`: also the jobs of other clients."""
 
     client: str
     rights: list[str]
@@ -266,23 +268,23 @@ class JobSelection(Struct, forbid_unknown_fields=True):
     """The matching jobs; at least one of the fields is required."""
 
     state: JobState | None = None
-    kind: Annotated[str, Meta(max_length=1024)] | None = None
-    tag: Annotated[str, Meta(max_length=1024)] | None = None
-    client: Annotated[str, Meta(max_length=1024)] | None = None
+    kind: Name | None = None
+    tag: Name | None = None
+    client: Name | None = None
 
 
 class DeadSelection(Struct, forbid_unknown_fields=True):
     """The dead jobs that match; without a field, all."""
 
-    kind: Annotated[str, Meta(max_length=1024)] | None = None
-    tag: Annotated[str, Meta(max_length=1024)] | None = None
-    client: Annotated[str, Meta(max_length=1024)] | None = None
+    kind: Name | None = None
+    tag: Name | None = None
+    client: Name | None = None
 
 
 class KindCount(Struct):
     """How many jobs of a kind are in each state; states without a job are left out.
 
-    `is_stuck`: ready jobs wait, and no worker takes jobs of the kind; without a filter only.
+    `is_stuck`: ready jobs wait, and no worker takes jobs of the kind; only without a filter.
     """
 
     kind: str
@@ -291,11 +293,11 @@ class KindCount(Struct):
 
 
 class JobCountReport(Struct):
-    """How many jobs are in each state, and by kind: the busiest, and `others`, all further ones.
+    """How many jobs are in each state, and by kind: the busiest, and `others` together.
 
-    Without a filter kinds in trouble come first, and there are also `operations` by state, where
-    ended ones count until the server forgets them; and `troubles`: what is wrong with the server
-    and its jobs, in sentences, the worst first.
+    Without a filter kinds in trouble come first. Then there are also `operations` by state, where
+    ended operations count until the server forgets them, and `troubles` of the server and its jobs,
+    in sentences, the worst first.
     """
 
     states: dict[str, int]
@@ -321,16 +323,16 @@ class LimitList(Struct):
 
 
 class LimitRequest(Struct, forbid_unknown_fields=True):
-    """A change of a kind's limits: what is null stays as it is; 0 takes a limit away."""
+    """A change of a kind's limits: null leaves a limit as before; 0 removes it."""
 
-    kind: Annotated[str, Meta(max_length=1024)]
+    kind: Name
     paused: bool | None = None
     running: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     per_second: Annotated[float, Meta(ge=0, le=1e6)] | None = None
 
 
 class Done(Struct):
-    """Whether the request did something; not if the operation has ended."""
+    """Whether the request did something."""
 
     done: bool
 
@@ -339,14 +341,14 @@ class ErrorDetail(Struct, forbid_unknown_fields=True):
     """The error with which a key fails."""
 
     type: Text
-    message: Annotated[str, Meta(max_length=1024)] = ""
+    message: Name = ""
 
 
 class KeyChange(Struct, forbid_unknown_fields=True):
-    """What happens to a key: it is completed with `value`, or fails with `error`.
+    """Completes a key with `value`, or fails the key with `error`.
 
-    `limit`: for at most so many operations, the longest waiting first. `hold`: for so long it also
-    counts for later operations. Both for completions only.
+    For completions only: `limit`: for at most so many operations, the longest waiting first.
+    `hold`: for so long the event also counts for later operations.
     """
 
     value: Any = None
@@ -377,18 +379,17 @@ class OutcomeReport(Struct):
 
 
 class OutcomeList(Struct):
-    """Outcomes in order; none: no more."""
+    """Outcomes in order; empty: no more."""
 
     outcomes: list[OutcomeReport]
 
 
 class Acknowledgement(Struct, forbid_unknown_fields=True):
-    """Numbers of outcomes that need not be told again."""
+    """Numbers of outcomes to acknowledge."""
 
     numbers: Annotated[list[Annotated[int, Meta(ge=1, le=2**63 - 1)]], Meta(max_length=512)]
 
 
-_Kind = Annotated[str, Meta(max_length=1024)]
 #: A lease, as a `LeasedJobReport` names it.
 LeaseName = Annotated[str, Meta(pattern=r"^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,9}$")]
 _Leases = Annotated[list[LeaseName], Meta(max_length=512)]
@@ -397,11 +398,11 @@ _Leases = Annotated[list[LeaseName], Meta(max_length=512)]
 class TakeRequest(Struct, forbid_unknown_fields=True):
     """Ask for up to `limit` jobs of some kinds that are due.
 
-    If no job is due, the gateway answers with the first jobs, or after `wait`, limited by the
-    gateway. Each job is leased for `lease`. After `max_attempts` failures a job is dead.
+    If no job is due, the gateway answers with the first jobs, or after `wait` (the gateway has a
+    limit). Each job is leased for `lease`. After `max_attempts` failures a job is dead.
     """
 
-    kinds: Annotated[list[_Kind], Meta(min_length=1, max_length=100)]
+    kinds: Annotated[list[Name], Meta(min_length=1, max_length=100)]
     limit: Annotated[int, Meta(ge=1, le=512)] = 1
     lease: Duration = 60.0
     wait: Duration = 20.0
@@ -412,8 +413,8 @@ class LeasedJobReport(Struct):
     """A job leased to the caller: no other worker gets the job until `lease` ends.
 
     `attempt` counts from 1. `token` grows with each lease of any job: storage that keeps the
-    highest token of a job can refuse a worker whose lease has ended. `traceparent`: of the trace in
-    which the job was scheduled.
+    highest token of a job can refuse a worker whose lease has ended. `traceparent`: the trace of
+    the scheduling.
     """
 
     lease: str
@@ -428,7 +429,7 @@ class LeasedJobReport(Struct):
 
 
 class LeasedJobs(Struct):
-    """Leased jobs; none: no job came in time."""
+    """Leased jobs; empty: no job came in time."""
 
     jobs: list[LeasedJobReport]
 
@@ -440,7 +441,7 @@ class LeaseList(Struct, forbid_unknown_fields=True):
 
 
 class DoneJobs(Struct, forbid_unknown_fields=True):
-    """Leases of jobs that are done. `results`: what each job has returned, in the same order."""
+    """Leases of done jobs. `results`: of the jobs, in the same order."""
 
     leases: _Leases
     results: Annotated[list[Any], Meta(max_length=512)] = []
@@ -449,8 +450,8 @@ class DoneJobs(Struct, forbid_unknown_fields=True):
 class ReturnRequest(Struct, forbid_unknown_fields=True):
     """Leases to give back.
 
-    With an `error` an attempt has failed: the job is tried again in `delay` (not given: ever longer
-    with each attempt), or is dead. Without, the job is another's at once, and nothing counts.
+    With an `error` an attempt has failed: the job is tried again in `delay` (default: longer with
+    each attempt), or is dead. Without, another worker gets the job at once, and no attempt counts.
     """
 
     leases: _Leases
@@ -461,7 +462,7 @@ class ReturnRequest(Struct, forbid_unknown_fields=True):
 class KeptLeases(Struct):
     """For each lease, in order: whether the lease lasts, and whether its job was cancelled.
 
-    A cancelled job gets no other attempt. Its end is done if acknowledged, else cancelled.
+    A cancelled job gets no other attempt: it ends as done if acknowledged, else as cancelled.
     """
 
     held: list[bool]
@@ -469,7 +470,7 @@ class KeptLeases(Struct):
 
 
 class LeaseResults(Struct):
-    """For each lease, in order, whether it was held; if not, the job is another's, or done."""
+    """For each lease, in order, whether it was held; else the job is done or another worker's."""
 
     held: list[bool]
 
@@ -477,7 +478,7 @@ class LeaseResults(Struct):
 def as_json(value: Any) -> msgspec.Raw:
     """Return a value of MessagePack as JSON, bytes as base64.
 
-    What JSON has no form for, as maps with lists as keys, comes as base64 of its MessagePack.
+    A value without a form in JSON, as a map with lists as keys: base64 of its MessagePack.
     """
     try:
         return msgspec.Raw(msgspec.json.encode(value))
@@ -491,7 +492,7 @@ def seconds(duration: float | str) -> float:
 
 
 def report(kind: type[Report], message: Any) -> Report:
-    """Return a message of the server as a report, which has fields of the same names."""
+    """Return a message of the server as a report with the same fields."""
     fields = {name: getattr(message, name) for name in kind.__struct_fields__}
     values: dict[str, Any] = {name: as_json(fields[name]) for name in ("result", "payload")}
     if "history" in fields:

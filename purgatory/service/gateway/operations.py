@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw
 
-from purgatory.service.client.async_client import AsyncClient
 from purgatory.service.errors import OperationFailed, Refused
 from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import decoded, endpoint
@@ -20,9 +19,11 @@ from purgatory.service.gateway.messages import (
     Done,
     ExtensionRequest,
     KeyChange,
+    Name,
     OperationList,
     OperationReport,
     OperationRequest,
+    PageLimit,
     Receipt,
     report,
     seconds,
@@ -40,13 +41,11 @@ from purgatory.service.protocol import (
 
 _UNKNOWN: Final = "unknown"
 _OperationState = Literal["pending", "completed", "failed", "expired", "cancelled"] | None
-_Name = Annotated[str, Meta(max_length=1024)] | None
-_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 
 
 @endpoint("POST", "/v1/operations", Submit, "Submit an operation", 201)
 async def submit(caller: Caller, data: OperationRequest) -> Receipt:
-    """Have an operation wait; the answer means: on disk."""
+    """Have an operation wait; with the answer it is on disk."""
     return await _submit(caller, data)
 
 
@@ -87,14 +86,14 @@ def _result(reply: Receipt | BaseException) -> BatchResult:
 async def list_operations(
     caller: Caller,
     state: _OperationState = None,
-    kind: _Name = None,
-    key: _Name = None,
-    client: _Name = None,
+    kind: Name | None = None,
+    key: Name | None = None,
+    client: Name | None = None,
     order: Literal["oldest", "newest"] = "oldest",
-    limit: _Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[int, Meta(ge=0, le=2**63 - 1, description="of the page before")] = 0,
 ) -> OperationList:
-    """Return a page of operations in order of submission; `key`: those that wait for it."""
+    """Return a page of operations in order of submission; `key`: those watching it."""
     if caller.access.own_only and client not in (None, caller.name):
         return OperationList([], None)
     page = await caller.client.list_page(
@@ -118,7 +117,7 @@ async def look(caller: Caller, name: str) -> OperationReport:
 
 @endpoint("PATCH", "/v1/operations/{op_id}", Extend, "Extend an operation")
 async def extend(caller: Caller, name: str, data: ExtensionRequest) -> Done:
-    """Restart its timeout from now, unless ended."""
+    """Restart the timeout of an operation, unless ended."""
     timeout = seconds(data.timeout)
     return await _change(caller, name, lambda: caller.client.extend(name, timeout))
 
@@ -130,7 +129,7 @@ async def cancel(caller: Caller, name: str) -> Done:
 
 
 async def _change(caller: Caller, op_id: str, change: Callable[[], Awaitable[bool]]) -> Done:
-    """Change an operation that the caller may see; whose it is never changes."""
+    """Change an operation that the caller may see; its owner never changes."""
     await _status(caller, op_id)
     return Done(await change())
 
@@ -145,14 +144,11 @@ async def _status(caller: Caller, op_id: str) -> OperationStatus:
 
 @endpoint("POST", "/v1/keys/{key}", Complete, "Complete a key, or let it fail")
 async def change_key(caller: Caller, name: str, data: KeyChange) -> Count:
-    """Return how many operations that ended; it is on disk then."""
-    return Count(await _change_key(caller.client, name, data))
-
-
-async def _change_key(client: AsyncClient, key: str, change: KeyChange) -> int:
-    hold = seconds(change.hold)
-    if change.error is None:
-        return await client.complete(key, change.value, limit=change.limit, hold=hold)
-    if change.value is not None or change.limit is not None or hold:
+    """Return how many operations ended; with the answer it is on disk."""
+    client, hold = caller.client, seconds(data.hold)
+    if data.error is None:
+        return Count(await client.complete(name, data.value, limit=data.limit, hold=hold))
+    if data.value is not None or data.limit is not None or hold:
         raise ValueError("error comes alone; expected no value, limit or hold beside it")
-    return await client.fail(key, OperationFailed(change.error.type, change.error.message))
+    error = OperationFailed(data.error.type, data.error.message)
+    return Count(await client.fail(name, error))

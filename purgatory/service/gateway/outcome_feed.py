@@ -1,7 +1,6 @@
 """OutcomeFeed: the unacknowledged outcomes of one client, for its streams.
 
-A stream reads a page of outcomes from the server, sends the page, and reads the next: so many
-streams keep as many pages in memory, however many outcomes there are. The server pushes new
+A stream reads and sends page by page, so each keeps only a page in memory. The server pushes new
 outcomes to each connection of the client's name, which wakes the streams.
 
 While a stream of a token with the right `submit` is open, a separate connection takes the
@@ -20,7 +19,7 @@ from purgatory.service.protocol import OutcomeMessage
 
 
 class OutcomeFeed:
-    """Reads outcomes with `client`; `connect` makes a client for a name's outcomes."""
+    """Reads outcomes with `client`; `connect` makes a client that takes the name's outcomes."""
 
     def __init__(self, client: AsyncClient, connect: Callable[[OnOutcome], Client]) -> None:
         self._client = client
@@ -33,7 +32,7 @@ class OutcomeFeed:
         client.calls.received.on_left = self._notice
 
     def _notice(self) -> None:
-        """Wake the readers: outcomes have come. Called by the client's I/O thread."""
+        """Wake the streams. Called by the client's I/O thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake)
 
@@ -44,10 +43,10 @@ class OutcomeFeed:
     async def read(
         self, after: int, quiet_s: float, *, takes: bool
     ) -> AsyncGenerator[OutcomeMessage | None]:
-        """Yield outcomes beyond a number, in order; None if there was none for `quiet_s` seconds.
+        """Yield outcomes beyond a number, in order; None after `quiet_s` seconds without any.
 
-        `takes`: no other program of the client's name is to handle them meanwhile. Ends when the
-        feed is closed. To be closed by the caller, as `contextlib.aclosing` does.
+        `takes`: keep other programs of the client's name from handling them meanwhile. Ends with
+        the feed. The caller closes the generator.
         """
         with self._taking() if takes else contextlib.nullcontext():
             while not self._closed:
@@ -64,14 +63,14 @@ class OutcomeFeed:
                         yield None
 
     async def _page(self, after: int) -> list[OutcomeMessage]:
-        """Read some outcomes; none while no server answers. Raises Refused and Unavailable."""
+        """Read outcomes; none while no server answers."""
         with contextlib.suppress(RequestTimeout, RequestAbandoned):
             return await self._client.unread(after)
         return []
 
     @contextlib.contextmanager
     def _taking(self) -> Iterator[None]:
-        """Have the outcomes of the name come here, and stay at the server."""
+        """Take the outcomes of the name, and leave them at the server."""
         self._takers += 1
         taker = self._taker = self._taker or self._connect(lambda _: LEAVE)
         try:
@@ -80,7 +79,7 @@ class OutcomeFeed:
             self._takers -= 1
             if not self._takers:
                 self._taker = None
-                taker.close(0)  # takes a moment only: nothing is waited for
+                taker.close(0)  # takes a moment: no call is unanswered
 
     def close(self) -> None:
         """End all streams."""

@@ -37,7 +37,7 @@ async def unread(caller: Caller, after: _Number = 0) -> OutcomeList:
 
 @endpoint("POST", "/v1/outcomes/acknowledge", Acknowledge, "Acknowledge outcomes")
 async def acknowledge(caller: Caller, data: Acknowledgement) -> Count:
-    """Have the server forget outcomes; returns how many of them were unread."""
+    """Have the server forget outcomes; returns how many were unread."""
     return Count(await caller.client.acknowledge(data.numbers))
 
 
@@ -59,7 +59,7 @@ async def follow(
             try:
                 caller.check()
             except (ApiError, ServiceError):
-                return  # the token was revoked: the answer has begun, so it just ends
+                return  # the token was revoked; the answer has begun
             yield b": \r\n\r\n" if outcome is None else _event(outcome)
 
 

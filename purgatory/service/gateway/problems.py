@@ -1,4 +1,4 @@
-"""Problems: what the API answers if a request is refused, and with which status."""
+"""Problems: the API's answers to refused requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from purgatory.service.gateway.messages import Problem
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# What a client may send again, later.
+# A client may send the request again later.
 _TEMPORARY: Final = {429, 503, 504}
 _RETRY_S: Final = "1"
 
@@ -53,7 +53,7 @@ class ApiError(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return what is answered for an error of the service or a bad value."""
+    """Return the problem of an error of the service or a bad value."""
     if isinstance(error, (ApiError, Refused)):
         code = error.code
     elif isinstance(error, RequestTimeout):

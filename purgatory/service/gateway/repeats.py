@@ -14,6 +14,7 @@ from purgatory.service.gateway.callers import Caller
 from purgatory.service.gateway.endpoint import endpoint
 from purgatory.service.gateway.messages import (
     Done,
+    PageLimit,
     RepeatList,
     RepeatReport,
     RepeatRequest,
@@ -29,7 +30,6 @@ from purgatory.service.job_messages import (
     SetRepeat,
 )
 
-_Limit = Annotated[int, Meta(ge=1, le=500, description="so many at most")]
 _Client = Annotated[str, Meta(max_length=1024, description="whose; the token's by default")] | None
 _ANY: Final = "*"
 
@@ -38,10 +38,10 @@ _ANY: Final = "*"
 async def list_repeats(
     caller: Caller,
     client: _Client = None,
-    limit: _Limit = 100,
+    limit: PageLimit = 100,
     cursor: Annotated[str, Meta(max_length=4096, description="of the page before")] | None = None,
 ) -> RepeatList:
-    """Return a page of repeats, in order of their names; of all clients with `client=*`."""
+    """Return a page of repeats in order of names; `client=*`: of all clients."""
     if caller.access.own_only and client not in (None, _ANY, caller.name):
         return RepeatList([], None)
     has_all = client == _ANY and not caller.access.own_only
@@ -56,7 +56,6 @@ async def list_repeats(
 
 
 def _cursor(text: str) -> RepeatCursor:
-    """Return the end of a page. Raises ValueError."""
     try:
         client, name = msgspec.msgpack.decode(base64.urlsafe_b64decode(text), type=tuple[str, str])
     except (msgspec.MsgspecError, ValueError) as error:
@@ -95,7 +94,7 @@ async def delete(caller: Caller, name: str, client: _Client = None) -> Done:
 
 @endpoint("POST", "/v1/repeats/{repeat}/run", ChangeRepeat, "Run a repeat now")
 async def run(caller: Caller, name: str, client: _Client = None) -> Done:
-    """Have a job run now, too; not done if one has not ended and overlaps are skipped."""
+    """Have a job run now, too; not done while another goes on and overlaps are skipped."""
     return await _change(caller, name, client, "run")
 
 
@@ -107,12 +106,11 @@ async def pause(caller: Caller, name: str, client: _Client = None) -> Done:
 
 @endpoint("POST", "/v1/repeats/{repeat}/resume", ChangeRepeat, "Resume a repeat")
 async def resume(caller: Caller, name: str, client: _Client = None) -> Done:
-    """End a pause; `missed` decides about the times passed."""
+    """End a pause; `missed` decides about the passed times."""
     return await _change(caller, name, client, "resume")
 
 
 async def _change(caller: Caller, name: str, client: str | None, change: str) -> Done:
-    """Change a repeat that the caller may see."""
     state = await _state(caller, name, client)
     answer = await caller.client.change_repeat(name, change, client=state.client)
     return Done(answer.done)

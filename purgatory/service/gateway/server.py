@@ -28,7 +28,7 @@ from purgatory.service.http.listening import (
 if TYPE_CHECKING:
     from purgatory.service.auth.token_store import TokenStore
 
-#: Longest wait of a request for jobs, in seconds: proxies may end longer ones.
+#: Longest wait of a request for jobs, in seconds: proxies may end longer requests.
 MAX_WAIT_S: Final = 30.0
 #: Seconds that a connection may be idle: longer than a proxy keeps one, as nginx 60 s.
 KEEP_ALIVE_S: Final = 75.0
@@ -51,12 +51,12 @@ class TLSFiles:
 
 
 class Gateway:
-    """Serves at `bind`, "host:port", until it is told to end by a signal.
+    """Serves at `bind`, "host:port", until a signal.
 
-    `connector` connects to the server. `hosts`: host names of the machine in requests, besides the
-    name in `bind`. `max_wait`: seconds that a request waits for jobs, at most. `keep_alive`:
-    seconds that a connection may be idle between two requests. Beyond loopback there must be TLS:
-    anyone could read a token sent in plain text. Raises ConfigError and ServerError.
+    `connector` connects to the server. `tls`: required beyond loopback. `hosts`: permitted host
+    names in requests, besides the name in `bind`. `max_wait`: most seconds that a request waits for
+    jobs. `keep_alive`: seconds that a connection may be idle between two requests. Raises
+    ConfigError and ServerError.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class Gateway:
         self.url: str = url_of(address, port, scheme)
 
     def run(self, on_start: Callable[[], None] = lambda: None) -> None:
-        """Serve until SIGINT or SIGTERM, or `stop`; `on_start` is called when it listens."""
+        """Serve until SIGINT, SIGTERM or `stop`; call `on_start` once listening."""
         self._server.on_start = on_start
         with self._socket:
             self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Have `run` return; any thread may call it."""
+        """Have `run` return. Any thread."""
         self._server.should_exit = True
 
 
@@ -111,7 +111,7 @@ def _checked_keep_alive(seconds: float) -> float:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens, and ends like any return: uvicorn's own raises the signal again."""
+    """Calls `on_start` once listening; returns after a signal, which uvicorn would raise again."""
 
     on_start: Callable[[], None] = staticmethod(lambda: None)
     on_end: Callable[[], None] = staticmethod(lambda: None)
@@ -139,10 +139,7 @@ class _Server(uvicorn.Server):
 
 
 class StreamingProtocol(BoundedProtocol):
-    """One connection: the bounds of the page's HTTP for requests, none for answers.
-
-    A stream of outcomes goes on for as long as its reader likes.
-    """
+    """A connection with bounds for requests, and none for answers: streams go on."""
 
     max_connections = 1000
     _is_idle = False  # between two requests; uvicorn ends it after `timeout_keep_alive`

@@ -1,8 +1,7 @@
 """Demand: which jobs a worker asks for, and how many.
 
-As many as it runs in a tenth of a second, and none of the kinds whose handlers are all busy. Used
-by the thread that steps the worker's loop, by those that end handlers, and by the client's I/O
-thread.
+Used by the thread that steps the worker's loop, by threads that end handlers, and by the client's
+I/O thread.
 """
 
 import logging
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: Seconds without an answer to the request for jobs after which the log says so.
+#: Seconds without an answer to the request for jobs until a warning.
 PATIENCE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Of one run: `flush_s` is how long the last ends may take to reach the server."""
+    """Of one run; `flush_s`: how long the last ends may take to reach the server."""
 
     name: str
     address: str
@@ -37,10 +36,7 @@ class WorkerSettings:
 
 
 class Demand:
-    """What a worker of some `handlers`, by kind, asks for; `send` sends that.
-
-    `monotonic` returns seconds.
-    """
+    """The requests of a worker of `handlers`, by kind; `send` sends them."""
 
     def __init__(
         self,
@@ -55,26 +51,26 @@ class Demand:
         self._monotonic = monotonic
         is_mixed = len({one.is_async for one in handlers.values()}) > 1
         self._pace = Pace(settings.concurrency * (2 if is_mixed else 1), monotonic)
-        # Of the kinds whose handlers have a limit of their own.
+        # Of kinds with a limit.
         self._paces = {
             kind: Pace(min(most, settings.concurrency), monotonic)
             for kind, handler in handlers.items()
             if (most := handler.limits.concurrency) is not None
         }
-        # No kind is busy while fewer handlers run.
+        # With fewer running handlers no kind is busy.
         limits = [one.limits.concurrency or settings.concurrency for one in handlers.values()]
         self._fewest = min(settings.concurrency, *limits)
-        # Else `room` is enough to ask for no more.
+        # Otherwise `room` is enough of a limit.
         self._can_stall = is_mixed or bool(self._paces)
-        # Kinds whose handlers are all busy: no more jobs of them are wanted.
+        # Kinds of which no more jobs are wanted: all handlers are busy.
         self._stalled: set[str] = set()
-        self._asked: tuple[ReplyFuture[None], float] | None = None  # and when
-        self._is_silent = False  # whether the server did not answer that for long
+        self._asked: tuple[ReplyFuture[None], float] | None = None  # the last request, and when
+        self._is_silent = False  # whether the log has a warning about a missing answer
         self._is_over = False
 
     @property
     def room(self) -> int:
-        """How many jobs to have."""
+        """See `Pace`."""
         return self._pace.room
 
     @property
@@ -106,9 +102,9 @@ class Demand:
             self._paces[kind].add(seconds)
 
     def look(self, running: list[HeldJob], now: float) -> bool:
-        """Ask for more jobs or fewer, if that is due; True if fewer.
+        """Ask for more or fewer jobs, if due; True: fewer.
 
-        `running`: the handlers running at `now`; empty if that does not matter.
+        `running`: the handlers running at `now`; may be empty.
         """
         before = self._pace.room
         changed = self._pace.look(_oldest(running, now))
@@ -120,7 +116,7 @@ class Demand:
         return changed and self._pace.room < before
 
     def busy_kinds(self, running: list[HeldJob]) -> set[str]:
-        """Return the kinds for which no handler is free while some run."""
+        """Return the kinds for which no handler is free."""
         if len(running) < self._fewest:
             return set()
         most = self._settings.concurrency
@@ -135,11 +131,11 @@ class Demand:
         }
 
     def stall(self, busy: set[str], late: list[HeldJob]) -> None:
-        """Ask for no more of the `busy` kinds of which jobs had to be given back."""
+        """Ask for no more of the `busy` kinds of which jobs are `late`."""
         self._set_stalled(busy & (self._stalled | {held.leased.kind for held in late}))
 
     def go_on(self, running: Callable[[], list[HeldJob]]) -> None:
-        """Ask again for the kinds for which a handler is free by now."""
+        """Ask again for the kinds with a free handler."""
         if self._stalled:
             self._set_stalled(self._stalled & self.busy_kinds(running()))
 
@@ -149,7 +145,7 @@ class Demand:
             self.ask()
 
     def check_answer(self) -> None:
-        """Raise what the server refused the request for jobs with; log if it does not answer."""
+        """Raise the server's refusal of the request for jobs; log a missing answer."""
         if self._asked is None:
             return
         reply, since = self._asked
@@ -168,6 +164,5 @@ class Demand:
 
 
 def _oldest(running: list[HeldJob], now: float) -> float:
-    """Return for how long the oldest handler has been running."""
     started = [held.started_at for held in running if held.started_at is not None]
     return now - min(started) if started else 0.0

@@ -1,4 +1,4 @@
-"""HandlerThreads: where a worker runs its handlers: threads, and an event loop in one more.
+"""HandlerThreads: the threads and the event loop that run a worker's handlers.
 
 Any thread may add jobs; `start` and `stop` are for the thread running the worker.
 """
@@ -24,7 +24,7 @@ from purgatory.service.worker.held_jobs import HeldJob
 class KindSlots:
     """Calls `start` with each job that may run; `limits`: kind -> how many run at a time.
 
-    Further jobs wait here, so they take no thread from the handlers of other kinds.
+    Waiting jobs take no thread from other kinds.
     """
 
     def __init__(self, limits: Mapping[str, int], start: Callable[[HeldJob], None]) -> None:
@@ -66,10 +66,7 @@ _NO_SPAN: Final = contextlib.nullcontext()
 class HandlerThreads:
     """Runs up to `concurrency` plain handlers in threads, and as many coroutines in an event loop.
 
-    Of a kind whose handler has a `concurrency` of its own, no more than that.
-
-    `handlers`: by kind of job. `tracer` makes a span of each attempt at a job that was scheduled
-    within a trace.
+    `handlers`: by kind of job, with limits. `tracer`: see `Worker`.
     """
 
     def __init__(
@@ -104,10 +101,7 @@ class HandlerThreads:
         begin: Callable[[HeldJob], bool],
         end: Callable[[HeldJob, BaseException | None], None],
     ) -> None:
-        """Start the threads that the handlers need.
-
-        `begin` is called before a handler, and returns whether it may run; `end` after it.
-        """
+        """Start the threads that the handlers need; see `HandlerRunner.add`."""
         self._begin, self._end = begin, end
         asyncs = {handler.is_async for handler in self._handlers.values()}
         if False in asyncs:
@@ -118,7 +112,7 @@ class HandlerThreads:
             self._start_thread(self._run_loop, f"{self._name}-loop")
 
     def _start_thread(self, target: Callable[[], None], name: str) -> None:
-        # Daemons: a handler that never returns does not keep the process alive.
+        # Daemons: a hanging handler does not keep the process alive.
         thread = InterruptibleThread(target=target, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -139,7 +133,6 @@ class HandlerThreads:
             self._slots.free(held)
 
     def _run(self, held: HeldJob) -> None:
-        """Have a job run in the next free thread, or in the event loop."""
         if not self._handlers[held.leased.kind].is_async:
             self._queue.put(held)
         elif self._loop is not None:
@@ -159,7 +152,7 @@ class HandlerThreads:
             self._free(held)
 
     def lose(self, held: HeldJob) -> None:
-        """Have another handler run in the place of a lost handler: it is `is_lost`.
+        """Give the place of an `is_lost` job to another job.
 
         A coroutine is cancelled; a thread goes on until its handler returns.
         """
@@ -177,12 +170,12 @@ class HandlerThreads:
             held.task.cancel()
 
     def cancel(self, held: HeldJob) -> None:
-        """Cancel the coroutine of a handler that runs; a thread is not stopped."""
+        """Cancel a running coroutine; a thread is not stopped."""
         if held.task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(held.task.cancel)
 
     def _error_of(self, held: HeldJob) -> BaseException | None:
-        """Run a handler; returns its exception, SystemExit included."""
+        """Run a handler; return its exception, SystemExit included."""
         try:
             traceparent, job = _job(held)
             with self._span(held, traceparent):
@@ -193,7 +186,7 @@ class HandlerThreads:
         return None
 
     async def _error_of_coroutine(self, held: HeldJob) -> BaseException | None:
-        """Run a coroutine function, as `_error_of` does, CancelledError included."""
+        """Like `_error_of`, CancelledError included."""
         try:
             traceparent, job = _job(held)
             with self._span(held, traceparent):
@@ -204,7 +197,6 @@ class HandlerThreads:
         return None
 
     def _span(self, held: HeldJob, traceparent: str) -> contextlib.AbstractContextManager[object]:
-        """Return the span of an attempt at a job that was scheduled within a trace."""
         if self._tracer is None or not traceparent:
             return _NO_SPAN
         return self._tracer.attempted(held.leased, traceparent)
@@ -212,7 +204,7 @@ class HandlerThreads:
     def _run_loop(self) -> None:
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
-        while not self._is_stopping:  # a handler can stop the loop, and raise in its callbacks
+        while not self._is_stopping:  # a handler may stop the loop, or raise in callbacks
             try:
                 self._loop.run_forever()
             except BaseException:
@@ -237,7 +229,7 @@ class HandlerThreads:
                 self._free(held)
 
     def stop(self, seconds: float) -> None:
-        """End the threads; handlers of the event loop that still run are cancelled."""
+        """End the threads, and cancel running coroutines."""
         for _ in range(self._concurrency):
             self._queue.put(None)
         if self._loop is not None:
@@ -261,7 +253,6 @@ class HandlerThreads:
 
 
 def _job(held: HeldJob) -> tuple[str, Job]:
-    """Return the context of the trace, and what the handler gets."""
     leased = held.leased
     traceparent, payload = unwrap(leased.payload)
     return traceparent, Job(

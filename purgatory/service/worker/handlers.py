@@ -1,4 +1,4 @@
-"""Handlers: the functions of a worker, by kind of job, and the `Job` that each gets.
+"""Handlers: the functions of a worker, and the `Job` that each gets.
 
 Immutable, but for `Attempt`, which any thread may use.
 """
@@ -15,45 +15,45 @@ from purgatory.service.client.backoff import backoff_s
 from purgatory.service.client.functions import check_function
 from timingwheel.lowlevel import check_count
 
-# Held while an event is made: two threads of a handler may ask for it at once.
+# Held while an event is made: several threads may ask.
 _making: Final = threading.Lock()
 
 
 class Attempt:
-    """An attempt: whether its job was cancelled, and how to extend its time."""
+    """An attempt: tells of the job's cancellation, and extends the time limit."""
 
     __slots__ = ("_event", "is_cancelled")
 
     def __init__(self) -> None:
-        self._event: threading.Event | None = None  # made when it is asked for: most never are
+        self._event: threading.Event | None = None  # made on demand: most are never used
         self.is_cancelled: bool = False
 
     def extend(self, seconds: float) -> bool:
-        """See `Job.extend`; without a worker there is nothing to extend."""
+        """See `Job.extend`; does nothing without a worker."""
         del seconds
         return False
 
     @property
     def cancelled(self) -> threading.Event:
-        """The event that is set when the job is cancelled."""
+        """See `Job.cancelled`."""
         with _making:
             if self._event is None:
                 self._event = threading.Event()
-        if self.is_cancelled:  # after the event is there: `cancel` may have missed it
+        if self.is_cancelled:  # checked last: `cancel` may have missed the event
             self._event.set()
         return self._event
 
     def cancel(self) -> None:
-        """Tell the handler that the job was cancelled."""
+        """Set `cancelled`."""
         self.is_cancelled = True
         event = self._event
         if event is not None:
             event.set()
 
 
-#: How many jobs a worker may run at a time.
+#: Most jobs that a worker may run at a time.
 MAX_CONCURRENCY: Final = 1000
-# A server takes no more.
+# The server's limit.
 _MOST_ATTEMPTS: Final = (1 << 31) - 1
 
 
@@ -62,9 +62,8 @@ class Job:
     """A due job, leased to this worker.
 
     `id` is the same at each attempt; `attempt` counts from 1. `token` grows with each lease of any
-    job: storage that refuses tokens below the job's highest refuses a worker after the loss of its
-    lease. Times are Unix milliseconds; `due_ms`: when the job should have begun. `tags`: the job's
-    tags.
+    job: storage that refuses tokens below the job's highest refuses a worker that has lost its
+    lease. Times are Unix milliseconds; `due_ms`: when the job should have begun.
     """
 
     id: str
@@ -86,9 +85,9 @@ class Job:
         return self._attempt.cancelled
 
     def extend(self, seconds: float | timedelta) -> bool:
-        """Have the time limit and the lease count anew from now, the limit for `seconds`.
+        """Have the time limit count anew for `seconds`, and renew the lease.
 
-        False if the worker has given the attempt up already. Raises TypeError and ValueError.
+        False if the worker has given up the attempt. Raises TypeError and ValueError.
         """
         return self._attempt.extend(checked_seconds(seconds, "seconds"))
 
@@ -98,7 +97,7 @@ HandlerFunction = Callable[[Job], Any]
 
 
 class Retry(NamedTuple):
-    """How often a job is tried, and the seconds between attempts: the first, and at most."""
+    """How often a job is tried, and the first and longest delay in seconds."""
 
     max_attempts: int
     delay: float
@@ -112,7 +111,7 @@ class Retry(NamedTuple):
 
 
 class HandlerLimits(NamedTuple):
-    """The seconds of an attempt, and how many run at a time; None: no limit of its own."""
+    """The seconds of an attempt, and how many run at a time; None: no own limit."""
 
     timeout: float | None = None
     concurrency: int | None = None
@@ -122,7 +121,7 @@ _NO_LIMITS: Final = HandlerLimits()
 
 
 class Handler(NamedTuple):
-    """A function and how its jobs are tried again; `is_async`: it is awaited in the event loop."""
+    """A function and its settings; `is_async`: awaited in the event loop."""
 
     function: HandlerFunction
     retry: Retry
@@ -133,7 +132,7 @@ class Handler(NamedTuple):
 def make_handler(
     function: HandlerFunction, retry: Retry, limits: HandlerLimits = _NO_LIMITS
 ) -> Handler:
-    """Return a handler. Raises TypeError if it is no function, or a generator function."""
+    """Return a handler. Raises TypeError, also for a generator function."""
     return Handler(function, retry, check_function("handler", function), limits)
 
 

@@ -1,8 +1,7 @@
 """HeldJobs: the jobs that a worker has, from their lease to the answer to their end.
 
-And `Pace`: how many jobs a worker should hold. A worker that holds only the running jobs waits for
-the server after each job; a worker with many jobs holds up jobs that an idle worker could run. So
-it holds LOOK_AHEAD_S worth of jobs ahead.
+And `Pace`: how many jobs a worker should hold. With too few jobs the worker waits for the server;
+with too many the worker holds up jobs that an idle worker could run.
 
 Any thread may call any method.
 """
@@ -16,25 +15,24 @@ from purgatory.service.platform import CLOCK_ERROR
 from purgatory.service.protocol import Lease, LeasedJob
 from purgatory.service.worker.handlers import Attempt
 
-#: Seconds of work that a worker has ahead.
+#: Seconds of work that a worker holds ahead.
 LOOK_AHEAD_S: Final = 0.1
 #: Most jobs held for each free handler.
 MAX_AHEAD: Final = 32
 #: Most jobs held: a server gives no more.
 MAX_ROOM: Final = 4096
-# How much the last job counts for the average, and the seconds between two looks.
+# The weight of the last job in the average, and the seconds between two looks.
 _WEIGHT: Final = 0.05
 _LOOK_S: Final = 0.05
 
 
 class HeldJob(Attempt):
-    """A job that a worker holds. `token`: of its latest lease.
+    """A job that a worker holds. `token`: of the latest lease.
 
-    `kept_at`: the latest moment at which the server surely held the lease for this worker;
-    `asked_at`: when the worker asked to keep the lease, or got it; `came_at`: when the worker first
-    got the job. `ends_at`: when the time of the attempt is over. `is_told`: the server knows of the
-    beginning. `has_lapsed`: the lease was over before the handler. `is_lost`: its handler was given
-    up, and runs. `thread` or `task` is where it runs.
+    `kept_at`: when the worker last asked successfully for the lease. `asked_at`: when the worker
+    last asked, or got the lease. `came_at`: when the job came first. `ends_at`: when the time limit
+    is over. `is_told`: the server knows of the beginning. `has_lapsed`: the lease was over before
+    the handler began. `is_lost`: the handler was given up. `thread` or `task` runs the handler.
     """
 
     __slots__ = (
@@ -69,7 +67,7 @@ class HeldJob(Attempt):
         self.is_ending: bool = False
         self.is_lost: bool = False
         self.extender: Callable[[HeldJob, float], bool] | None = None  # the worker's
-        self.result: object = None  # what the handler has returned
+        self.result: object = None  # of the handler
         self.thread: threading.Thread | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -84,10 +82,7 @@ class HeldJob(Attempt):
 
 
 class HeldJobs:
-    """Jobs by number, with leases of `lease_s` seconds of `clock`, which counts suspension.
-
-    A job no longer here is another worker's, and does not begin.
-    """
+    """Jobs by number, with leases of `lease_s` seconds of `clock`, which counts suspension."""
 
     def __init__(self, lease_s: float, clock: Callable[[], float]) -> None:
         self._lease_s = lease_s * (1.0 - CLOCK_ERROR)
@@ -95,11 +90,11 @@ class HeldJobs:
         self._lock = threading.Lock()
         self._jobs: dict[int, HeldJob] = {}
         self._running: dict[int, HeldJob] = {}
-        #: Those whose handlers were given up, and run.
+        #: Jobs with abandoned handlers that still run.
         self.lost: list[HeldJob] = []
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of held jobs."""
         return len(self._jobs)
 
     @property
@@ -108,7 +103,7 @@ class HeldJobs:
         return len(self._running)
 
     def add(self, leased: LeasedJob) -> HeldJob | None:
-        """Add a job; None if it is here already, and goes on under its new lease."""
+        """Add a job; None: the job was held, and goes on with the new lease."""
         with self._lock:
             held = self._jobs.get(leased.number)
             if held is not None:
@@ -122,7 +117,7 @@ class HeldJobs:
             return held
 
     def begin(self, held: HeldJob) -> bool:
-        """Note that a job begins; False if the lease ended, or the job was given back."""
+        """Note that a job begins; False if the lease ended or the job was given back."""
         now = self._clock()
         with self._lock:
             if self._jobs.get(held.leased.number) is not held or held.started_at is not None:
@@ -136,9 +131,9 @@ class HeldJobs:
             return True
 
     def end(self, held: HeldJob, *, lost: bool = False) -> bool:
-        """Note that the handler has returned, or is `lost`; False if it was lost before.
+        """Note that the handler has returned or is `lost`; False if lost before.
 
-        The job stays until the server knows.
+        The job stays until `remove`.
         """
         with self._lock:
             if held.is_ending:
@@ -152,7 +147,7 @@ class HeldJobs:
             return True
 
     def take_untold(self) -> list[Lease]:
-        """Return the leases of handlers running and of which the server was not told."""
+        """Return the leases of running handlers that the server does not know of."""
         with self._lock:
             untold = [held for held in self._running.values() if not held.is_told]
             for held in untold:
@@ -160,13 +155,13 @@ class HeldJobs:
             return [held.lease for held in untold]
 
     def find(self, lease: Lease) -> HeldJob | None:
-        """Return the job of a lease; None if it is not here, or has another lease."""
+        """Return the job of a lease, or None."""
         with self._lock:
             held = self._jobs.get(lease.number)
             return held if held is not None and held.token == lease.token else None
 
     def take(self, held: HeldJob) -> bool:
-        """Remove a job that was not begun; False if already begun."""
+        """Remove a job that was not begun; False if begun or not held."""
         with self._lock:
             if held.started_at is not None or self._jobs.get(held.leased.number) is not held:
                 return False
@@ -174,13 +169,13 @@ class HeldJobs:
             return True
 
     def remove(self, held: HeldJob) -> None:
-        """Forget a job: its end is known, or another worker's."""
+        """Remove a job."""
         with self._lock:
             if self._jobs.get(held.leased.number) is held:
                 del self._jobs[held.leased.number]
 
     def take_waiting(self, keep: int) -> list[HeldJob]:
-        """Remove and return the jobs that were not begun, but for the first `keep`."""
+        """Remove and return the jobs not begun, but for the first `keep`."""
         with self._lock:
             waiting = [held for held in self._jobs.values() if held.started_at is None][keep:]
             for held in waiting:
@@ -188,9 +183,9 @@ class HeldJobs:
             return waiting
 
     def take_late(self, came_before: float, is_late: Callable[[str], bool]) -> list[HeldJob]:
-        """Remove and return unbegun jobs of some kinds, if one came before the given time.
+        """Remove and return jobs not begun, if one came before `came_before`.
 
-        `is_late` tells of a kind whether no handler is free for it.
+        `is_late` chooses the kinds.
         """
         with self._lock:
             jobs = self._jobs.values()
@@ -202,12 +197,12 @@ class HeldJobs:
             return late
 
     def unfinished(self) -> list[HeldJob]:
-        """Return the jobs that have begun and whose handlers have not returned."""
+        """Return the jobs with running handlers."""
         with self._lock:
             return list(self._running.values())
 
     def to_keep(self, older_than: float) -> list[HeldJob]:
-        """Return the jobs that were leased, or asked for to be kept, before that; they are now."""
+        """Return the jobs with `asked_at` before `older_than`, and set it to now."""
         now = self._clock()
         with self._lock:
             found = [held for held in self._jobs.values() if held.asked_at < older_than]
@@ -216,7 +211,7 @@ class HeldJobs:
             return found
 
     def kept(self, held: HeldJob, token: int, asked_at: float) -> None:
-        """Note that the server kept a lease, as asked at `asked_at`."""
+        """Note that the server kept a lease."""
         with self._lock:
             if held.token == token:
                 held.kept_at = max(held.kept_at, asked_at)
@@ -225,7 +220,7 @@ class HeldJobs:
 class Pace:
     """Of a worker running `concurrency` handlers at a time; `clock` returns seconds.
 
-    Without a lock: its numbers may be a little off.
+    Without a lock: the numbers may be a little off.
     """
 
     def __init__(self, concurrency: int, clock: Callable[[], float]) -> None:
@@ -234,7 +229,7 @@ class Pace:
         self._average = LOOK_AHEAD_S
         #: When `look` is due.
         self.next_look: float = 0.0
-        #: How many jobs to have.
+        #: How many jobs to hold.
         self.room: int = concurrency
 
     def add(self, seconds: float) -> None:
@@ -242,10 +237,7 @@ class Pace:
         self._average += _WEIGHT * (seconds - self._average)
 
     def look(self, running_seconds: float = 0.0) -> bool:
-        """Bring `room` up to date; True if it has changed.
-
-        `running_seconds`: for how long the oldest handler has been running.
-        """
+        """Update `room`; True: changed. `running_seconds`: of the oldest running handler."""
         now = self._clock()
         if now < self.next_look:
             return False
@@ -253,7 +245,7 @@ class Pace:
         self._average = max(self._average, min(running_seconds, LOOK_AHEAD_S))
         ahead = min(MAX_AHEAD, max(1, int(LOOK_AHEAD_S / max(self._average, 1e-6))))
         room = min(MAX_ROOM, self._concurrency * ahead)
-        # Not for every little change.
+        # Small changes do not count.
         if self.room // 2 < room < self.room * 2 and room != self._concurrency:
             return False
         changed = room != self.room

@@ -1,6 +1,7 @@
-"""LeaseReturns: tells the server how leases end, again if the server could not write that.
+"""LeaseReturns: tells the server how leases end, again after a failure of the store.
 
-Any thread may call `send`; the rest is for the thread that steps the worker's loop.
+Any thread may call `send` and `give_back`; `send_again` is for the thread that steps the worker's
+loop.
 """
 
 import logging
@@ -23,7 +24,7 @@ log: logging.Logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """What has become of jobs at a worker: done; failed; and lost, as the lease had ended."""
+    """Attempts of a worker that have ended: done; failed; lost, with an ended lease."""
 
     done: int = 0
     failed: int = 0
@@ -31,7 +32,7 @@ class WorkerCounts:
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def add(self, done: int = 0, failed: int = 0, lost: int = 0) -> None:
-        """Count some more."""
+        """Add to the counts."""
         with self._lock:
             self.done += done
             self.failed += failed
@@ -39,7 +40,7 @@ class WorkerCounts:
 
 
 class LeaseReturns:
-    """The ends of the jobs of `held`, at the worker `name`; `on_all_answered` is called then."""
+    """Sends the ends of jobs of `held`; calls `on_all_answered` when no end is unanswered."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class LeaseReturns:
         self._held = held
         self._counts = counts
         self._on_all_answered = on_all_answered
-        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # that the server could not write
+        self._again: list[tuple[HeldJob, LeaseEnd]] = []  # the server's store has failed
         self._unanswered: set[HandledReply[bool]] = set()
 
     @property
@@ -63,18 +64,18 @@ class LeaseReturns:
         return len(self._unanswered) + len(self._again)
 
     def send_again(self) -> None:
-        """Send what the server could not write."""
+        """Send the ends that the server could not write."""
         again, self._again = self._again, []
         for held, end in again:
             self.send(held, end)
 
     def give_back(self, jobs: list[HeldJob]) -> None:
-        """Have jobs leased to others: no attempt has ended."""
-        for held in reversed(jobs):  # returned jobs come before waiting jobs
+        """Return jobs to the server without an attempt."""
+        for held in reversed(jobs):  # the server puts each before its waiting jobs
             self.send(held, LeaseEnd(held.leased.number, held.token, How.RETURNED))
 
     def send(self, held: HeldJob, end: LeaseEnd) -> None:
-        """Tell the server of an end."""
+        """Send the end of a lease."""
         reply: HandledReply[bool] = HandledReply(partial(self._on_answer, held, end))
         self._unanswered.add(reply)
         try:
@@ -95,7 +96,7 @@ class LeaseReturns:
             self._again.append((held, end))
             return
         if error is None and not reply.result() and held.token != end.token:
-            end.token = held.token  # meanwhile this worker got the job again
+            end.token = held.token  # this worker got the job again meanwhile
             self.send(held, end)
             return
         self._held.remove(held)

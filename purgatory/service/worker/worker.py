@@ -1,10 +1,7 @@
 """Worker: runs the due jobs of a client name, sharing them with other workers of the name.
 
-The server leases each job to one worker at a time. The worker keeps the lease while the handler
-runs, and ends it when that has returned; if the worker dies, the job goes to another.
-
-`run` and `stop` may be called by any thread; handlers run in threads of the worker, coroutine
-functions in an event loop of its own.
+Any thread may call `run` and `stop`. Handlers run in threads of the worker, coroutine functions in
+its event loop.
 """
 
 import contextlib
@@ -43,9 +40,9 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger(__name__)
 
-#: How long `stop` waits for running handlers, in seconds.
+#: The default of `stop`.
 STOP_TIMEOUT_S: Final = 30.0
-# Seconds in which the last ends should reach the server.
+# Most seconds for the last ends to reach the server.
 _FLUSH_S: Final = 10.0
 
 _F = TypeVar("_F", bound=HandlerFunction)
@@ -55,11 +52,11 @@ class Worker:
     """Runs the jobs of the client `name` at a server.
 
     At most `concurrency` plain handlers run at a time, in threads, and as many coroutine functions.
-    `lease`, seconds: how long a job stays this worker's without a sign of life; the worker keeps
-    the lease of a running handler. `max_attempts`, `retry_delay` and `max_retry_delay` are defaults
-    for handlers. `metrics_port`: serve metrics for Prometheus at `metrics_addr` during the run; 0
-    takes a free port, which the attribute then has. Other arguments: see `Client`; `tracer` makes a
-    span for each attempt at a job scheduled within a trace.
+    `lease`: seconds that a job stays leased without a sign of the worker. `max_attempts`,
+    `retry_delay` and `max_retry_delay`: defaults for handlers, see `on`. `metrics_port`: serve
+    metrics for Prometheus at `metrics_addr` during the run; 0 takes a free port, which the
+    attribute then has. Other arguments: see `Client`; `tracer` makes a span for each attempt at a
+    traced job.
 
     Raises TypeError and ValueError for bad arguments.
     """
@@ -78,7 +75,7 @@ class Worker:
         metrics_addr: str = "127.0.0.1",
         **client_options: Any,
     ) -> None:
-        parse_addresses(address)  # else the first run would tell
+        parse_addresses(address)  # only to raise early
         self.address = address
         self.metrics_port: int | None = checked_port(metrics_port)
         self._metrics_addr = metrics_addr
@@ -100,14 +97,13 @@ class Worker:
         at_exit.register_locks(self)
 
     def _reset(self) -> None:
-        """Make the parts of one run."""
         self._loop: WorkerLoop | None = None
         self._wake = threading.Event()
-        self._stop_seconds: float | None = None  # set when it is to stop
-        self._failure: Exception | None = None  # what has ended the thread
+        self._stop_seconds: float | None = None  # set by `stop`
+        self._failure: Exception | None = None  # of the thread
 
     def serve_metrics_at(self, port: int, addr: str = "127.0.0.1") -> None:
-        """Serve metrics there from the next run on; see `metrics_port`. Raises ValueError."""
+        """Serve metrics from the next run on; see `metrics_port`. Raises TypeError, ValueError."""
         self.metrics_port = checked_port(port)
         self._metrics_addr = addr
 
@@ -128,18 +124,18 @@ class Worker:
     ) -> Callable[[_F], _F]:
         """Return a decorator: the function, of a `Job`, handles jobs of this kind.
 
-        When the handler returns, the job is done; the server stores the result. If it raises, the
-        worker retries after about `retry_delay` seconds, then twice that and so on, until
-        `max_attempts` have failed: then the job is dead, see `Client.dead_jobs`.
+        When the handler returns, the job is done; the server stores the result. If the handler
+        raises, the job is retried after about `retry_delay` seconds, then twice that and so on, at
+        most `max_retry_delay`. When `max_attempts` have failed, the job is dead, see
+        `Client.dead_jobs`.
 
         `timeout`: a longer attempt, in seconds, fails. A coroutine is cancelled. A thread cannot be
         stopped: a new thread takes its place, and the handler's result is ignored. If more handlers
         than `concurrency` hang so, the worker gives back its jobs, and `run` and `wait` raise
-        WorkerStuck.
+        WorkerStuck. `concurrency`: most running handlers of the kind.
 
-        `concurrency`: at most so many handlers of this kind run at a time, of those of the worker.
-        Raises TypeError for bad arguments, and ValueError, also if the kind has a handler;
-        RuntimeError while the worker runs: the server has its kinds then.
+        Raises TypeError and ValueError for bad arguments, ValueError if the kind has a handler,
+        RuntimeError while the worker runs.
         """
         limits = check_limits(timeout, concurrency)
         usual = self._retry
@@ -164,21 +160,20 @@ class Worker:
         return register
 
     def run(self) -> None:
-        """Run jobs until `stop` is called; while no server answers, wait for one.
+        """Run jobs until `stop`; while no server answers, wait. May be called again afterwards.
 
-        It can be run again then. Raises ValueError without a handler, RuntimeError if it runs
-        already, `Refused`, Unavailable and WorkerStuck.
+        Raises ValueError without a handler, RuntimeError if the worker runs already, `Refused`,
+        Unavailable and WorkerStuck.
         """
         self._begin()
         self._run()
 
     def _begin(self) -> None:
-        """Start the only run of the worker."""
         if not self._handlers:
             raise ValueError("the worker has no handler; expected some, by @worker.on(kind)")
         if not self._run_lock.acquire(blocking=False):
             raise RuntimeError(f"worker {self.name!r} runs already")
-        if self._has_run:  # else `stop` may have been called already
+        if self._has_run:  # before the first run, `stop` may have been called already
             self._reset()
 
     def _run(self) -> None:
@@ -191,7 +186,6 @@ class Worker:
 
     @contextlib.contextmanager
     def _metrics(self) -> Iterator[None]:
-        """Serve metrics meanwhile, if there is a port."""
         if self.metrics_port is None:
             yield
             return
@@ -211,7 +205,7 @@ class Worker:
                 loop.start()
                 self._drive(loop)
             finally:
-                if self._stop_seconds is None:  # it has failed, or is interrupted
+                if self._stop_seconds is None:  # the loop has failed, or an interrupt
                     loop.stop(STOP_TIMEOUT_S)
                 self._drive(loop)
             if loop.failure is not None:
@@ -227,19 +221,18 @@ class Worker:
         )
         loop.wake = self._wake.set
         self._loop = loop
-        if self._stop_seconds is not None:  # before there was a loop to be told
+        if self._stop_seconds is not None:  # before `_loop` was set
             loop.stop(self._stop_seconds)
         return loop
 
     def _drive(self, loop: WorkerLoop) -> None:
-        """Sleep and step until the loop is finished."""
         while not loop.finished():
             self._wake.wait(loop.sleep_seconds())
             self._wake.clear()
             loop.step()
 
     def start(self) -> None:
-        """Run jobs in a separate thread, until `stop`. Raises what `run` raises at once."""
+        """Run jobs in a separate thread, until `stop`. Raises ValueError and RuntimeError."""
         self._begin()
         self._thread = InterruptibleThread(
             target=self._run_in_thread, name=f"{self.name}-worker", daemon=True
@@ -254,7 +247,7 @@ class Worker:
             self._failure = error
 
     def wait(self, timeout: float | timedelta | None = None) -> bool:
-        """Wait for the end of a started worker; False if it has not ended by then.
+        """Wait for the end of a started worker; False if it has not ended after `timeout` seconds.
 
         Raises the error that ended the worker; TypeError and ValueError for a bad `timeout`.
         """
@@ -267,9 +260,9 @@ class Worker:
         return not self._thread.is_alive()
 
     def stop(self, timeout: float | timedelta = STOP_TIMEOUT_S) -> None:
-        """Take no more jobs, wait `timeout` s at most for handlers that run, give back the rest.
+        """Take no more jobs, wait up to `timeout` seconds for handlers, give back the rest.
 
-        Of a worker started by `start`, wait until it has ended. Raises TypeError and ValueError.
+        Waits for the end of a worker started by `start`. Raises TypeError and ValueError.
         """
         seconds = checked_seconds(timeout, "timeout")
         self._stop_seconds = seconds

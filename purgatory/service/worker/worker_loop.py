@@ -29,44 +29,43 @@ from purgatory.service.worker.lease_returns import LeaseReturns, WorkerCounts
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Seconds between two looks at the leases, at most.
+# Most seconds between two looks at the leases.
 _LOOK_S: Final = 1.0
-# Seconds until the server is told that a handler has begun, if it runs for so long.
+# Seconds that a handler runs before the server is told of its beginning.
 _TELL_S: Final = 0.01
-# Characters of an error that are kept of a dead job.
+# Most characters of an error sent to the server.
 _ERROR_LENGTH: Final = 500
-# How long to wait for threads that should have ended, in seconds.
+# Seconds to wait for threads that should have ended.
 JOIN_S: Final = 2.0
 
 
 class _Phase(Enum):
     WORKING = auto()
-    DRAINING = auto()  # no more jobs; handlers that run may finish
-    FLUSHING = auto()  # the last ends are on their way to the server
+    DRAINING = auto()  # no more jobs; running handlers may finish
+    FLUSHING = auto()  # the server has not answered to all ends
     FINISHED = auto()
 
 
 class HandlerRunner(Protocol):
-    """Runs handlers for the loop; in production `HandlerThreads`."""
+    """Runs handlers for the loop; see `HandlerThreads`."""
 
     def add(self, held: HeldJob) -> None:
         """Queue a job: call `begin` at the job's turn, and `end` after the handler."""
 
     def cancel(self, held: HeldJob) -> None:
-        """Cancel a running handler, if a coroutine."""
+        """Cancel a running coroutine."""
 
     def lose(self, held: HeldJob) -> None:
-        """Run another handler in place of an abandoned one, and cancel the latter."""
+        """Give the place of an abandoned handler to another handler."""
 
     def stop(self, seconds: float) -> None:
-        """Begin no more jobs, and wait for threads for so long."""
+        """Begin no more jobs, and wait for threads."""
 
 
 class WorkerLoop:
     """A `Loop` for the jobs of `handlers`, by kind.
 
-    `calls` sends reports to the server, and `wake` requests a step: the stepping thread sets `wake`
-    before `start`.
+    `wake` requests a step: the stepping thread sets `wake` before `start`.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class WorkerLoop:
         self._runner = runner
         self._platform = platform
         self._monotonic = platform.monotonic
-        self.wake: Callable[[], object] = _nothing
+        self.wake: Callable[[], object] = lambda: None
         self._held = HeldJobs(settings.lease_ms / 1000, self._lease_clock)
         self._demand = Demand(settings, handlers, self._ask, platform.monotonic)
         self._ends = LeaseReturns(settings.name, calls, self._held, counts, self._wake_if_stopping)
@@ -94,12 +93,12 @@ class WorkerLoop:
             for kind, handler in handlers.items()
             if (timeout := handler.limits.timeout) is not None
         }
-        self._kept_at = 0.0  # when it has looked for leases to keep; and the seconds between
-        self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)
+        self._kept_at = 0.0  # the last look for leases to keep
+        self._keep_s = min(LOOK_AHEAD_S, settings.lease_ms / 6000)  # seconds between two looks
         self._sleeps_long = False  # whether new jobs wake the loop
-        self._stop_seconds: float | None = None  # set when it is to stop
+        self._stop_seconds: float | None = None  # set by `stop`
         self._phase = _Phase.WORKING
-        self._phase_end = 0.0  # when the phase is over at the latest
+        self._phase_end = 0.0  # at the latest
         #: The error that ended the loop; None after `stop`.
         self.failure: WorkerStuck | None = None
 
@@ -113,11 +112,9 @@ class WorkerLoop:
         self._demand.ask()
 
     def stop(self, seconds: float) -> None:
-        """Take no more jobs, let handlers run for so long at most, then give back the rest."""
+        """See `Worker.stop`."""
         self._stop_seconds = seconds
         self.wake()
-
-    # The loop
 
     def sleep_seconds(self) -> float:
         """See `Loop`."""
@@ -125,7 +122,7 @@ class WorkerLoop:
         self._sleeps_long = True  # before the look: a job that comes now is seen, or wakes the loop
         running = self._held.unfinished()
         if len(self._held) > sum(held.is_told for held in running):
-            self._sleeps_long = False  # some wait, and begin soon
+            self._sleeps_long = False  # some are about to begin, or begun and untold
             seconds = min(seconds, _TELL_S)
         now = self._monotonic()
         for held in running:
@@ -136,7 +133,7 @@ class WorkerLoop:
         return min(seconds, max(0.0, self._phase_end - self._monotonic()))
 
     def step(self) -> None:
-        """See `Loop`. Raises what the server refused the request for jobs with."""
+        """See `Loop`. Raises the server's refusal of the request for jobs."""
         self._ends.send_again()
         if self._phase is _Phase.WORKING:
             self._work()
@@ -150,14 +147,13 @@ class WorkerLoop:
         return self._phase is _Phase.FINISHED
 
     def shut_down(self) -> None:
-        """Do nothing: the client belongs to the caller."""
+        """Leave the client to the caller."""
 
     def _begin_phase(self, phase: _Phase, seconds: float) -> None:
         self._phase = phase
         self._phase_end = self._monotonic() + seconds
 
     def _work(self) -> None:
-        """Keep leases, and have more or fewer jobs at a time."""
         if self._stop_seconds is not None:
             self._begin_phase(_Phase.DRAINING, self._stop_seconds)
             with contextlib.suppress(Unavailable):
@@ -173,20 +169,17 @@ class WorkerLoop:
         self._demand.check_answer()
 
     def _tell_begun(self) -> None:
-        """Tell the server which handlers have begun and still run."""
         leases = self._held.take_untold()
         if leases:
             self._calls.begin(leases)
 
     def _end_late(self) -> None:
-        """Give up the handlers whose time is over."""
         now = self._monotonic()
         for held in self._held.unfinished():
             if held.ends_at is not None and held.ends_at <= now:
                 self._give_up(held)
 
     def _drain(self) -> None:
-        """Let running handlers return; give back unfinished jobs."""
         if self._held.running and self._monotonic() < self._phase_end:
             self._keep()
             self._tell_begun()
@@ -197,7 +190,6 @@ class WorkerLoop:
         self._begin_phase(_Phase.FLUSHING, self._settings.flush_s)
 
     def _flush(self) -> None:
-        """Wait until the server has answered to all ends."""
         left = self._ends.left
         if left and self._monotonic() < self._phase_end:
             return
@@ -210,18 +202,15 @@ class WorkerLoop:
             )
 
     def _wake_if_stopping(self) -> None:
-        """Make the loop check the end of its phase; a running worker needs no check."""
         if self._stop_seconds is not None:
             self.wake()
-
-    # Leases
 
     def _ask(self, asks: Asks) -> Any:
         link = WorkerLink(asks, self._on_jobs, self._on_connected, self._on_cancelled)
         return self._calls.ask(link)
 
     def _on_connected(self) -> None:
-        """Drop what was not begun: those leases ended with the connection before."""
+        """Drop jobs not begun: their leases ended with the connection before."""
         self._held.take_waiting(0)
 
     def _on_jobs(self, jobs: list[LeasedJob]) -> None:
@@ -246,7 +235,6 @@ class WorkerLoop:
                 self._cancel(held)
 
     def _cancel(self, held: HeldJob) -> None:
-        """Tell a handler once: its job was cancelled."""
         if not held.is_cancelled:
             held.cancel()
             self._runner.cancel(held)
@@ -257,7 +245,7 @@ class WorkerLoop:
             self._ends.give_back(self._held.take_waiting(keep))
 
     def _give_back_late(self, unfinished: list[HeldJob]) -> None:
-        """Give back what has waited for as long as jobs may be ahead, if no handler is free."""
+        """Give back jobs that have waited for LOOK_AHEAD_S, if no handler is free."""
         busy = self._demand.busy_kinds(unfinished)
         if not busy:
             self._demand.stall(busy, [])
@@ -267,7 +255,7 @@ class WorkerLoop:
         self._ends.give_back(late)
 
     def _lease_clock(self) -> float:
-        """Return seconds; a lease ends at the server also while this machine is suspended."""
+        """Return seconds, counted also while the machine is suspended."""
         return self._platform.boot_ns() / 1e9
 
     def _keep(self) -> None:
@@ -297,12 +285,10 @@ class WorkerLoop:
         if held.started_at is None:
             self._held.remove(held)
 
-    # Handlers
-
     def begin(self, held: HeldJob) -> bool:
-        """Note that a handler is about to run; False: do not run; the job is another worker's."""
+        """Note that a handler is about to run; False: do not run, the lease has ended."""
         if not self._held.begin(held):
-            if held.has_lapsed:  # the server gives no other job to a worker that says nothing
+            if held.has_lapsed:  # for a silent worker the server has no other job
                 self._ends.give_back([held])
             return False
         if self._timeouts:
@@ -313,7 +299,6 @@ class WorkerLoop:
         return True
 
     def _extend(self, held: HeldJob, seconds: float) -> bool:
-        """See `Job.extend`. Called by the handler."""
         if held.is_ending:
             return False
         if held.ends_at is not None:
@@ -323,10 +308,7 @@ class WorkerLoop:
         return True
 
     def end(self, held: HeldJob, error: BaseException | None) -> None:
-        """Note that a handler has returned or, with an `error`, raised; tells the server.
-
-        Nothing if the handler was given up before.
-        """
+        """Tell the server that a handler has returned or raised `error`, unless given up before."""
         if not self._held.end(held):
             return
         if held.started_at is not None:
@@ -337,24 +319,23 @@ class WorkerLoop:
             error = self._set_result(end, held) if error is None else error
             if error is not None:
                 self._note_failure(held.leased, end, error)
-        finally:  # also if the program's log raises
+        finally:  # also if a log handler raises
             self._ends.send(held, end)
         if self._demand.is_due:
             self._look_at_demand([])
         self._wake_if_stopping()
 
     def _set_result(self, end: LeaseEnd, held: HeldJob) -> Exception | None:
-        """Have the server keep what a handler has returned; returns why that cannot be."""
         if held.result is None:
             return None
         try:
             end.result = pack_result(held.result, self._calls.max_result_bytes)
-        except Exception as error:  # noqa: BLE001  # also of a value's own code
+        except Exception as error:  # noqa: BLE001  # of the value's code, too
             return error
         return None
 
     def _give_up(self, held: HeldJob) -> None:
-        """End an attempt that takes too long: the attempt failed, whatever happens later."""
+        """Fail an attempt whose time is over, whatever happens later."""
         if not self._held.end(held, lost=True):
             return
         handler = self._handlers[held.leased.kind]
@@ -370,7 +351,6 @@ class WorkerLoop:
         self._wake_if_stopping()
 
     def _check_lost(self, kind: str, handler: Handler) -> None:
-        """End the worker if too many handlers were given up and run."""
         same_sort = [self._handlers[one.leased.kind].is_async == handler.is_async
                      for one in self._held.lost].count(True)  # fmt: skip
         same_kind = [one.leased.kind for one in self._held.lost].count(kind)
@@ -391,7 +371,3 @@ class WorkerLoop:
         end.error = ": ".join(described(error))[:_ERROR_LENGTH]
         log.warning("worker %r: attempt %d of %d at job %r has failed", self._settings.name,
                     leased.attempt, retry.max_attempts, leased.op_id, exc_info=error)  # fmt: skip
-
-
-def _nothing() -> None:
-    """Wake no thread: none steps the loop yet."""

@@ -1,4 +1,4 @@
-"""WorkerCollector: the figures of a worker for Prometheus, read at each scrape. Any thread."""
+"""WorkerCollector: the metrics of a worker, read at each scrape. Any thread."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _MOST_PORT: Final = 65_535
 
 
 class WorkerCollector(Collector):
-    """Shows `counts`, and how many handlers run, as `purgatory_worker_...`.
-
-    `running` returns that number.
-    """
+    """Shows `counts`, and the number of `running` handlers, as `purgatory_worker_...`."""
 
     def __init__(self, counts: WorkerCounts, running: Callable[[], int], concurrency: int) -> None:
         self._counts = counts
@@ -32,7 +29,7 @@ class WorkerCollector(Collector):
         self._concurrency = concurrency
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the present metrics."""
+        """Yield the metrics."""
         text = "Attempts at jobs that have ended; lost: the lease had ended before"
         ended = CounterMetricFamily("purgatory_worker_attempts", text, labels=["outcome"])
         for outcome in ("done", "failed", "lost"):
@@ -50,9 +47,9 @@ def checked_port(port: int | None) -> int | None:
 
 
 def serve_worker_metrics(port: int, addr: str, collector: WorkerCollector) -> MetricsServer:
-    """Serve the metrics of a worker and of its process over HTTP; port 0 takes a free one.
+    """Serve the metrics of a worker and its process; port 0 takes a free one.
 
-    Raises MetricsError if it cannot listen.
+    Raises MetricsError.
     """
     registry = CollectorRegistry()
     registry.register(collector)

@@ -1,4 +1,4 @@
-"""JobHandle and AsyncJobHandle: a scheduled job, in the program that has scheduled the job.
+"""JobHandle and AsyncJobHandle: a scheduled job.
 
 A `JobHandle` is for any thread, an `AsyncJobHandle` for the thread of the client's event loop.
 """
@@ -51,7 +51,7 @@ ClientJobs: TypeAlias = JobControl[Any, JobStatus | None, bool]
 
 
 class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
-    """What the handles for threads and for coroutines have in common: all but the types."""
+    """The handles for threads and for coroutines, but for the types."""
 
     __slots__ = ("_client", "id", "is_new")
 
@@ -63,31 +63,31 @@ class JobVerbs(Generic[_Value_co, _Status_co, _Done_co]):
         self.is_new: bool = is_new
 
     def result(self, timeout: float | None = None) -> _Value_co:
-        """Wait for the end; return the handler's value. See `Client.result`."""
+        """See `Client.result`."""
         return self._client.result(self.id, timeout)
 
     def status(self) -> _Status_co:
-        """Read the job's status; None: the server does not know the job."""
+        """See `Client.job`."""
         return self._client.job(self.id)
 
     def cancel(self) -> _Done_co:
-        """Cancel the job. See `Client.cancel_job`."""
+        """See `Client.cancel_job`."""
         return self._client.cancel_job(self.id)
 
     def reschedule(self, delay: Duration | None = None, *, at: datetime | None = None) -> _Done_co:
-        """Move the job to another time. See `Client.reschedule_job`."""
+        """See `Client.reschedule_job`."""
         return self._client.reschedule_job(self.id, delay, at=at)
 
     def run(self) -> _Done_co:
-        """Have the job run now. See `Client.run_job`."""
+        """See `Client.run_job`."""
         return self._client.run_job(self.id)
 
     def retry(self) -> _Done_co:
-        """Have the dead job tried again. See `Client.retry_job`."""
+        """See `Client.retry_job`."""
         return self._client.retry_job(self.id)
 
     def drop(self) -> _Done_co:
-        """Forget the dead job. See `Client.drop_job`."""
+        """See `Client.drop_job`."""
         return self._client.drop_job(self.id)
 
     def __repr__(self) -> str:
@@ -98,14 +98,14 @@ class JobHandle(JobVerbs[Any, JobStatus | None, bool]):
     """A job at the server: what `Client.schedule` returns.
 
     `id` names the job. `is_new`: False if the server had a job of that id already; then nothing was
-    changed. Each method asks the server, and raises what the client's method of that name raises.
+    changed. Each method makes a call of the client, and raises its errors.
     """
 
     __slots__ = ()
 
 
 class AsyncJobHandle(JobVerbs[_Later[Any], _Later[JobStatus | None], _Later[bool]]):
-    """A job at the server: what `AsyncClient.schedule` returns; as `JobHandle`, to be awaited."""
+    """Like `JobHandle`, with awaitable methods: what `AsyncClient.schedule` returns."""
 
     __slots__ = ()
 
@@ -113,8 +113,8 @@ class AsyncJobHandle(JobVerbs[_Later[Any], _Later[JobStatus | None], _Later[bool
 class ScheduledFuture(ReplyFuture[JobHandle]):
     """The reply to a `schedule_later`; resolved by the session.
 
-    `is_made_up`: the client made the id, so the job is new. The server may say that it knows the
-    job, if the call was sent again.
+    `is_made_up`: the client made the id, so the job is new, even if the server knows the job after
+    the call was sent again.
     """
 
     def __init__(self, client: ClientJobs, *, is_made_up: bool) -> None:
@@ -123,5 +123,5 @@ class ScheduledFuture(ReplyFuture[JobHandle]):
         self._is_made_up = is_made_up
 
     def handle(self, job_id: str, *, is_new: bool) -> JobHandle:
-        """Return the result: the handle of the job."""
+        """Return the handle of the job."""
         return JobHandle(self._client, job_id, is_new=is_new or self._is_made_up)

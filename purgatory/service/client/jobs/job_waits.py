@@ -1,8 +1,7 @@
 """JobWaits: which jobs' ends the callers of a client wait for.
 
-The server is told to watch a job once, for all of its callers, and again on each new connection. It
-says at once how a job is that has ended, and else when the job ends. Callers enter and leave in any
-thread; the rest is for the thread with the `Turn`.
+The client asks the server once to watch a job, and again on each new connection. Callers enter and
+leave in any thread; the rest is for the thread with the `Turn`.
 """
 
 import threading
@@ -16,7 +15,7 @@ from purgatory.service.job_messages import ENDED_STATES, JobStatus
 
 
 class JobEndFuture(ReplyFuture[JobStatus]):
-    """The status of a job that has ended, or is unknown; for one caller."""
+    """The last status of a job, for one caller."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__()
@@ -24,9 +23,9 @@ class JobEndFuture(ReplyFuture[JobStatus]):
 
 
 class JobWatch(ReplyFuture[JobStatus]):
-    """A job that the server watches, or will; `futures` are of its callers.
+    """A job that the server watches, or will; `futures`: of its callers.
 
-    As the future of a call it only fails: if the server refuses to watch.
+    As the future of the call, the watch only fails: if the server refuses.
     """
 
     def __init__(self) -> None:
@@ -43,14 +42,14 @@ class JobWaits:
         # Guards what follows; a leaf lock. Re-entrant, as a finalizer may make a call.
         self._lock = threading.RLock()
         self._watches: dict[str, JobWatch] = {}
-        #: Ids for which no caller waits any longer, to be told to the server.
+        #: Ids for which no caller waits any longer; the server is to be told.
         self.left: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
 
     def enter(self, future: JobEndFuture) -> JobWatch | None:
-        """Have a future resolved; returns the watch if the server is to be asked for it."""
+        """Have a future resolved; return a new watch if the caller has to ask the server."""
         with self._lock:
             watch = self._watches.get(future.job_id)
             if watch is not None:
@@ -61,7 +60,7 @@ class JobWaits:
             return watch
 
     def leave(self, future: JobEndFuture) -> None:
-        """Wait no longer. The server is told with the next message, if no caller waits."""
+        """End a caller's wait."""
         with self._lock:
             watch = self._watches.get(future.job_id)
             if watch is None or watch.futures.pop(future, self) is self or watch.futures:
@@ -70,7 +69,7 @@ class JobWaits:
             self.left[future.job_id] = None
 
     def take_left(self) -> list[str]:
-        """Return the ids that are to be watched no longer, and forget them."""
+        """Remove and return the ids that the server need not watch."""
         with self._lock:
             left, self.left = self.left, {}
             return [job_id for job_id in left if job_id not in self._watches]
@@ -90,7 +89,7 @@ class JobWaits:
                 resolve(future, status)
 
     def take_lost(self) -> list[Call]:
-        """Return the calls to make on a new connection: of jobs that the server watched before."""
+        """Return the calls to make on a new connection: of jobs watched on the last."""
         with self._lock:
             lost = {job_id: watch for job_id, watch in self._watches.items() if watch.is_watched}
             for watch in lost.values():
@@ -109,7 +108,7 @@ class JobWaits:
                 reject(future, error)
 
     def fail_all(self, error: Exception) -> None:
-        """Fail all futures."""
+        """Fail the futures of all jobs."""
         with self._lock:
             calls = list(self._watches.items())
         self.fail(calls, error)
@@ -132,5 +131,5 @@ def result_of(job_id: str, status: JobStatus | None) -> Any:
 
 
 def still_pending(job_id: str, seconds: float | None) -> TimeoutError:
-    """Return the error of a wait that ended before the job."""
+    """Return the error after a timeout."""
     return TimeoutError(f"job {job_id!r} has not ended within {seconds} s")

@@ -1,7 +1,4 @@
-"""LaterJobCalls: the calls about jobs that return the future of their answer at once.
-
-As `LaterCalls` declares those about operations. Any thread may make a call.
-"""
+"""LaterJobCalls: the calls of `LaterCalls` about jobs. Any thread may make a call."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -58,7 +55,7 @@ from timingwheel.lowlevel import check_count, plain_number
 
 
 class LaterJobCalls(CallSender):
-    """The calls about jobs; docstrings name the answer, as in `LaterCalls`."""
+    """The calls about jobs; see `LaterCalls`."""
 
     def schedule_later(
         self,
@@ -78,13 +75,13 @@ class LaterJobCalls(CallSender):
 
         `delay`: when the job is due, in seconds from now, as a timedelta or as a text like "30m";
         or `at`: an aware datetime. One of the two is required. `kind` chooses the worker's handler,
-        which gets `payload`. The job is on disk then, and is done at least once.
+        which gets `payload`. With the answer the job is on disk; it is done at least once.
 
-        `job_id`: the server does not add a job again that has this id, while the job lives and for
-        `unique_for` after its end (default: the server's `remember_ended`; 0: not after the end).
-        `tags` are to find and cancel jobs. `unless`: keys; completing any of them cancels the job,
-        unless it runs or has ended. `priority`: from -10 to 10, higher first. `start_within`: if no
-        handler has begun the job for so long after it was due, the job is cancelled.
+        `job_id`: the server adds no second job of this id while the job lives, and for `unique_for`
+        after its end (default: the server's `remember_ended`; 0: not after the end). `tags`: to
+        list and cancel jobs. `unless`: keys; completing any of them cancels the job, unless it runs
+        or has ended. `priority`: from -10 to 10, higher first. `start_within`: the server cancels
+        the job if no handler has begun it for so long after it was due.
         """
         timeout_ms, due_ms = _time_of(delay, at)
         start_within_ms = None
@@ -107,7 +104,7 @@ class LaterJobCalls(CallSender):
         submission = Submission(
             job_id, keys, timeout_ms, 0, kind, packed, None if options == _PLAIN else options
         )
-        # Each of these is a `Client`, which has the verbs of a handle.
+        # `self` is a `Client`, which has the verbs of a handle.
         future = ScheduledFuture(cast("ClientJobs", self), is_made_up=is_made_up)
         return self._call(Submit, submission, future)
 
@@ -126,10 +123,7 @@ class LaterJobCalls(CallSender):
         cursor: Cursor | None = None,
         limit: int = 100,
     ) -> ReplyFuture[JobPage]:
-        """Read a page of `jobs`, which may be empty, and its `after`.
-
-        `cursor`: the `after` of the page before; None: the first page. `after` is None on the last.
-        """
+        """Read a page of `jobs`, as `list_page` does; `cursor` None: the first page."""
         wanted = check_filters(state=state, kind=kind, tag=tag, client=client, order=order)
         after = None if cursor is None else _checked_cursor(cursor)
         return self._call(ListJobs, (wanted, order, checked_number(limit, "limit", 1), after))
@@ -144,8 +138,8 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[dict[tuple[str, str], int]]:
         """Count the matching jobs by kind and state; states without a job are left out.
 
-        Kinds beyond the 100 busiest are counted together, as "other". A filter costs the server a
-        look at each candidate.
+        Kinds beyond the 100 busiest are counted as "other". With a filter the server looks at each
+        candidate.
         """
         wanted = check_filters(kind=kind, tag=tag, state=state, client=client)
         return self._call(CountJobs, (None if wanted == JobFilter() else wanted,))
@@ -153,7 +147,7 @@ class LaterJobCalls(CallSender):
     def overview_later(self, *, client: str | None = None) -> ReplyFuture[Overview]:
         """Read the server's jobs by kind, with the reasons for waiting, and its operations.
 
-        `client`: of that client alone, which costs the server a look at each job.
+        `client`: of that client alone; the server looks at each job.
         """
         wanted = None if client is None else checked_text(client, "client")
         return self._call(ReadOverview, (wanted,))
@@ -161,9 +155,9 @@ class LaterJobCalls(CallSender):
     def cancel_job_later(self, job: JobName) -> ReplyFuture[bool]:
         """Cancel a job, by id; False if it has ended or is not known.
 
-        A job that no handler runs ends at once. Of a running job, `job.cancelled` is set in the
-        handler, and no further attempt is made: the job ends as done if the handler succeeds, and
-        else as cancelled. `drop_job` forgets a dead job.
+        A job that no handler runs ends at once. For a running job, `job.cancelled` is set in the
+        handler, and no attempt follows: the job ends as done if the handler succeeds, else as
+        cancelled. `drop_job` forgets a dead job.
         """
         return self._call(CancelJobs, job_id_of(job))
 
@@ -197,7 +191,7 @@ class LaterJobCalls(CallSender):
         return self._call(RescheduleJobs, Reschedule(job_id, delay_ms, due_ms))
 
     def run_job_later(self, job: JobName) -> ReplyFuture[bool]:
-        """Have a job run now that is scheduled, ready or retrying; False: it is not."""
+        """Have a job run now; False unless scheduled, ready or retrying."""
         return self._call(RescheduleJobs, Reschedule(job_id_of(job), 0))
 
     def retry_job_later(self, job: JobName) -> ReplyFuture[bool]:
@@ -209,11 +203,11 @@ class LaterJobCalls(CallSender):
         return self._call(RetryJobs, ([job_id_of(job)], True))
 
     def pause_later(self, kind: str) -> ReplyFuture[None]:
-        """Give no worker of the server more jobs of a kind; jobs that workers have may begin."""
+        """Lease no more jobs of a kind; leased jobs may begin."""
         return self._call(SetLimit, (checked_text(kind, "kind"), True))
 
     def resume_later(self, kind: str) -> ReplyFuture[None]:
-        """Give workers jobs of a paused kind again."""
+        """End the pause of a kind."""
         return self._call(SetLimit, (checked_text(kind, "kind"), False))
 
     def limit_later(
@@ -221,9 +215,9 @@ class LaterJobCalls(CallSender):
     ) -> ReplyFuture[None]:
         """Limit jobs of a kind, over all workers of the server, also after a restart.
 
-        `running`: how many jobs are leased at a time, running or taken ahead. `per_second`: how
-        many are leased in a second. None leaves a limit as before; 0 removes the limit. Raises
-        TypeError if both are None.
+        `running`: most jobs leased at a time, running or taken ahead. `per_second`: most jobs
+        leased in a second. None leaves a limit as before; 0 removes the limit. Raises TypeError if
+        both are None.
         """
         if running is None and per_second is None:
             raise TypeError("no limit is given; expected running or per_second; 0: no limit")
@@ -233,12 +227,12 @@ class LaterJobCalls(CallSender):
         return self._call(SetLimit, (checked_text(kind, "kind"), None, running, rate))
 
     def limits_later(self) -> ReplyFuture[list[KindLimit]]:
-        """Read the limits of all kinds that have one, or are paused."""
+        """Read the limits of all limited or paused kinds."""
         return self._call(ReadLimits, ())
 
     @contextlib.contextmanager
     def _end_of(self, job_id: str) -> Iterator[JobEndFuture]:
-        """Wait for the end of a job: have the future resolved, within the block."""
+        """Have the future resolved at the end of a job, within the block."""
         future = JobEndFuture(job_id)
         try:
             self._watch(future)
@@ -253,7 +247,7 @@ class LaterJobCalls(CallSender):
         try:
             self._call(WatchJobs, future.job_id, watch)
         except BaseException:
-            # Others may wait for the same job by now.
+            # Other callers may wait for the same job by now.
             self._job_waits.fail([(future.job_id, watch)], Unavailable("the call was not made"))
             raise
 
@@ -263,7 +257,7 @@ _PLAIN = SubmissionOptions(MADE_UP)
 
 
 def job_id_of(job: JobName) -> str:
-    """Return the id of a job. Raises TypeError."""
+    """Return the id of a job. Raises TypeError, ValueError."""
     job_id = getattr(job, "id", job)
     if not isinstance(job_id, str):
         raise TypeError(f"job is {job!r}; expected the job's id, handle or status")
@@ -271,7 +265,7 @@ def job_id_of(job: JobName) -> str:
 
 
 def unique_ms_of(unique_for: Duration | None, given_id: str | None) -> int:
-    """Return for how long an id is remembered. Raises TypeError and ValueError."""
+    """Return for how long to remember an id. Raises TypeError, ValueError."""
     if unique_for is not None:
         return duration_ms(unique_for, "unique_for")
     return MADE_UP if given_id is None else DEFAULT
@@ -289,7 +283,7 @@ def check_filters(*, order: str = "due", **filters: str | None) -> JobFilter:
 
 
 def _time_of(delay: Duration | None, at: datetime | None) -> tuple[int, int | None]:
-    """Return a delay in milliseconds, and the moment if there is one."""
+    """Return a delay in milliseconds, and a moment in Unix milliseconds or None."""
     if (delay is None) == (at is None):
         raise TypeError(f"delay is {delay!r} and at is {at!r}; expected one of the two")
     if delay is not None:

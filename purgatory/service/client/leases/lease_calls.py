@@ -1,4 +1,4 @@
-"""LeaseCalls: the calls about named leases, and the programs waiting for one. Any thread."""
+"""LeaseCalls: the calls about named leases. Any thread."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,14 +9,14 @@ from purgatory.service.client.leases.lease_keeper import LeaseKeeper
 from purgatory.service.job_messages import EndLease, KeepLease, LeaseReady, TakeLease
 from purgatory.service.platform import Platform
 
-#: A program that waits asks again after so many seconds, also if the server has told it nothing.
+#: Seconds after which a waiting program asks again, also without news of the server.
 ASK_AGAIN_S: Final = 2.0
-#: It leaves the server's queue if it has not asked again for so long.
+#: The server removes a waiting program that has not asked again for so long.
 WAIT_MS: Final = 60_000
 
 
 class LeaseCalls:
-    """The calls of one client, each made by `call`; the thread that keeps leases has a `name`."""
+    """The calls of the client `name`, each made by `call`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class LeaseCalls:
         return self._call(TakeLease, (name, holder, keep_ms, wait_ms))
 
     def keep(self, name: str, holder: str, keep_ms: int) -> ReplyFuture[bool]:
-        """Have a lease last longer; False: it is another's."""
+        """Have a lease last longer; False: another program has it."""
         return self._call(KeepLease, (name, holder, keep_ms))
 
     def end(self, name: str, holder: str) -> ReplyFuture[bool]:
@@ -47,7 +47,7 @@ class LeaseCalls:
         return self._call(EndLease, (name, holder))
 
     def expect(self, name: str, holder: str, ready: Callable[[], None]) -> None:
-        """Have `ready` called, in the I/O thread, when the turn of a waiter has come."""
+        """Have `ready` called when the waiter's turn has come."""
         self._ready[name, holder] = ready
 
     def forget(self, name: str, holder: str) -> None:
@@ -55,7 +55,7 @@ class LeaseCalls:
         self._ready.pop((name, holder), None)
 
     def on_ready(self, message: LeaseReady) -> None:
-        """Tell a waiter: its turn has come; called by the I/O thread."""
+        """Call a waiter's `ready`, in the I/O thread."""
         ready = self._ready.get((message.name, message.holder))
         if ready is not None:
             ready()

@@ -9,27 +9,25 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Self
 
-from purgatory.service.client.arguments import Duration, checked_text, duration_ms
+from purgatory.service.client.arguments import Duration, checked_filled, duration_ms
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.client.leases.lease_calls import ASK_AGAIN_S, WAIT_MS, LeaseCalls
 from purgatory.service.client.leases.lease_keeper import KeptLease
 from purgatory.service.errors import LeaseTimeout, RequestTimeout, ServiceError
 
-#: Waits for the answer to a call, for so many seconds at most, and no longer than the client does.
+#: Waits for an answer, for so many seconds at most, and no longer than the client's timeout.
 Wait = Callable[[ReplyFuture[Any], float], Any]
 _MIN_KEEP_MS: Final = 100
 
 
 class LeaseTerms:
-    """What a program asks for: the name, for how long it is kept, and how long the program waits.
+    """The name of a lease, its time, and the program's patience.
 
     Raises TypeError and ValueError for bad arguments.
     """
 
     def __init__(self, name: str, keep: Duration, timeout: Duration | None) -> None:
-        self.name: str = checked_text(name, "name")
-        if not name:
-            raise ValueError("name is empty; expected a text")
+        self.name: str = checked_filled(name, "name")
         self.keep_ms: int = duration_ms(keep, "keep")
         if self.keep_ms < _MIN_KEEP_MS:
             raise ValueError(f"keep is {keep!r}; expected at least {_MIN_KEEP_MS / 1000} s")
@@ -39,20 +37,20 @@ class LeaseTerms:
             self.timeout_s = duration_ms(timeout, "timeout") / 1000
 
     def deadline(self, now: float) -> float:
-        """Return until when a program waits that begins now."""
+        """Return until when the program waits."""
         return float("inf") if self.timeout_s is None else now + self.timeout_s
 
     def wait_ms(self, deadline: float, now: float) -> int:
-        """Return for how long the server keeps the place of a waiter that asks now."""
+        """Return the time of the waiter's place in the queue."""
         return min(WAIT_MS, max(0, round((min(deadline, now + WAIT_MS) - now) * 1000)))
 
     def timed_out(self) -> LeaseTimeout:
-        """Return the error of a program that has waited for too long."""
+        """Return the error after `timeout`."""
         return LeaseTimeout(f"another program held lease {self.name!r} for {self.timeout_s:g} s")
 
 
 class LeaseOwner:
-    """What handles for threads and for coroutines have in common: the terms, and a lease."""
+    """The base of the handles for threads and for coroutines."""
 
     lost: threading.Event | asyncio.Event
 
@@ -61,12 +59,12 @@ class LeaseOwner:
         self._terms = terms
         self._kept: KeptLease | None = None
         self.name: str = terms.name
-        #: The token of the present or last lease; 0: none yet.
+        #: Of the present or last lease; 0: none yet.
         self.token: int = 0
 
     @contextlib.contextmanager
     def _in_queue(self, ready: Callable[[], None]) -> Iterator[str]:
-        """Wait as a new holder, whose turn calls `ready`; an error gives the place back."""
+        """Wait as a new holder, whose turn calls `ready`; an error gives up the place."""
         if self._kept is not None:
             raise RuntimeError(f"lease {self.name!r} is held by this handle already")
         calls, holder = self._calls, self._calls.new_holder()
@@ -81,21 +79,19 @@ class LeaseOwner:
             calls.forget(self.name, holder)
 
     def _seconds_to_wait(self, deadline: float) -> float:
-        """Return the seconds after which to ask again. Raises LeaseTimeout after a deadline."""
         left = deadline - self._calls.now()
         if left <= 0:
             raise self._terms.timed_out()
         return min(left, ASK_AGAIN_S)
 
     def _keep(self, token: int, holder: str, asked_at: float, lose: Callable[[], None]) -> None:
-        """Note a lease that the server has granted, and have it kept."""
         self.token = token
         self._kept = KeptLease(self.name, holder, self._terms.keep_ms, asked_at, lose)
         self._calls.keeper.add(self._kept)
 
     @contextlib.contextmanager
     def _before(self, deadline: float) -> Iterator[None]:
-        """Ignore that no answer came, before a deadline: the handle asks again."""
+        """Ignore a missing answer before the deadline: the handle asks again."""
         try:
             yield
         except RequestTimeout:
@@ -105,16 +101,12 @@ class LeaseOwner:
     def _take(
         self, holder: str, asked_at: float, deadline: float
     ) -> tuple[ReplyFuture[Any], float]:
-        """Ask for the lease; returns the answer, and for how many seconds to wait for it.
-
-        The answer is a token; None: another holder has the lease.
-        """
+        """Ask for the lease; return the answer, a token or None, and the seconds to wait for it."""
         wait_ms = self._terms.wait_ms(deadline, asked_at)
         answer = self._calls.take(self.name, holder, self._terms.keep_ms, wait_ms)
         return answer, max(1.0, deadline - self._calls.now())
 
     def _end(self) -> tuple[ReplyFuture[Any], float] | None:
-        """End the lease; returns the answer, and the seconds to wait. None: the lease is lost."""
         kept, self._kept = self._kept, None
         if kept is None or not self._calls.keeper.remove(kept):
             return None
@@ -126,11 +118,11 @@ class LeaseOwner:
 
 
 class LeaseHandle(LeaseOwner):
-    """A lease of a name, which one program at a time has: what `Client.lease` returns.
+    """A named lease, as a context manager: what `Client.lease` returns.
 
-    Use it as a context manager: entering waits for the lease, leaving ends it. In the block `token`
-    exceeds the token of each earlier lease, of any name, so storage that remembers the highest can
-    refuse a program after the loss of its lease. `lost` is set when the lease is lost.
+    Entering waits for the lease, leaving ends it. In the block `token` exceeds the token of each
+    earlier lease, of any name: storage that remembers the highest can refuse a program whose lease
+    is lost. `lost` is set when the lease is lost.
     """
 
     def __init__(self, calls: LeaseCalls, wait: Wait, terms: LeaseTerms) -> None:
@@ -165,7 +157,7 @@ class LeaseHandle(LeaseOwner):
                 self._wait(*answer)
 
 
-#: Awaits the answer to a call, for so many seconds at most, and no longer than the client does.
+#: Like `Wait`, awaitable.
 Await = Callable[[ReplyFuture[Any], float], Awaitable[Any]]
 
 
@@ -208,7 +200,6 @@ class AsyncLeaseHandle(LeaseOwner):
 
 
 def _setter(event: asyncio.Event) -> Callable[[], None]:
-    """Return what sets an event of the running loop, from any thread."""
     loop = asyncio.get_running_loop()
 
     def set_it() -> None:

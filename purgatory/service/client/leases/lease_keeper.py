@@ -1,8 +1,7 @@
 """LeaseKeeper: has the server keep the named leases of a client, in a separate thread.
 
-A lease is kept three times in its time. It counts from the request that the server has granted, by
-a clock that goes on while the machine is suspended; so the program takes the lease for lost before
-the server gives it to another.
+The client counts a lease from the sending of the granted request, by a clock that goes on while the
+machine is suspended. So the program knows of the loss before the server grants the next lease.
 
 Any thread may call any method. The thread runs while there are leases.
 """
@@ -15,11 +14,12 @@ from _purgatory_cpython.threads import InterruptibleThread
 from purgatory.service.client.futures import ReplyFuture
 from purgatory.service.platform import CLOCK_ERROR
 
+# Requests in the time of a lease.
 _KEPT_PER_TIME: Final = 3
-# After an error it is asked for again after so many seconds, or that share of its time.
+# The pause after an error: so many seconds, or this part of the lease's time if that is less.
 _RETRY_S: Final = 1.0
 _RETRIES_PER_TIME: Final = 10
-#: Seconds that `close` waits for the thread, at most.
+#: Most seconds that `close` waits for the thread.
 JOIN_S: Final = 2.0
 
 #: Asks the server to keep a lease, by name, holder and milliseconds.
@@ -27,7 +27,7 @@ Keep = Callable[[str, str, int], ReplyFuture[bool]]
 
 
 class KeptLease:
-    """A lease that a program has; `on_lost` is called when it could not be kept.
+    """A lease of this program; `on_lost` is called when the lease is lost.
 
     `asked_at`: when the client sent the last granted request.
     """
@@ -43,7 +43,7 @@ class KeptLease:
         self.asked_at: float = asked_at
         self.on_lost: Callable[[], None] = on_lost
         self.is_asking: bool = False
-        #: After an answer that was an error: not asked for again before.
+        #: After an error: no request before.
         self.retry_at: float = asked_at
 
     @property
@@ -53,7 +53,7 @@ class KeptLease:
 
     @property
     def due_at(self) -> float:
-        """When there is something to do."""
+        """When the keeper has to act."""
         if self.is_asking:
             return self.ends_at
         due_at = self.asked_at + self.keep_ms / 1000 / _KEPT_PER_TIME
@@ -61,17 +61,17 @@ class KeptLease:
 
 
 class LeaseKeeper:
-    """Keeps leases, with `keep`. `clock` returns seconds; the thread is named `name`."""
+    """Keeps leases with `keep`, in a thread named `name`; `clock` returns seconds."""
 
     def __init__(self, keep: Keep, clock: Callable[[], float], name: str) -> None:
         self._keep = keep
         self._clock = clock
         self._name = name
-        # Guards what follows; notified when a lease was added or removed.
+        # Guards the fields below; notified when a lease has changed.
         self._changed = threading.Condition()
         self._leases: dict[str, KeptLease] = {}  # by holder
         self._is_running = False
-        self._thread: threading.Thread | None = None  # the last one
+        self._thread: threading.Thread | None = None  # the last
 
     def add(self, lease: KeptLease) -> None:
         """Keep a lease from now on."""
@@ -94,7 +94,7 @@ class LeaseKeeper:
         return found is not None
 
     def close(self) -> None:
-        """Take all leases for lost, and wait for the end of the thread."""
+        """Lose all leases, and wait for the end of the thread."""
         with self._changed:
             leases, thread = list(self._leases.values()), self._thread
         for lease in leases:
@@ -112,12 +112,11 @@ class LeaseKeeper:
                 self._changed.wait(self._seconds())
 
     def _seconds(self) -> float:
-        """Return for how long there is nothing to do."""
         due_at = min(lease.due_at for lease in self._leases.values())
         return max(0.0, due_at - self._clock())
 
     def step(self) -> None:
-        """Do all due work: ask the server, and give up lost leases."""
+        """Ask for due leases, and give up lost leases."""
         now = self._clock()
         with self._changed:
             due = [lease for lease in self._leases.values() if lease.due_at <= now]
@@ -136,7 +135,6 @@ class LeaseKeeper:
         answer.add_done_callback(lambda _: self._on_answer(lease, now, answer))
 
     def _on_answer(self, lease: KeptLease, asked_at: float, answer: ReplyFuture[bool]) -> None:
-        """Note the server's answer; after an error the keeper asks again."""
         is_kept = None if answer.cancelled() or answer.exception() else answer.result()
         if is_kept is False:
             self._lose(lease)

@@ -1,1 +1,1 @@
-"""Repeats as a client sees them: their calls and handles."""
+"""Repeats as a client sees them."""

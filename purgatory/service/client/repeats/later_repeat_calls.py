@@ -1,13 +1,11 @@
-"""LaterRepeatCalls: the calls about repeats that return the future of their answer at once.
-
-As `LaterCalls` declares those about operations. Any thread may make a call.
-"""
+"""LaterRepeatCalls: the calls of `LaterCalls` about repeats. Any thread may make a call."""
 
 from typing import Any, Final
 
 from purgatory.cron.expression import CronExpression
 from purgatory.service.client.arguments import (
     Duration,
+    checked_filled,
     checked_number,
     checked_text,
     duration_ms,
@@ -28,12 +26,12 @@ from purgatory.service.job_messages import (
     SetRepeat,
 )
 
-#: The name of the times that intervals have no zone for.
+#: The time zone of intervals.
 _UTC: Final = "UTC"
 
 
 class LaterRepeatCalls(CallSender):
-    """The calls about repeats; docstrings name the answer, as in `LaterCalls`."""
+    """The calls about repeats; see `LaterCalls`."""
 
     def repeat_later(
         self,
@@ -51,24 +49,24 @@ class LaterRepeatCalls(CallSender):
         """Have the server schedule jobs by the calendar or at intervals; answers with the repeat.
 
         `cron`: minute, hour, day, month and weekday in the time zone `tz`, as "30 2 * * MON-FRI";
-        or `every`: an interval in seconds, as a timedelta or as a text like "15m". One of the two
-        is required. Each time, a worker of this client's name gets a job with `kind` and `payload`;
-        the tag of the job is `name`. The first run of `every` is one interval from now.
+        or `every`: an interval in seconds, as a timedelta or as a text like "15m", first run after
+        one interval. One of the two is required. Each time, a worker of this client's name gets a
+        job with `kind`, `payload` and the tag `name`.
 
         `name` identifies a repeat of this client's name: another call replaces its settings, and
         keeps its rhythm if `cron` and `tz`, or `every`, are unchanged. So each process may declare
         the repeat.
 
         `overlap`: "skip", no run begins while one is ready, running or retrying; or "allow".
-        `missed`: which times run that passed while no server ran, or while the repeat was paused:
-        "one" run for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
+        `missed`: the runs for times that passed while no server ran, or the repeat was paused:
+        "one" for all, "none", or "all" in turn. `jitter`: each run is later by a random part of
         this time. Raises ValueError for a bad `cron` or `tz`.
         """
         if (cron is None) == (every is None):
             raise TypeError(f"cron is {cron!r} and every is {every!r}; expected one of the two")
         expression = None if cron is None else CronExpression(cron, tz)
         repeat = Repeat(
-            _checked_name(name),
+            checked_filled(name, "name"),
             cron=None if cron is None else checked_text(cron, "cron"),
             every_ms=None if every is None else _interval_ms(every),
             tz=_UTC if expression is None else checked_text(tz, "tz"),
@@ -83,15 +81,15 @@ class LaterRepeatCalls(CallSender):
     def change_repeat_later(
         self, name: str, change: str, *, client: str | None = None
     ) -> ReplyFuture[RepeatChanged]:
-        """Pause, resume, delete or run a repeat; the answer's `done` says whether that happened.
+        """Pause, resume, delete or run a repeat; answers `done` and the new `state`.
 
         `change`: "pause", "resume", "delete" or "run". `client`: whose repeat; None: this client's.
         `done` is False without a repeat of the name, and for a run while the last one goes on, if
-        `overlap` is "skip". `state` of the answer is the repeat's new state, None without a repeat.
+        `overlap` is "skip". `state` is None without a repeat.
         """
         change = _checked_choice("change", change, CHANGES)
         owner = None if client is None else checked_text(client, "client")
-        return self._call(ChangeRepeat, (_checked_name(name), change, owner))
+        return self._call(ChangeRepeat, (checked_filled(name, "name"), change, owner))
 
     def repeats_page_later(
         self,
@@ -101,7 +99,7 @@ class LaterRepeatCalls(CallSender):
         cursor: RepeatCursor | None = None,
         limit: int = 100,
     ) -> ReplyFuture[Repeats]:
-        """Read a page of the repeats of all clients that this one may see, by client and name.
+        """Read a page of the repeats of all clients visible to this client.
 
         `client` and `name` select some. `cursor`: the `after` of the page before.
         """
@@ -112,12 +110,6 @@ class LaterRepeatCalls(CallSender):
         if cursor is not None:
             after = tuple(checked_text(text, "cursor") for text in cursor)
         return self._call(ReadRepeats, (after, checked_number(limit, "limit", 1), *texts))
-
-
-def _checked_name(name: str) -> str:
-    if checked_text(name, "name") == "":
-        raise ValueError("name is empty; expected a text")
-    return checked_text(name, "name")
 
 
 def _checked_choice(what: str, value: str, choices: tuple[str, ...]) -> str:

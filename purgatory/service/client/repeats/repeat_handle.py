@@ -1,7 +1,4 @@
-"""RepeatHandle, AsyncRepeatHandle: a declared or found repeat, in a program.
-
-A `RepeatHandle` is for any thread.
-"""
+"""RepeatHandle, AsyncRepeatHandle: a repeat in a program. A `RepeatHandle` is for any thread."""
 
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +12,7 @@ from purgatory.service.encoding import unpack_or_raw
 from purgatory.service.job_messages import RepeatChanged, Repeats, RepeatState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What the verbs of a handle and of its client return.
+# What verbs return.
 _Done_co = TypeVar("_Done_co", covariant=True)
 _Changed_co = TypeVar("_Changed_co", covariant=True)
 _Found_co = TypeVar("_Found_co", covariant=True)
@@ -24,68 +21,63 @@ _Later: TypeAlias = Coroutine[Any, Any, _T]
 
 
 class RepeatFacts:
-    """A repeat as the server has described it last.
-
-    `name` and `client` name it; `cron` and `tz`, or `every` in seconds, `kind`, `payload`,
-    `overlap`, `missed` and `jitter` are its settings.
-    """
+    """A repeat as the server has described it last; see `Client.repeat` for the settings."""
 
     def __init__(self, state: RepeatState) -> None:
         self._state: RepeatState = state
 
     @property
     def name(self) -> str:
-        """The name; also a tag of the repeat's jobs."""
+        """The name, also a tag of its jobs."""
         return self._state.repeat.name
 
     @property
     def client(self) -> str:
-        """The name of the client whose workers get the jobs."""
+        """The client whose workers get the jobs."""
         return self._state.client
 
     @property
     def cron(self) -> str | None:
-        """The cron expression; None: the repeat runs at intervals."""
+        """The cron expression; None: at intervals."""
         return self._state.repeat.cron
 
     @property
     def every(self) -> float | None:
-        """The interval in seconds; None: it runs by the calendar."""
+        """The interval in seconds; None: by the calendar."""
         every_ms = self._state.repeat.every_ms
         return None if every_ms is None else every_ms / 1000
 
     @property
     def tz(self) -> str:
-        """The name of the time zone of the cron expression."""
+        """The time zone of `cron`."""
         return self._state.repeat.tz
 
     @property
     def kind(self) -> str:
-        """The kind of the jobs."""
+        """The kind of its jobs."""
         return self._state.repeat.kind
 
     @property
     def payload(self) -> Any:
-        """The payload of the jobs."""
+        """The payload of its jobs."""
         return unpack_or_raw(unwrap(self._state.repeat.payload)[1])
 
     @property
     def overlap(self) -> str:
-        """Whether a run may begin while another has not ended: "skip" or "allow"."""
+        """Whether runs may overlap: "skip" or "allow"."""
         return self._state.repeat.overlap
 
     @property
     def missed(self) -> str:
-        """Which of the missed times run: "one", "none" or "all"."""
+        """Which missed times run: "one", "none" or "all"."""
         return self._state.repeat.missed
 
     @property
     def jitter(self) -> float:
-        """The longest time, in seconds, by which a run is later."""
+        """The longest random delay of a run, in seconds."""
         return self._state.repeat.jitter_ms / 1000
 
     def _moment(self, unix_ms: int | None) -> datetime | None:
-        """Return a moment as an aware datetime of the repeat's zone."""
         if unix_ms is None:
             return None
         moment = _EPOCH + timedelta(milliseconds=unix_ms)
@@ -96,12 +88,12 @@ class RepeatFacts:
 
     @property
     def next(self) -> datetime | None:
-        """When its next job is due, an aware datetime; None: paused, or no further time."""
+        """When the next job is due, aware; None: paused, or no further time."""
         return self._moment(self._latest().next_ms)
 
     @property
     def last(self) -> datetime | None:
-        """When its last job was due, an aware datetime; None: there was none."""
+        """When the last job was due, aware; None: no job yet."""
         return self._moment(self._latest().last_ms)
 
     @property
@@ -111,7 +103,7 @@ class RepeatFacts:
 
     @property
     def skipped(self) -> int:
-        """How many times had no job, because one was ready, running or retrying."""
+        """How many times had no job because of `overlap`."""
         return self._latest().skipped
 
     def _latest(self) -> RepeatState:
@@ -119,37 +111,36 @@ class RepeatFacts:
 
 
 class RepeatVerbs(RepeatFacts, ABC, Generic[_Done_co]):
-    """What the handles for threads and for coroutines have in common: all but the types."""
+    """The verbs of the handles for threads and for coroutines, but for the types."""
 
     def pause(self) -> _Done_co:
-        """Have no more jobs scheduled until `resume`; False: there is no such repeat any more."""
+        """Schedule no more jobs until `resume`; False: deleted."""
         return self._change("pause")
 
     def resume(self) -> _Done_co:
-        """End a pause; `missed` decides about the times passed."""
+        """End a pause; `missed` decides about the passed times. False: deleted."""
         return self._change("resume")
 
     def delete(self) -> _Done_co:
-        """Delete the repeat; its scheduled jobs stay. False: already deleted."""
+        """Delete the repeat, but not its scheduled jobs; False: already deleted."""
         return self._change("delete")
 
     def run(self) -> _Done_co:
-        """Have a job run now, too; the rhythm stays, even while paused.
+        """Have a job run now, even while paused; the rhythm stays.
 
-        False: a job is ready, running or retrying, and `overlap` is "skip"; or there is no such
-        repeat any more.
+        False: deleted, or a job is ready, running or retrying and `overlap` is "skip".
         """
         return self._change("run")
 
     @abstractmethod
     def _change(self, change: str) -> _Done_co:
-        """Ask the server for a change."""
+        """Ask the server."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.client!r}>"
 
 
-# What was read so many seconds ago is not read again.
+# Seconds for which a state is fresh.
 _FRESH_S: Final = 0.1
 
 
@@ -164,7 +155,7 @@ class RepeatControl(Protocol[_Changed_co, _Found_co]):
 
 
 class RepeatHandle(RepeatVerbs[bool]):
-    """A repeat at the server: what `Client.repeat` returns, and `Client.repeats` a list of.
+    """A repeat at the server: what `Client.repeat` returns.
 
     `next`, `last`, `paused` and `skipped` ask the server, unless it answered in the last tenth of a
     second; they raise the errors of the client's methods. After `delete` they stay unchanged.
@@ -195,10 +186,10 @@ class RepeatHandle(RepeatVerbs[bool]):
 
 
 class AsyncRepeatHandle(RepeatVerbs[_Later[bool]]):
-    """A repeat at the server, as `RepeatHandle`: with awaitable methods.
+    """Like `RepeatHandle`, with awaitable methods, in the thread of the client's event loop.
 
-    `next`, `last`, `paused` and `skipped` are what the server has told last: when the handle was
-    made, by one of its methods, or by `refresh`. Used in the thread of the client's event loop.
+    `next`, `last`, `paused` and `skipped` are of the server's last answer to the handle's methods;
+    see `refresh`.
     """
 
     def __init__(
@@ -208,7 +199,7 @@ class AsyncRepeatHandle(RepeatVerbs[_Later[bool]]):
         self._owner = owner
 
     async def refresh(self) -> bool:
-        """Ask the server how the repeat is now; False: there is none any more."""
+        """Read the repeat's state; False: deleted."""
         page = await self._owner.repeats_page(client=self.client, name=self.name)
         if page.repeats:
             self._state = page.repeats[0]

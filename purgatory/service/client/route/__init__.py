@@ -1,1 +1,1 @@
-"""Where a client connects: addresses, their order, the search for another server."""
+"""Where a client connects."""

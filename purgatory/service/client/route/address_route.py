@@ -1,10 +1,9 @@
-"""AddressRoute: which server a client tries next. No sockets, no clock; used with the `Turn`.
+"""AddressRoute: which server a client tries next. Used with the `Turn`.
 
-A client tries the addresses of its list in turn. A standby names the active server: that address is
-tried next, also if the list does not have it. The route remembers such an address only while a
-server welcomes the client there. Once all addresses of a round have failed, the client waits a
-little before the next round. So standbys that name each other or themselves cost a round, and no
-more. An address that cannot be reached costs as much.
+A client tries the addresses of its list in turn. If a standby names the active server, this address
+is next, listed or not. The route remembers an unlisted address only while a server welcomes the
+client there. After a round of failed addresses the client waits a little. So standbys that name
+each other, and addresses that cannot be reached, cost a round.
 """
 
 from collections.abc import Callable
@@ -15,19 +14,19 @@ from purgatory.service.client.route.addresses import is_reachable
 
 #: Seconds between two rounds: the first, and the longest.
 ROUND_DELAY_S: Final = (0.1, 0.5)
-#: Seconds that an attempt to connect may take in the first two rounds; later rounds allow more.
+#: Seconds for an attempt to connect in the first two rounds; doubled every two rounds.
 ATTEMPT_S: Final = 1.0
-# Most learned addresses that a round follows, beyond the given addresses.
+# Most unlisted addresses that are remembered, or tried in a round.
 _MAX_UNLISTED: Final = 4
 
 
 class AddressRoute:
-    """The addresses `listed`, in their order; `uniform` is the source of chance."""
+    """The addresses `listed`, in order; `uniform` is the source of chance."""
 
     def __init__(self, listed: tuple[str, ...], uniform: Callable[[float, float], float]) -> None:
         self._listed = listed
         self._uniform = uniform
-        self._learned: tuple[str, ...] = ()  # not listed, and a server has welcomed there
+        self._learned: tuple[str, ...] = ()  # not listed; a server welcomed the client there
         self._tried: set[str] = set()  # in vain, in this round
         self._place = 0  # of the last known address that was tried
         self._rounds = 0  # in vain, one after the other
@@ -40,27 +39,26 @@ class AddressRoute:
         return len(self._listed) + len(self._learned) > 1 or self.current not in self._listed
 
     def attempt_s(self, longest: float) -> float:
-        """Return how long an attempt to connect may take, `longest` at most."""
+        """Return the seconds for an attempt to connect, `longest` at most."""
         return min(longest, ATTEMPT_S * 2.0 ** min(self._rounds // 2, 10))
 
     def others(self) -> tuple[str, ...]:
-        """Return the known addresses but for the current one, in the order to try them."""
+        """Return the known addresses but the current one, in the order to try them."""
         known = self._listed + self._learned
         start = known.index(self.current) + 1 if self.current in known else self._place
         return tuple(each for each in known[start:] + known[:start] if each != self.current)
 
     def note_welcome(self) -> None:
-        """Note that the server at the current address has welcomed the client."""
+        """Note a welcome at the current address."""
         self._tried.clear()
         self._rounds = 0
         if self.current not in self._listed + self._learned:
             self._learned = (*self._learned[1 - _MAX_UNLISTED :], self.current)
 
     def advance(self, named: str = "", *, failed: bool = True) -> float:
-        """Go on to the next address; return for how many seconds to wait before.
+        """Go on to the next address; return the seconds to wait before connecting.
 
-        `named`: the address that a standby has named. `failed`: no server has welcomed the client
-        at the current address.
+        `named`: by a standby. `failed`: there was no welcome at the current address.
         """
         others = self.others()
         if failed:

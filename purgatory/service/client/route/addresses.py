@@ -1,8 +1,8 @@
-"""The addresses of servers, as a client is told them: parsed and checked. Any thread.
+"""The addresses of servers: parsed and checked. Any thread.
 
-A text holds one address, or several separated by commas: `tcp://a:7411,tcp://b:7411`. An address is
+A text holds addresses separated by commas: `tcp://a:7411,tcp://b:7411`. An address is
 `tcp://HOST:PORT`, where HOST is a name, an IPv4 address or an IPv6 address in brackets, or
-`ipc://PATH`. Names are resolved by each attempt to connect.
+`ipc://PATH`.
 """
 
 import re
@@ -10,19 +10,16 @@ from typing import Final
 
 from purgatory.service.errors import BadAddress
 
-#: What a bad address is told.
+#: For errors.
 EXPECTED: Final = "tcp://HOST:PORT or ipc://PATH, several separated by commas"
 _TCP: Final = re.compile(r"tcp://(?P<host>[^\s/:*;\[\]]+|\[[0-9A-Za-z:.%]+\]):(?P<port>[0-9]{1,5})")
 _IPC: Final = re.compile(r"ipc://\S+")
-# A server that is bound to these hosts is not reached by them from another machine.
+# Hosts to bind to, by which another machine cannot reach the server.
 _ANY_HOST: Final = frozenset({"0.0.0.0", "[::]", "[::0]"})
 
 
 def parse_addresses(text: object) -> tuple[str, ...]:
-    """Return the addresses of a text, in order, each once.
-
-    Raises TypeError for anything but a text, BadAddress for a text that holds a bad address.
-    """
+    """Return the distinct addresses of a text, in order. Raises TypeError and BadAddress."""
     if not isinstance(text, str):
         raise TypeError(f"address is {text!r}; expected a str")
     addresses = [part.strip() for part in str.split(text, ",")]
@@ -34,7 +31,7 @@ def parse_addresses(text: object) -> tuple[str, ...]:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is the address of a single server."""
+    """Tell whether a text is a single address."""
     found = _TCP.fullmatch(text)
     if found is None:
         return _IPC.fullmatch(text) is not None
@@ -42,6 +39,6 @@ def is_address(text: str) -> bool:
 
 
 def is_reachable(text: str) -> bool:
-    """Tell whether a server can be reached at what another server gives as its address."""
+    """Tell whether an address that a standby names may be reached from here."""
     found = _TCP.fullmatch(text)
     return found is not None and is_address(text) and found["host"] not in _ANY_HOST

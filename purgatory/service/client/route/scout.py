@@ -1,9 +1,9 @@
-"""Scout: asks other servers for a welcome while the connected one says nothing.
+"""Scout: asks other servers for a welcome while the connected server is silent.
 
-A server that is cut off from its database answers nothing, and its connections stay open. Another
-server may be active by then, or the database may be away for all of them. The client must not leave
-a worker's leases behind for the second case. So the scout asks the others on a separate socket,
-and the client moves only to a server that would have it. Used with the `Turn`.
+If only this server is cut off from its database, another server may be active. If the database is
+away for all servers, the client must stay, or it would lose a worker's leases. So the scout asks on
+a separate socket, and the client moves only to a server that welcomes the scout. Used with the
+`Turn`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ ASK_S: Final = 1.0
 
 
 class Scout:
-    """Asks one server after the other; `open_socket(address)` returns a socket that connects."""
+    """Asks one server after the other; `open_socket(address)` returns a connecting socket."""
 
     def __init__(
         self, open_socket: Callable[[str], "zmq.Socket[bytes]"], clock: Callable[[], float]
@@ -30,10 +30,10 @@ class Scout:
         self._open_socket = open_socket
         self._clock = clock
         self._socket: zmq.Socket[bytes] | None = None
-        self._hello: bytes = b""  # to be sent
-        self._count = 0  # of servers that were asked
+        self._hello: bytes = b""  # unsent
+        self._count = 0  # of servers asked
         self._until = 0.0
-        #: The address of the server that is asked.
+        #: Of the server that is asked.
         self.address: str = ""
 
     @property
@@ -42,7 +42,7 @@ class Scout:
         return self._socket is not None
 
     def look(self, addresses: Sequence[str], hello: Callable[[], bytes]) -> bool:
-        """Ask the next server if it is time; tell whether the one at `address` would have us."""
+        """Ask the next server if it is time; tell whether the server at `address` is active."""
         now = self._clock()
         if self._socket is None or now >= self._until:
             self.close()
@@ -67,7 +67,6 @@ class Scout:
 
 
 def _is_welcome(frame: bytes) -> bool:
-    """Tell whether an answer is that of an active server."""
     try:
         answer = encoding.decode_answer(frame)
     except encoding.NOT_A_MESSAGE:

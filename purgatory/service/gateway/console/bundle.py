@@ -1,7 +1,7 @@
 """The console's modules as a single file: a browser asks once, not once a module.
 
-Each module becomes a block with names of its own, after the modules that it imports. The modules
-keep to the forms of import and export below. Pure; any thread.
+Each module becomes a block with its own names, after its imports. The modules keep to the forms of
+import and export below. Any thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _LEFT: Final = re.compile(r"^\s*(import|export)\b.*", re.MULTILINE)
 
 
 def bundle(modules: Mapping[str, str], first: str) -> str:
-    """Return a module and all that it imports, of modules by file name, as one module.
+    """Return the module `first` with its imports as a single module; `modules`: by file name.
 
-    Raises ValueError for another form of import or export, or an import of a file that is missing.
+    Raises ValueError for another form of import or export, or a missing file.
     """
     blocks: dict[str, str] = {}
     _add(blocks, modules, first)
@@ -27,7 +27,6 @@ def bundle(modules: Mapping[str, str], first: str) -> str:
 
 
 def _add(blocks: dict[str, str], modules: Mapping[str, str], name: str) -> None:
-    """Add a module once, after the modules that it imports."""
     if name in blocks:
         return
     if name not in modules:

@@ -1,7 +1,7 @@
 """The console's files, `/console`: a page that asks the API with a token that the user types.
 
-The page loads nothing from other servers and runs no inline script. No page can frame it, and no
-text becomes markup: the browser itself refuses (Trusted Types). Pure; any thread.
+By its headers the page loads nothing from other servers and runs no inline script, no page can
+frame it, and no text becomes markup (Trusted Types). Any thread.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# The live page has them, too.
+# Also of the live page.
 _SHARED: Final = ("page.css", "text.js", "icon.svg")
 
 
 def console_files() -> dict[str, Response]:
-    """Return the answers by path: the page, styles, icon, and all modules as one file."""
+    """Return the answers by path; all modules are one file."""
     files = {each.name: each for each in (_PACKAGE / "gateway" / "console" / "page").iterdir()}
     files |= {name: _PACKAGE / "http" / "dashboard" / name for name in _SHARED}
     texts = {name: file.read_text("utf-8") for name, file in files.items()}

@@ -12,8 +12,8 @@ from purgatory.service import (
     RequestTimeout,
 )
 from purgatory.service.client.calls import resolve
-from purgatory.service.client.client import PAGE
 from purgatory.service.client.futures import ReplyFuture
+from purgatory.service.client.pages import PAGE
 from tests.testing.purgatory_harness import HANG
 
 

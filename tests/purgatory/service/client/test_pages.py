@@ -1,11 +1,11 @@
-"""Lists of jobs, page by page."""
+"""Lists of jobs, operations or repeats, page by page."""
 
 import asyncio
 
 import pytest
 
 from purgatory.service import JobPage, JobStatus
-from purgatory.service.client.jobs.job_pages import PAGE, async_jobs_of, jobs_of
+from purgatory.service.client.pages import PAGE, async_items_of, items_of
 
 
 class Pages:
@@ -14,7 +14,7 @@ class Pages:
     def __init__(self):
         self.asked = []
 
-    def read(self, *, cursor, limit, kind):
+    def read(self, *, cursor=None, limit, kind):
         """Return the page after a cursor."""
         self.asked.append((limit, kind))
         start = 0 if cursor is None else cursor[0]
@@ -24,16 +24,22 @@ class Pages:
         return JobPage(1, jobs, None if after >= 10 else (after, 1 if count == 0 else 0))
 
 
+def jobs_on(page):
+    """The items of a page."""
+    return page.jobs
+
+
 def listed(pages, left, way):
     """The ids that are listed, by an iterator or an async one."""
     if way == "iterator":
-        return [job.id for job in jobs_of(pages.read, left, {"kind": "mail"})]
+        return [job.id for job in items_of(pages.read, jobs_on, left, {"kind": "mail"})]
 
     async def read(**options):
         return pages.read(**options)
 
     async def main():
-        return [job.id async for job in async_jobs_of(read, left, {"kind": "mail"})]
+        found = async_items_of(read, jobs_on, left, {"kind": "mail"})
+        return [job.id async for job in found]
 
     return asyncio.run(main())
 
