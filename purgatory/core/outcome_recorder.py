@@ -1,8 +1,7 @@
 """OutcomeRecorder: records how the operations of a single purgatory end, and tells its Journal.
 
-It takes them off the watch lists, counts and journals their outcomes, reports what user code
-raises, and closes the purgatory's own timer after the last. Any thread; no method is called
-while a lock is held.
+It also reports what user code raises, and closes the purgatory's own timer after the last
+operation. Any thread; no method is called while a lock is held.
 """
 
 import logging
@@ -34,8 +33,8 @@ class Journal(Protocol):
     def ended(self, operation: DelayedOperation, outcome: Outcome) -> None:
         """Record one outcome. Called under no lock, before the operation's callbacks.
 
-        Must be safe to call from several threads. An exception goes to `on_error` and does not
-        keep the operation from ending.
+        Must be safe to call from several threads. An exception goes to `on_error`; the operation
+        ends all the same.
         """
 
 
@@ -55,7 +54,7 @@ class OutcomeRecorder(OperationOwner):
         self._lists: Final = lists
         self._timer: Final = timer
         self._own_timer: Final = timer if owns_timer else None
-        # Whether `extend_task` does what the timer's own method does: a subclass may override that.
+        # A subclass may override `reschedule`; else `extend_task` is quicker.
         self._timer_reschedule_is_default = type(timer).reschedule is Timer.reschedule
         self._on_error = on_error
         self._journal = journal
@@ -116,12 +115,11 @@ class OutcomeRecorder(OperationOwner):
         if error is not None:
             self.report(error, operation)
         if self._lists.closed and self._own_timer is not None and self._lists.fully_drained:
-            # Its reaper may sleep until a deadline that does not matter any more.
+            # Its reaper may sleep until a deadline that no longer matters.
             self._own_timer.close(wait=False, cancel_pending=False)
         if self._journal is not None and operation._op_stage < JOURNALED:
             try:
-                # No call between these, not of `cast` either: after an interrupt both are done or
-                # neither.
+                # No call in between, not of `cast` either: an interrupt finds both done or neither.
                 operation._op_stage = JOURNALED
                 self._journal.ended(operation, outcome)  # type: ignore[arg-type]
             except Exception as error:  # noqa: BLE001  # whatever user code raises is reported

@@ -1,15 +1,15 @@
 """WatchLists: watch key -> its waiting operations.
 
 Exact at any moment: an operation is in the lists of all its keys or of none, a key without
-operations takes no memory, and the counts change together with the lists. The lists return
-operations and call no code of theirs: callers do, under no lock.
+operations takes no memory, and the counts change together with the lists. The lists call no code of
+operations: callers do, under no lock.
 
-There is one lock for all keys, held for a few dictionary steps. Kafka has 512 of them; with the
-interpreter lock a second one costs more than the waiting it saves. It is a leaf lock: under it only
-`__hash__` and `__eq__` of keys run. (If a key's hash or equality changes while it is watched, an
-entry is left behind that is never found, as in any dict.)
+There is one lock for all keys, held for a few dictionary steps. Kafka has 512; with the interpreter
+lock a second lock costs more than the waiting it saves. A leaf lock: under it only `__hash__` and
+`__eq__` of keys run. If a key's hash or equality changes while it is watched, an entry is left
+behind that is never found, as in any dict.
 
-`section_lists` has what is quicker where the code is compiled: it mostly skips the lock.
+Compiled, `section_lists` mostly skips the lock. Any thread.
 """
 
 import threading
@@ -30,22 +30,18 @@ from purgatory.core.operations.operation_state import (
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent
 
-# Most keys are watched by one operation, which then stands in place of a list: this saves a dict
-# for each key. With a second operation the key gets a dict by sequence number, in order of arrival:
-# operations cannot be its keys, since user classes may define __eq__ as they like. An operation
-# draws its number on first need. (Ids are scattered in a dict, collide there, and are made anew at
-# each look.)
+# Most keys are watched by one operation, which then stands in place of a list. With a second
+# operation the key gets a dict by sequence number, in order of arrival: operations cannot be its
+# keys, since user classes may define __eq__. (Ids are scattered in a dict, and collide there.)
 BySequence = dict[object, DelayedOperation]
 
-# Each shard has sequence numbers of its own: so many. All of them are their own hashes.
-_SEQUENCES: Final = 1 << 56
+_SEQUENCES: Final = 1 << 56  # numbers of each shard. All of them are their own hashes.
 
 
 class WatchShard:
     """The watch lists of some keys, or of all, and counts. Its lock guards all fields.
 
-    `pending` and the outcomes count operations of any keys: only the sums over all shards tell
-    something.
+    `pending` and the outcomes count operations of any keys: only sums over all shards are true.
     """
 
     __slots__ = (
@@ -72,7 +68,7 @@ class WatchShard:
         self._last_sequence = i64(number * _SEQUENCES)
 
     def sequence_of(self, operation: OperationState) -> object:
-        """Return its number in lists of several. Locked, or in an atomic section."""
+        """Return its number, drawn on first need. Locked, or in an atomic section."""
         if operation._op_sequence is None:
             self._last_sequence += 1
             operation._op_sequence = self._last_sequence
@@ -81,8 +77,7 @@ class WatchShard:
     def count(self, operation: OperationState, outcome: Outcome) -> None:
         """Count an outcome, once. Locked, or in an atomic section."""
         if operation._op_stage < COUNTED:
-            # No call before the stage is marked, and no memory is needed after: both are done or
-            # neither.
+            # No call before the stage is marked, and no memory after: both are done or neither.
             if outcome is COMPLETED:
                 self.completed += 1
             elif outcome is EXPIRED:
@@ -127,15 +122,15 @@ class WatchLists:
     """The watch lists of a purgatory, and counts. Any thread.
 
     `closed`: nothing may be watched any more. `drained` is set, and `fully_drained` true, when
-    nothing is watched any more either; the latter can be read without a call.
+    nothing is watched any more either; reading `fully_drained` makes no call.
     """
 
     def __init__(self, name: str, shards: list[WatchShard] | None = None, lock: Any = None) -> None:
         self._name = name
         self._shards: Final = shards or [WatchShard(0)]
         self._first: Final = self._shards[0]
-        # A key's __eq__, a finalizer or a signal handler may re-enter while it is held. Their
-        # changes are deferred until the current one is done.
+        # A key's __eq__, a finalizer or a signal handler may re-enter: their changes are deferred
+        # until the current one is done.
         self._lock: Final[Any] = lock or self._first.lock
         # These are changed under the lock, and read in sections.
         self._changing = False  # a change that is not atomic is under way
@@ -148,14 +143,13 @@ class WatchLists:
         self.fully_drained: bool = False
 
     def _shard_of(self, key: Hashable) -> WatchShard:
-        """Return the shard of a key."""
         del key
         return self._first
 
     def watch(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         """Put an operation on the lists of distinct keys. Raises PurgatoryClosed.
 
-        An operation that ended meanwhile stays off: the ending thread has already passed.
+        An ended operation stays off: the ending thread has already passed.
         """
         operation._op_sequence = None  # a number may come from former lists
         with self._lock:
@@ -170,15 +164,10 @@ class WatchLists:
         if self.closed:
             raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
 
-    def check_not_drained(self) -> None:
-        """Raise PurgatoryClosed if nothing is watched any more either."""
-        if self.fully_drained:
-            raise PurgatoryClosed(f"purgatory {self._name!r} is closed")
-
     def _append_all(self, operation: DelayedOperation, keys: tuple[Hashable, ...]) -> None:
         first = self._first
         pending = first.pending + 1
-        # First, so that `_unwatch` takes back everything done.
+        # First, so that `_unwatch` takes back all of it.
         first.pending = pending
         operation._op_keys = keys
         try:
@@ -219,7 +208,7 @@ class WatchLists:
         return error
 
     def _unwatch(self, shard: WatchShard, operation: OperationState) -> Exception | None:
-        """Take an operation off its lists. `shard`: a locked shard, which counts the operation."""
+        """Take an operation off its lists. `shard`: a locked shard, which counts it."""
         first = None
         for key in operation._op_keys:
             try:
@@ -258,7 +247,7 @@ class WatchLists:
     def _watch_or_unwatch(
         self, operation: OperationState, keys: tuple[Hashable, ...]
     ) -> Exception | None:
-        """Do all of it or nothing; or, after an exception in a removal, what can be done again."""
+        """Do all of it or nothing; if a removal raised, a second call does the rest."""
         if not keys:
             return self._unwatch(self._first, operation)
         if operation._op_outcome is None:
@@ -268,7 +257,7 @@ class WatchLists:
     def _apply_deferred(self) -> None:
         """Make the changes that came while another was under way.
 
-        A change, interrupted or without memory, stays for another attempt.
+        A change that is interrupted or without memory stays for another attempt.
         """
         while self._deferred_changes:
             operation, keys = self._deferred_changes[0]
@@ -296,7 +285,7 @@ class WatchLists:
             return operations_of(self._shard_of(key).of_key.get(key))
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """Return the only watcher of a key, if an atomic look finds it; None: use `watchers_of`."""
+        """Return the only watcher of a key if an atomic look finds it, else None."""
         del key
         return None
 
@@ -321,7 +310,7 @@ class WatchLists:
         """Return how many keys are watched."""
         return sum([len(shard.of_key) for shard in self._shards])
 
-    # Read without the lock. Of several shards: what was true a moment ago.
+    # Read without the lock; with several shards, a moment old.
 
     @property
     def entries(self) -> int:

@@ -1,9 +1,8 @@
-"""DeferredOperation: the operation behind a future of `Purgatory.defer`.
+"""DeferredOperation: the operation behind a future of `Purgatory.defer`. Any thread.
 
 Compiled; the future is not, since it inherits from the standard library's. So the operation keeps
-what the future shows: its state, result and exception. Resolving the future is one section under
-the operation's lock, which does not touch the future at all. After the end, the operation keeps
-only these.
+the future's state, result and exception. Resolving the future is one section under the operation's
+lock, which does not touch the future. After the end, the operation keeps only these.
 """
 
 from collections.abc import Hashable
@@ -41,8 +40,7 @@ class DeferredOperation(KeyedOperation):
         self._op_has_condition = False  # only keys complete the operation
         self._watch_keys = watch_keys
         self.cancel_requested: bool = False  # by `DeferredFuture.cancel`
-        # The future to resolve, if a thread has registered it. Dropped at the end, or the two would
-        # be a reference cycle.
+        # Set once a thread has registered the future; dropped at the end: no reference cycle.
         self.future: DeferredFuture | None = None
         # What the future shows as _state, _result and _exception.
         self.state: object = PENDING
@@ -50,7 +48,7 @@ class DeferredOperation(KeyedOperation):
         self.error: object = None
 
     def on_first_access(self, future: Any) -> None:
-        """Register a future of which a lazy attribute is about to be accessed.
+        """Register a future before the first access to a lazy attribute.
 
         A reader either sees the future resolved or is registered before it resolves.
         """
@@ -65,7 +63,7 @@ class DeferredOperation(KeyedOperation):
     def on_wait(self) -> None:
         """Warn if a thread is about to wait for a timeout that nothing drives.
 
-        Raises PurgatoryForked in a forked child, where nothing ends it.
+        Raises PurgatoryForked in a forked child.
         """
         owner = self._op_owner
         if owner is not None:
@@ -73,13 +71,13 @@ class DeferredOperation(KeyedOperation):
             first_of(owner).warn_if_not_driven()
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Let its timeout count anew from now; False if it has ended."""
+        """Restart the timeout from now; False if the operation has ended."""
         to_ns(timeout, "timeout")  # a bad one is an error in any case
         owner = self._op_owner
         return owner is not None and owner.extend(self, timeout)
 
     def resolve_by_hand(self, result: object, error: BaseException | None) -> bool:
-        """End the operation as the program asks, regardless of keys; False if already ended."""
+        """End the operation regardless of its keys; False if already ended."""
         if error is not None:
             return end_by_hand(self, FAILED, error)
         return end_by_hand(self, COMPLETED, result)
@@ -126,7 +124,7 @@ class DeferredOperation(KeyedOperation):
             self.resolve(None, error)
 
     def resolve(self, result: object, error: BaseException | None, state: str = FINISHED) -> None:
-        """Resolve the future. Called again if it was interrupted.
+        """Resolve the future; after an interrupt, a second call does the rest.
 
         With an error, the result is its present traceback: `result()` raises the error with it.
         """
@@ -152,13 +150,13 @@ class DeferredOperation(KeyedOperation):
         self._watch_keys = ()
 
     def _op_on_raised(self, error: Exception) -> None:
-        """End the future nevertheless: no further callback will."""
+        """Resolve the future: no further callback will."""
         if self.is_unresolved():
             self.resolve(None, error)
 
     def _op_on_interrupted(self) -> None:
-        # An interrupt may have kept the future from being resolved: call the callback again, or
-        # threads waiting for the future would hang. Or they were not all told.
+        # The interrupt may have come before the future was resolved, or before all its waiting
+        # threads were told: they would hang.
         if self._op_stage <= RELEASED:
             return
         if self.is_unresolved():

@@ -1,7 +1,7 @@
 """OperationState: the fields and hooks of a delayed operation; its owner; Outcome: how it ends.
 
-`DelayedOperation` is the class for users. Its base here lets `outcome_race` work on an operation
-without importing it. Any thread.
+A base of `DelayedOperation`, so that `outcome_race` works on an operation without importing it. Any
+thread.
 """
 
 import enum
@@ -35,7 +35,7 @@ class Outcome(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-# Bound once: a look into an enum costs half as much as all that is done for an operation.
+# Bound once: a look into an enum costs half of all that is done for an operation.
 COMPLETED: Final = Outcome.COMPLETED
 FAILED: Final = Outcome.FAILED
 EXPIRED: Final = Outcome.EXPIRED
@@ -43,8 +43,8 @@ CANCELLED: Final = Outcome.CANCELLED
 for outcome in Outcome:  # every operation refers to one
     keep_for_ever(outcome)
 
-# The stages of finishing, in order. Each is marked done in the same section that does it, so a
-# thread that continues after an interrupt neither skips nor repeats a stage.
+# The stages of finishing, in order. The section that does a stage marks it done, so a thread that
+# continues after an interrupt neither skips nor repeats a stage.
 UNFINISHED: Final = 0
 COUNTED: Final = 1  # in the figures of the watch lists
 JOURNALED: Final = 2
@@ -72,18 +72,17 @@ class OperationOwner:
 
     Operations do not refer to the purgatory itself: a purgatory that the program drops is freed,
     even with pending operations. No method is called while a lock is held. `first`: the original of
-    a copy; see `PurgatoryParts.owner_of`.
+    a copy; see `PurgatoryParts`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.first: OperationOwner | None = None
         self._fork_number = i64(FORK_COUNTER.value)
-        # Whether pending operations are kept from the cycle collector; once True it stays so.
-        # True only where sections are atomic, and while a reaper runs: its thread refers to
-        # the timer, and the timer to the operations, so none of them is garbage. Without a reaper,
-        # timer and operations may be garbage together, and their cycles go through both. Halves a
-        # full collection: 37 instead of 73 ms with 300,000 pending operations.
+        # Whether pending operations are kept from the cycle collector; once True it stays so. Only
+        # where sections are atomic, and once a reaper runs: its thread refers to the timer, and the
+        # timer to the operations, so no operation is garbage. Without a reaper they may be garbage
+        # together. Halves a full collection: 37 instead of 73 ms with 300,000 pending operations.
         self.untracks: bool = False
 
     def enable_gc_untracking(self) -> None:
@@ -103,7 +102,7 @@ class OperationOwner:
             )
 
     def warn_if_not_driven(self) -> None:
-        """Warn, once, that nothing expires as long as no thread drives the purgatory's timer."""
+        """Warn, once, if no thread drives the purgatory's timer: nothing expires."""
         raise NotImplementedError
 
     def record_outcome(self, operation: "OperationState", outcome: Outcome) -> None:
@@ -118,7 +117,7 @@ class OperationOwner:
         raise NotImplementedError
 
     def extend(self, operation: "OperationState", timeout: float | timedelta) -> bool:
-        """Let the timeout of an operation count anew from now; see `Purgatory.extend`."""
+        """Restart the timeout of an operation; see `Purgatory.extend`."""
         raise NotImplementedError
 
 
@@ -126,7 +125,7 @@ class OperationOwner:
 class OperationState(TimerTask):
     """The fields of an operation, and the hooks that its subclasses define.
 
-    Names begin with `_op_`, so that they cannot clash with attributes of users' subclasses.
+    Names begin with `_op_`: they cannot clash with attributes of users' subclasses.
     """
 
     __slots__ = (
@@ -153,15 +152,15 @@ class OperationState(TimerTask):
         self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
         self._op_owner: OperationOwner | None = None
         self._op_has_condition = True  # whether try_complete may ever be satisfied
-        # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: the
-        # collector, and so a finalizer that ends the same operation, may run at the call of the
-        # function under the lock, which has changed nothing by then.
+        # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: a
+        # finalizer that ends the same operation may run at the call of the function under the
+        # lock, which has changed nothing by then.
         self._op_lock: Final[Any] = None if ATOMIC_SECTIONS else _shared_lock(self)
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread runs its actions
         self._op_recheck = False  # action: call try_complete
-        # Up to RELEASED written by the thread that set the outcome, from there on by the thread
-        # that runs the actions.
+        # Written up to RELEASED by the thread that set the outcome, then by the thread that runs
+        # the actions.
         self._op_stage = UNFINISHED
 
     def try_complete(self) -> object:
@@ -191,7 +190,7 @@ class OperationState(TimerTask):
         return None
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """React to the completion of a watch key. True if this call completed the operation."""
+        """React to a completed watch key. True if this call completed the operation."""
         raise NotImplementedError
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
@@ -199,7 +198,7 @@ class OperationState(TimerTask):
         return ENDED if self._op_complete_key(key, value) else UNAFFECTED
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """React to the failure of a watch key. True if this call ended the operation."""
+        """React to a failed watch key. True if this call ended the operation."""
         del error  # only keyed operations take it
         return self._op_complete_key(key, None)
 
@@ -217,8 +216,8 @@ at_exit.register_many(OperationState, "_op_lock")
 def enter(operation: OperationState) -> None:
     """Begin a section of an operation, where compiled; interpreted code uses `with _op_lock`.
 
-    A section is a few lines that make no call into the interpreter and raise nothing. With the
-    interpreter lock such lines are atomic, and nothing is entered.
+    A section makes no call into the interpreter and raises nothing. With the interpreter lock such
+    lines are atomic, and nothing is entered.
     """
     if LOCKED_SECTIONS:
         _enter_section(operation._op_lock)
@@ -231,7 +230,7 @@ def leave(operation: OperationState) -> None:
 
 
 def exception_of(error: object, base: type[BaseException] = BaseException) -> Any:
-    """Return an exception; an exception class is instantiated. Raises TypeError for others."""
+    """Return an error, or a new one of a class. Raises TypeError for others."""
     made = error() if isinstance(error, type) and issubclass(error, base) else error
     if not isinstance(made, base):
         raise TypeError(f"error is {error!r}; expected an {base.__name__} or a class of them")
@@ -248,12 +247,12 @@ def timeout_error(error: Exception, timeout: object) -> Exception:
 
 
 def outcome_of(operation: OperationState) -> Outcome | None:
-    """Return how an operation has ended; None if it has not."""
+    """Return the outcome of an operation; None if pending."""
     return operation._op_outcome
 
 
 def tell_key(operation: OperationState, key: Hashable, value: object) -> bool:
-    """Tell one operation of a key's completion. True if this completed it."""
+    """Complete a key for one operation. True if this call completed the operation."""
     return operation._op_complete_key(key, value)
 
 
@@ -263,10 +262,10 @@ def first_of(owner: OperationOwner) -> OperationOwner:
 
 
 def prepare_operation(operation: OperationState, owner: OperationOwner, lock: Any) -> None:
-    """Set the fields of a keys-only operation, and attach it to its owner.
+    """Set the fields of a keys-only operation, and attach it to its owner; the delay is 0.
 
-    As the constructor and `operation.attach` do, without their checks: see `prepare_task`. The
-    delay is 0. `lock`: operations ended by the same thread may share a lock.
+    Does as the constructor and `operation.attach`, without their checks. `lock`: operations ended
+    by the same thread may share a lock.
     """
     prepare_task(operation, 0)
     operation._op_keys = ()
