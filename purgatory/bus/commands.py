@@ -1,6 +1,6 @@
-"""Commands: messages between the threads of a running purgatory.
+"""Commands: messages between the threads of a running purgatory. Small frozen values.
 
-Small frozen values. Each thread reads its own mailbox alone, and posts to the others':
+Each thread reads its own mailbox alone, and posts to the others':
 
     your threads ────── CompleteKey, FailKey, … ────>  the loop's mailbox    posted by `..._later`
     the timer ───────── Wake ───────────────────────>  the loop's mailbox    an earlier deadline
