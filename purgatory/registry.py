@@ -32,7 +32,7 @@ class PurgatoryStats:
 
 
 class ObservablePurgatory(Protocol):
-    """What the registry and the metrics read of a purgatory."""
+    """The part of a purgatory that the registry and the metrics read."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class ObservablePurgatory(Protocol):
         """Whether it is neither closed nor a forked child's copy of its parent's."""
 
 
-# Not kept alive. By id, because a subclass may define __eq__ and __hash__ as it likes.
+# By id: a subclass may define __eq__ and __hash__.
 _purgatories: "weakref.WeakValueDictionary[int, ObservablePurgatory]" = (
     weakref.WeakValueDictionary()
 )
