@@ -47,7 +47,7 @@ class PurgatoryCollector(Collector):
         self._members = members
 
     def describe(self) -> Iterable[Metric]:
-        """Return the metrics without samples, so that a registry can find clashes of names."""
+        """Return metrics without samples: a registry finds clashes of names."""
         return _families([], [])
 
     def collect(self) -> Iterable[Metric]:
@@ -171,7 +171,7 @@ _registered: "weakref.WeakKeyDictionary[CollectorRegistry, _Members]" = weakref.
 
 
 def _reset_after_fork() -> None:
-    """Forget the parent's purgatories in a forked child: their names are free there."""
+    """Forget the parent's purgatories in a forked child."""
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()  # a forked child lacks the holder of the old lock
     for members in _registered.values():
@@ -201,7 +201,6 @@ def register(purgatory: ObservablePurgatory, registry: CollectorRegistry) -> Non
 
 
 def _is_in(registry: CollectorRegistry, members: _Members) -> bool:
-    """Return whether the collector is still in the registry, which a program may empty."""
     return members.collector in getattr(registry, "_collector_to_names", [members.collector])
 
 

@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(line: str) -> str:
-    r"""Return a line of JSON with the same content, what is not to be printed as `\u001b`."""
+    """Return the same JSON, with unprintable characters escaped."""
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 

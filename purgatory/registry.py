@@ -46,7 +46,7 @@ class ObservablePurgatory(Protocol):
         """The present figures."""
 
     def _is_live(self) -> bool:
-        """Whether it is neither closed nor a forked child's copy of its parent's."""
+        """Whether it is neither closed nor a forked child's copy."""
 
 
 # By id: a subclass may define __eq__ and __hash__.
@@ -56,7 +56,7 @@ _purgatories: "weakref.WeakValueDictionary[int, ObservablePurgatory]" = (
 
 
 def add_purgatory(purgatory: ObservablePurgatory) -> None:
-    """Make a purgatory known to `live_purgatories`, which does not keep it alive."""
+    """Add a purgatory to `live_purgatories`, without keeping it alive."""
     _purgatories[id(purgatory)] = purgatory
 
 

@@ -1,8 +1,8 @@
 """AsyncPurgatory: a purgatory on an event loop.
 
-The operations, their watch lists and their timer are those of a `Purgatory`. The loop drives the
-timer, and the operations end in it, so no thread is needed. Only the loop may call what is here,
-unless stated otherwise.
+The operations and their timer are those of a `Purgatory`. The loop drives the timer, and the
+operations end in it, so no thread is needed. Only the loop may call what is here, unless stated
+otherwise.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class AsyncPurgatory:
     new purgatory: see `Purgatory`, and `Timer` for `clock`.
 
     An AsyncPurgatory belongs to the first loop of use. `async with` closes the purgatory. Other
-    loops and threads get WrongEventLoop, except in `complete_threadsafe` and `fail_threadsafe`.
+    loops and threads get WrongEventLoop, unless a method says "any thread".
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class AsyncPurgatory:
                 operation.abandon()
             raise
         finally:
-            del waiting  # an exception refers to this frame: no cycle is left behind
+            del waiting  # no cycle through the traceback
 
     def defer(
         self, *keys: Hashable, timeout: float | timedelta = 30.0, need: int = 1
@@ -129,9 +129,7 @@ class AsyncPurgatory:
     ) -> int:
         """Complete a key: waiting futures get `value`. Returns how many operations completed.
 
-        `limit`: for at most so many operations, the longest waiting first. `hold`: for so many
-        seconds also for later operations. See `Purgatory.complete` for details and errors; raises
-        WrongEventLoop.
+        See `Purgatory.complete` for `limit`, `hold` and errors. Raises WrongEventLoop.
         """
         delivery = self._delivery or self._bind()
         return complete_in_loop(self._parts, delivery, key, value, limit, hold)
@@ -146,7 +144,7 @@ class AsyncPurgatory:
     ) -> int:
         """Complete a key from any thread, a signal handler or a finalizer; else as `complete`.
 
-        The tasks run in the loop soon: many ends wake the loop once.
+        The tasks run in the loop soon.
         """
         return self._purgatory.complete(key, value, limit=limit, hold=hold)
 
@@ -235,7 +233,6 @@ class AsyncPurgatory:
         await self.close()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same operations."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an event loop")
 
     def __repr__(self) -> str:

@@ -2,10 +2,10 @@
 
 Only the loop's thread may touch its futures. An end that comes from a verb of `AsyncPurgatory`, in
 the loop itself, is delivered at once. Other ends, from threads, finalizers and signal handlers, are
-queued, and the loop is woken once for all of them.
+queued, and wake the loop once.
 
-Queued ends are delivered in portions, as are the ends beyond a portion in one verb: each future
-makes its task run in the loop's next step, which would otherwise be as long as there are futures.
+Ends are delivered in portions: each future makes its task run in the loop's next step, which would
+otherwise be as long as there are futures.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class LoopDelivery:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: Any = loop
         self.is_closed = False  # written by `AsyncPurgatory.close`
-        # A future to resolve, and with what: result, error, state.
+        # A future to resolve; its result, error, state.
         self._queue: deque[tuple[Any, object, BaseException | None, str]] = deque()
         self._is_scheduled = False  # a step of the loop will look at the queue
         # Whether a verb runs in the loop, and how many futures it may still resolve. Written by the
@@ -66,13 +66,12 @@ class LoopDelivery:
             self._schedule()
 
     def _schedule(self) -> None:
-        # After an append. A step clears the mark before it empties the queue, so it takes what
-        # threads appended that saw the mark.
+        # After an append: a step clears the mark before it reads the queue.
         if not self._is_scheduled:
             self._is_scheduled = True
             try:
                 self.call(self.deliver_portion)
-            except BaseException:  # an interrupt, or no memory: the next append schedules it
+            except BaseException:  # the next append schedules it
                 self._is_scheduled = False
                 raise
 

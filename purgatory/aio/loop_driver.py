@@ -50,7 +50,7 @@ class LoopDriver:
         self._step()
 
     def stop(self) -> None:
-        """Let the timer alone, and leave nothing in the loop. In the loop."""
+        """Leave the timer and the loop. In the loop."""
         self._is_stopped = True
         self._timer.change_waiters(remove=self)
         self._loop.remove_reader(self._descriptor)
@@ -63,12 +63,12 @@ class LoopDriver:
         raise RuntimeError(f"a loop cannot wait {timeout} seconds in its driver")
 
     def wake(self) -> None:
-        """Look at the timer again in the loop's next step: its first bucket has changed."""
+        """Look at the timer in the loop's next step: its first bucket has changed."""
         if not self._is_waking:
             self._is_waking = True
             try:
                 self._delivery.call(self._on_wake)
-            except BaseException:  # an interrupt: the timer owes the wake-up still
+            except BaseException:  # the timer wakes it again
                 self._is_waking = False
                 raise
 
@@ -78,7 +78,7 @@ class LoopDriver:
             self._arm()
 
     def _arm(self, at_least: float = 0.0) -> None:
-        """Let the next step come in time. A step that comes too soon does no harm."""
+        """Let the next step come in time."""
         delay = self._sleep()
         if delay is None:  # the next step finds nothing due
             return
@@ -94,7 +94,7 @@ class LoopDriver:
         self._handle = self._loop.call_later(delay, self._step)
 
     def _step_after_a_while(self) -> None:
-        """Let a thread bring the next step: the loop's clock may be frozen, and goes back."""
+        """Let a thread bring the next step: the loop's frozen clock goes back."""
         if not self._is_ticking:
             self._is_ticking = True
             ticker = threading.Timer(FROZEN_POLL_S, self._delivery.call, (self._on_tick,))
@@ -117,7 +117,7 @@ class LoopDriver:
         return ERROR_PAUSE_S
 
     def _do_posted(self) -> None:
-        """Do posted commands. Their futures are resolved in portions."""
+        """Do posted commands; their futures are resolved in portions."""
         self._delivery.hold_back()
         try:
             self._bus.wait(0)
@@ -125,7 +125,6 @@ class LoopDriver:
             self._delivery.deliver_portion()
 
     def _step(self) -> None:
-        """Run due tasks. Their futures are resolved in portions."""
         if self._handle is not None:  # the handle may be another step's
             self._handle.cancel()
             self._handle = None

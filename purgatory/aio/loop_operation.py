@@ -65,7 +65,7 @@ class LoopOperation(DeferredOperation):
             elif state == CANCELLED_AND_NOTIFIED:
                 result = self.cancel_message
             while not _try_deliver(self.delivery, waiting, result, error, state):
-                pass  # needs a few bytes; other threads will free some
+                pass  # needs a few bytes
         self._waiting = None
         self.drop_references()
 
@@ -131,7 +131,7 @@ def complete_in_loop(
 
 
 def call_in_loop(delivery: LoopDelivery, verb: Any, *arguments: Any) -> Any:
-    """Call a rarely used verb, and resolve the loop's futures at once. In the loop."""
+    """Call a rarely used verb as `complete_in_loop` does. In the loop."""
     outer = delivery.in_verb
     delivery.in_verb = True
     delivery.direct_left = PORTION

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A deadline was added that is earlier than the one the loop sleeps for."""
+    """An earlier deadline was added than the loop sleeps for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CompleteKey:
 
 @dataclass(frozen=True, slots=True)
 class FailKey:
-    """A watch key failed, with an error or an exception class; `first`: the first error."""
+    """A watch key failed with an error or class; `first`: the first error."""
 
     key: Hashable
     error: object

@@ -103,8 +103,8 @@ class Bus:
         self._reader = MailboxReader()
         self._stopped = False
         self._is_frozen = False
-        self._loop: Reaper | None = None  # its own loop; None if the timer's reaper is the loop
-        at_exit.register_locks(self)  # and those of the purgatory, by `do_command`
+        self._loop: Reaper | None = None  # None: the timer's reaper
+        at_exit.register_locks(self)  # and the purgatory's, by `do_command`
 
     def post(self, command: LoopCommand) -> None:
         """Send a command to the loop, and return at once. Also from signal handlers, finalizers.
@@ -134,7 +134,7 @@ class Bus:
     def _next_command(self) -> LoopCommand | None:
         try:
             return self._batch.popleft()
-        except IndexError:  # a closing thread takes commands while another steps
+        except IndexError:  # a closing thread took it
             return None
 
     def _until_next_look(self, timeout: float | None) -> float | None:
@@ -181,7 +181,7 @@ class Bus:
             self.flush(lambda: False, timeout)
 
     def after_freeze(self) -> None:
-        """Note whether the interpreter's exit has frozen a thread that was taking commands."""
+        """Note whether the interpreter's exit has frozen a thread in `_take`."""
         if self._reading.acquire(blocking=False):
             self._reading.release()
         else:

@@ -1,12 +1,12 @@
 """WorkerPool: the threads running expired tasks, fed through ypipes.
 
 An executor for a Timer. Each worker owns a mailbox and the reading end of a ypipe. The thread that
-drains the timer writes a bucket to the pipe of the least loaded worker, a large bucket to several,
-and flushes once after each batch. A busy worker is left alone; a sleeping one gets one `Activate`.
+drains the timer writes a bucket to the least loaded worker's pipe, a large bucket to several, and
+flushes once a batch. A sleeping worker gets one `Activate`.
 
 A worker that has been in one task for `SLOW_TASK_S` is *relieved*: its batches are written to
-another worker as well, which is started if needed; each task is taken from its bucket once. While a
-worker is busy, the loop, or the thread that waits for the ends, looks after the workers.
+another worker as well; each task is taken from its bucket once. The loop looks for slow workers, or
+the thread that waits for the ends.
 
 Shutdown is ZeroMQ's handshake: `Term` to every worker, behind all batches, and `TermAck` from each
 when it has finished them.
@@ -72,13 +72,13 @@ class PoolWorker(InterruptibleThread):
     def flush(self) -> None:
         """Show the worker the written batches; wake it if asleep."""
         if not (sys.is_finalizing() or self._pipe.flush()):
-            with contextlib.suppress(MailboxClosed):  # it has ended: the interpreter exits
+            with contextlib.suppress(MailboxClosed):  # it has ended
                 self._mailbox.send(Activate())
 
     def term(self, reply_to: "Mailbox[TermAck]") -> None:
         """Ask the worker to end once its pipe is empty."""
         self._term = Term(reply_to)
-        with contextlib.suppress(MailboxClosed):  # an awake worker saw the flag and ended
+        with contextlib.suppress(MailboxClosed):  # it saw the flag and ended
             self._mailbox.send(self._term)
 
     def stop(self) -> None:
@@ -111,7 +111,7 @@ class PoolWorker(InterruptibleThread):
                 self._mailbox.recv()
         self._run_batches()  # Term comes behind the last flush
         if self._term is not None:
-            with contextlib.suppress(MailboxClosed):  # the closing thread waits no more
+            with contextlib.suppress(MailboxClosed):
                 self._term.reply_to.send(TermAck(self.name))
         self._mailbox.close()
 
@@ -163,7 +163,7 @@ class WorkerPool:
             run(bucket)
 
     def flush(self) -> None:
-        """Show the workers the written batches; wake sleeping ones."""
+        """See `PoolWorker.flush`."""
         if not self._unflushed:
             return
         with self._lock:
@@ -194,7 +194,6 @@ class WorkerPool:
         return SLOW_TASK_S
 
     def _busy(self) -> list[PoolWorker]:
-        """Return the workers that have batches, and are not relieved."""
         return [worker for worker in self._workers if worker.load and not worker.relieved]
 
     def _relieve(self, slow: PoolWorker) -> None:
@@ -218,14 +217,14 @@ class WorkerPool:
             return None
         try:
             return self._start_worker()
-        except RuntimeError:  # the system has no thread left: the batches wait
+        except RuntimeError:  # no thread is left: the batches wait
             return None
 
     def close(self, *, wait: bool, timeout: float | None) -> None:
         """Let the workers finish their batches; with `wait`, wait up to `timeout` seconds."""
         close_deadline = None if timeout is None else real_seconds() + timeout
         with self._lock:
-            self.flush()  # under the same lock: Term comes behind all that was written
+            self.flush()  # Term comes behind all that was written
             workers = [worker for worker in self._workers if worker.is_alive()]
             acks: Mailbox[TermAck] | None = None
             if not self._closed:
@@ -241,7 +240,6 @@ class WorkerPool:
     def _term(
         self, workers: list[PoolWorker], acks: "Mailbox[TermAck]", close_deadline: float | None
     ) -> None:
-        """Send Term to each worker, and wait for TermAck from each, until the deadline."""
         for worker in workers:
             worker.term(acks)
         for _ in workers:
@@ -250,7 +248,6 @@ class WorkerPool:
         acks.close()
 
     def _next_ack(self, acks: "Mailbox[TermAck]", close_deadline: float | None) -> TermAck | None:
-        """Wait for a TermAck, until the deadline. Slow workers are relieved meanwhile."""
         while True:
             left = _remaining(close_deadline)
             ack = acks.recv(shorter(left, self._relieve_slow()))
@@ -258,7 +255,7 @@ class WorkerPool:
                 return ack
 
     def stop_at_exit(self) -> None:
-        """Let the workers end after their present tasks, leaving their pipes."""
+        """Let the workers end after their present tasks."""
         self._is_stopping = True
         for worker in tuple(self._workers):
             worker.stop()
@@ -286,7 +283,6 @@ class WorkerPool:
     def _least_loaded(self, count: int) -> list[PoolWorker]:
         if len(self._workers) == 1:
             return self._workers
-        # A relieved worker is in a slow task: last.
         by_load = sorted(self._workers, key=lambda worker: (worker.relieved, worker.load))
         return by_load[: min(count, self._count)]
 

@@ -4,9 +4,9 @@ Operations are called under no lock, by the thread that completes the key. Any t
 
 A held event becomes visible before waiting operations are looked up, and an operation enters the
 lists before its submission looks for held events. So no operation misses the event; meeting the
-event twice counts once. While a limited event is being spread, a submission first offers the event
-to the operations that have waited longer. A returned unit is offered only to operations that were
-refused one: by then the event may have expired, and new operations may wait.
+event twice counts once. While a limited event is spread, a submission first offers the event to
+operations that have waited longer. A returned unit is offered only to operations that were refused
+one: the event may have expired since.
 """
 
 from collections.abc import Hashable
@@ -132,7 +132,7 @@ def count_held(
 def _before(
     operation: DelayedOperation, operations: list[DelayedOperation]
 ) -> list[DelayedOperation]:
-    """Return the operations before the given operation; all, if absent."""
+    """Return the operations before the given one; all, if absent."""
     for index in range(len(operations)):
         if operations[index] is operation:  # users may define __eq__
             return operations[:index]
@@ -140,7 +140,7 @@ def _before(
 
 
 def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Exception) -> int:
-    """Fail a key for all its watchers; return how many operations ended here.
+    """Fail a key for all its watchers; return how many operations this call ended.
 
     `first`: the error itself, or the first of its class; each further operation gets a new error.
     """
@@ -148,7 +148,7 @@ def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Excepti
     one = first
     traceback = first.__traceback__
     for operation in parts.lists.watchers_of(key):
-        # A thread that waited for another operation may have raised it meanwhile.
+        # Another operation's waiting thread may have raised it.
         one.__traceback__ = traceback
         if operation._op_fail_key(key, one):
             ended += 1
@@ -157,7 +157,6 @@ def fail_key(parts: PurgatoryParts, key: Hashable, error: object, first: Excepti
 
 
 def _another(error: object, first: Exception) -> Exception:
-    """Return a new error of a class; `first` if no class is given or making fails."""
     try:
         return cast("Exception", exception_of(error, Exception))
     except Exception:  # noqa: BLE001

@@ -27,7 +27,7 @@ def check_limit(limit: object) -> int:
     count = plain_int("limit", limit)
     if count < 1:
         raise ValueError(f"limit is {limit!r}; expected at least 1")
-    return min(count, MAX_COUNT)  # more than any purgatory has operations
+    return min(count, MAX_COUNT)
 
 
 class HeldEvent(TimerTask):
@@ -91,7 +91,6 @@ class HeldEvents:
         self._closed = False
 
     def __len__(self) -> int:
-        """Return how many events are held."""
         return len(self.by_key)
 
     def hold(self, event: HeldEvent, hold_ns: int) -> None:
@@ -102,7 +101,7 @@ class HeldEvents:
         if self._is_closed():
             return
         self._check_room(event.key)
-        event.delay_ns = hold_ns + 1  # in the last nanosecond it still counts
+        event.delay_ns = hold_ns + 1  # the last nanosecond counts
         held = False
         old = None
         try:
@@ -112,7 +111,7 @@ class HeldEvents:
                 old = self.by_key.get(event.key)
                 self._last_number += 1
                 event.number = self._last_number
-                # Due already, if this thread was held up: then it is not held.
+                # Not held if due already: this thread was slow.
                 if not self._closed and event._tt_list is not None:
                     self.holds = True
                     self.by_key[event.key] = event
@@ -125,7 +124,7 @@ class HeldEvents:
             if over is not None:
                 try:
                     over.cancel()
-                except BaseException:  # an interrupt: it must leave the timer all the same
+                except BaseException:  # an interrupt
                     over.cancel()
                     raise
 
@@ -185,7 +184,7 @@ class HeldEvents:
             return True
         with self._lock:
             if event.units:
-                # No call in between: after an interrupt all is done or nothing.
+                # No call in between: an interrupt finds all done or nothing.
                 event.units -= 1
                 event.claimed += 1
                 unit.is_claimed = True
@@ -228,7 +227,6 @@ class HeldEvents:
             self.remove(event)
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError names the broken one."""
         with self._lock:
             assert len(self.by_key) <= self._max_held, self
             assert not (self._closed and self.by_key), self.by_key

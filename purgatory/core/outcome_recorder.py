@@ -91,7 +91,7 @@ class OutcomeRecorder(OperationOwner):
         """See `OperationOwner`."""
         delay_ns = to_ns(timeout, "timeout")
         self.check_not_forked()
-        owner = operation._op_owner  # first: at its end, a deferred operation drops the owner
+        owner = operation._op_owner  # first: an ended operation may drop it
         if _has_ended(operation):
             return False
         self._lists.check_open()
@@ -103,7 +103,7 @@ class OutcomeRecorder(OperationOwner):
             else:
                 extended = self._timer.reschedule(operation, timeout)
         except TimerClosed:
-            self._lists.check_open()  # the purgatory's own error, if it closed as well
+            self._lists.check_open()  # the purgatory's own error
             raise
         if not (extended or _has_ended(operation) or operation.deadline_ns):
             raise ValueError(f"{operation!r} is being submitted; its timeout has not begun")
@@ -122,7 +122,7 @@ class OutcomeRecorder(OperationOwner):
                 # No call in between, not of `cast` either: an interrupt finds both done or neither.
                 operation._op_stage = JOURNALED
                 self._journal.ended(operation, outcome)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+            except Exception as error:  # noqa: BLE001  # user code
                 self.report(error, operation)
 
     def report(self, error: Exception, operation: OperationState) -> None:
@@ -137,5 +137,5 @@ class OutcomeRecorder(OperationOwner):
 
 
 def _has_ended(operation: OperationState) -> bool:
-    # A function: compiled, a field found to be None is taken for None from there on.
+    # A function: compiled, a field once None is taken for None from there on.
     return operation._op_outcome is not None

@@ -2,9 +2,9 @@
 
 `aio`, `replay` and the service enter the core here. Any thread.
 
-Each operation refers to its owner, and without the interpreter lock, threads that count the
-references to one object wait for each other. So each thread's operations refer to a copy of the
-owner made for the thread.
+Each operation refers to its owner. Without the interpreter lock, threads that count the references
+to one object wait for each other, so each thread's operations refer to the thread's copy of the
+owner.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ from timingwheel.lowlevel import (
     gc_untrack,
 )
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _gc_untrack: Final = gc_untrack
 
 _COPIES: Final = 8  # of the owner; more threads share them. A power of two.
@@ -39,7 +39,7 @@ class PurgatoryParts:
         self.owner: Final = owner
         self.lists: Final = lists
         self.held: Final = held
-        # Typed as the compiled class: else each operation would check the type.
+        # The compiled class: no operation checks the type.
         self.timer: Final[TimerCore] = timer
         # A subclass may override `add`; else `add_task` is quicker.
         self._add_is_default: bool = type(timer).add is Timer.add
@@ -52,7 +52,7 @@ class PurgatoryParts:
             return self.owner
         number = operation._tt_lane & (_COPIES - 1)
         copy = self._copies[number]
-        if copy is None:  # two threads may make one each: both will do
+        if copy is None:  # two threads may make one each
             copy = self._copies[number] = self.owner.copy()
         return copy
 
@@ -63,7 +63,7 @@ class PurgatoryParts:
         else:
             self.timer.add(operation)
         if self.owner.untracks and operation._op_outcome is None:
-            # Atomic with the check: from now on the ending thread tracks the operation again.
+            # Atomic with the check: the ending thread tracks it again.
             _gc_untrack(operation)
 
     def check_open(self) -> None:

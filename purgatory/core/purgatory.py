@@ -1,8 +1,8 @@
 """Purgatory: the class for users; its constructor, `start`, `step` and `close`. Any thread.
 
 What is done for each operation is inherited from `PurgatoryCore`, which is compiled. This half is
-interpreted: so its loops release the GIL, and the registry of live purgatories can refer to it
-weakly, unlike to mypyc's classes.
+interpreted: its loops release the GIL, and the registry can refer to it weakly, unlike to mypyc's
+classes.
 """
 
 import atexit
@@ -132,7 +132,7 @@ class Purgatory(PurgatoryCore):
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000
         at_exit.free_all()
         self._parts.lists.close()
-        self._parts.held.close()  # no submission remains for which held events could count
+        self._parts.held.close()  # no submission remains
         if self._registry is not None:
             self._unregister(self, self._registry)
         end_s = None if seconds is None else real_seconds() + seconds
@@ -156,7 +156,7 @@ class Purgatory(PurgatoryCore):
         if self._owns_timer:
             left = _seconds_until(end_s)
             self.timer.close(wait=wait, cancel_pending=cancel_pending, timeout=left)
-            if wait and len(self.timer):  # the loop never started: nothing will expire
+            if wait and len(self.timer):  # the loop never started
                 self._cancel_all()
         elif cancel_pending:
             return
@@ -191,7 +191,6 @@ class Purgatory(PurgatoryCore):
 
 
 def _join_seconds(end_s: float | None) -> float | None:
-    """Return the seconds to wait for a thread: until `end_s`, and a moment more."""
     left = _seconds_until(end_s)
     return None if left is None else left + JOIN_GRACE_S
 

@@ -27,7 +27,7 @@ from purgatory.registry import PurgatoryStats
 from timingwheel import Timer
 from timingwheel.lowlevel import to_ns
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _future: Final[type[DeferredFuture]] = DeferredFuture
 
 
@@ -129,12 +129,12 @@ class PurgatoryCore:
     ) -> int:
         """Complete a key: waiting futures get `value`, other operations are checked.
 
-        `limit`: count for at most so many operations, the longest waiting first; operations that
-        stay unaffected do not use the limit. `hold`: for so many seconds (or a timedelta) it also
-        counts for operations submitted later, as if it came then; `limit` bounds both together. A
-        held event of the key is replaced, even without `hold`. Returns how many operations this
-        call completed. Raises TypeError and ValueError for bad arguments, HeldFull if `max_held`
-        events are held, TimerFull, PurgatoryClosed; then nothing is done.
+        `limit`: count for at most so many operations, the longest waiting first; unaffected
+        operations do not use it. `hold`: for so many seconds (or a timedelta) it also counts for
+        operations submitted later; `limit` bounds both together. A held event of the key is
+        replaced, even without `hold`. Returns how many operations this call completed. Raises
+        TypeError and ValueError for bad arguments, HeldFull if `max_held` events are held,
+        TimerFull, PurgatoryClosed; then nothing is done.
         """
         return complete(self._parts, key, value, limit, hold)
 
@@ -227,11 +227,9 @@ class PurgatoryCore:
         )
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would have the same operations."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it has operations and threads")
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError names the broken one."""
         self._parts.lists._check()
         self._parts.held._check()
         self.timer._check()

@@ -3,12 +3,11 @@
 While all keys are of built-in types (see `keys`), a change of the lists is an atomic section. A
 change that begins in the middle of another takes the lock, and is deferred.
 
-Without the interpreter lock, threads that change the same dict wait for each other, and for the
-cache lines of the lock, the dict and the counts. So there the keys are spread by their hash over
-several shards, each with all of these. A section enters the shards of its keys, in their order. Any
-other change enters all shards, which are "the lock" there: no foreign code runs under one shard's
-lock, so threads wait for a second lock only in order. Worth it: see "Without the interpreter lock"
-in docs/performance.md. Any thread.
+Without the interpreter lock, threads wait for each other at a shared lock, dict or count. So there
+the keys are spread by their hash over several shards, each with all of these. A section enters the
+shards of its keys, in their order. Any other change enters all shards; no foreign code runs under
+one shard's lock, so there is no deadlock. See "Without the interpreter lock" in
+docs/performance.md. Any thread.
 """
 
 from collections.abc import Hashable
@@ -25,7 +24,7 @@ from purgatory.core.operations.operation import DelayedOperation
 from purgatory.core.operations.operation_state import OperationState, Outcome
 from purgatory.core.watch_lists import WatchLists, WatchShard, operations_of
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
 _part_of: Final = part_of
@@ -47,8 +46,8 @@ class AtomicWatchLists(WatchLists):
     def _may_be_section(self) -> bool:
         """Tell whether what follows runs no foreign code. Under the lock of a shard, if locked.
 
-        False in the middle of another change; while comparing watched keys may run code; and after
-        `close`, when the removal of the last operation sets an event.
+        False in the middle of another change, while keys may run code, and after `close`, when the
+        last removal sets an event.
         """
         return self._builtin_keys_only and not (self._changing or self.closed)
 
@@ -65,7 +64,7 @@ class AtomicWatchLists(WatchLists):
 
         Not atomic if the operation is the second of a key: a new dict may run the cycle collector.
         Nor if a dict cannot grow: `_append_all` tries again. Saves 16 % of a pair of submission and
-        completion (7,382 instead of 8,807 instructions, callgrind).
+        completion (callgrind).
         """
         if not self._may_be_section():
             return False
@@ -111,11 +110,7 @@ class AtomicWatchLists(WatchLists):
         return super().watchers_of(key)
 
     def sole_watcher(self, key: Hashable) -> DelayedOperation | None:
-        """See `WatchLists`.
-
-        Spares most completions a list: 4 % of a pair of submission and completion (7,382 instead of
-        7,700 instructions, callgrind).
-        """
+        """See `WatchLists`. Spares most completions a list: 4 % of submission and completion."""
         if is_builtin_key(key) and self._may_be_section():
             found = self._first.of_key.get(key)
             if isinstance(found, DelayedOperation):

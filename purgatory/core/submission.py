@@ -1,7 +1,7 @@
 """Submission of an operation: check, watch, check again, start its timeout; or take it all back.
 
 The second check sees a completion before the watching; a later completion finds the operation in
-the lists. After the second check, held events count. Any thread.
+the lists. Any thread.
 """
 
 from collections.abc import Hashable
@@ -43,7 +43,7 @@ def submit(
     except BaseException as error:
         if _roll_back(parts, operation, error, is_internal):
             raise
-    # The operation may have ended since the checks, before it was on all its lists.
+    # It may have ended before it was on all its lists.
     if operation._op_outcome is not None:
         parts.lists.remove(operation)
         TimerTask.cancel(operation)
@@ -59,7 +59,7 @@ def _roll_back(
         attempts += 1
         try:
             return _try_roll_back(parts, operation, error, is_internal)
-        except MemoryError:  # done work stays done: the next attempt goes on
+        except MemoryError:  # the next attempt goes on
             if attempts == MAX_ATTEMPTS:
                 raise
 

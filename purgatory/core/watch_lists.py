@@ -1,13 +1,12 @@
 """WatchLists: watch key -> its waiting operations.
 
 Exact at any moment: an operation is in the lists of all its keys or of none, a key without
-operations takes no memory, and the counts change together with the lists. The lists call no code of
-operations: callers do, under no lock.
+operations takes no memory, and the counts change together with the lists. Callers call the
+operations, under no lock.
 
 There is one lock for all keys, held for a few dictionary steps. Kafka has 512; with the interpreter
 lock a second lock costs more than the waiting it saves. A leaf lock: under it only `__hash__` and
-`__eq__` of keys run. If a key's hash or equality changes while it is watched, an entry is left
-behind that is never found, as in any dict.
+`__eq__` of keys run. If these change while a key is watched, an entry stays behind, as in any dict.
 
 Compiled, `section_lists` mostly skips the lock. Any thread.
 """
@@ -30,9 +29,8 @@ from purgatory.core.operations.operation_state import (
 from purgatory.errors import PurgatoryClosed
 from timingwheel.lowlevel import InterruptibleEvent
 
-# Most keys are watched by one operation, which then stands in place of a list. With a second
-# operation the key gets a dict by sequence number, in order of arrival: operations cannot be its
-# keys, since user classes may define __eq__. (Ids are scattered in a dict, and collide there.)
+# The operations of a key by sequence number, in order of arrival: user classes may define __eq__,
+# and ids would collide in a dict. A sole operation stands in place of the dict.
 BySequence = dict[object, DelayedOperation]
 
 _SEQUENCES: Final = 1 << 56  # numbers of each shard. All of them are their own hashes.
@@ -90,7 +88,7 @@ class WatchShard:
 
     def append(self, key: Hashable, operation: DelayedOperation) -> None:
         """Put an operation on the list of a key. Locked."""
-        entries = self.entries + 1  # before the change: interpreted, this needs memory
+        entries = self.entries + 1  # first: this needs memory
         found = self.of_key.get(key)
         if found is None:
             self.of_key[key] = operation
@@ -129,14 +127,12 @@ class WatchLists:
         self._name = name
         self._shards: Final = shards or [WatchShard(0)]
         self._first: Final = self._shards[0]
-        # A key's __eq__, a finalizer or a signal handler may re-enter: their changes are deferred
-        # until the current one is done.
+        # A key's __eq__, a finalizer or a signal handler may re-enter: their changes are deferred.
         self._lock: Final[Any] = lock or self._first.lock
-        # These are changed under the lock, and read in sections.
+        # Changed under the lock, and read in sections.
         self._changing = False  # a change that is not atomic is under way
-        # Whether all keys are of built-in types; true again once there are none.
         self._builtin_keys_only = True
-        # An operation and the keys to watch; no keys: remove it.
+        # No keys: remove the operation.
         self._deferred_changes: list[tuple[OperationState, tuple[Hashable, ...]]] = []
         self.closed: bool = False
         self.drained: threading.Event = InterruptibleEvent()
@@ -151,7 +147,7 @@ class WatchLists:
 
         An ended operation stays off: the ending thread has already passed.
         """
-        operation._op_sequence = None  # a number may come from former lists
+        operation._op_sequence = None
         with self._lock:
             self.check_open()
             if self._changing:
@@ -173,7 +169,7 @@ class WatchLists:
         try:
             for key in keys:
                 self._shard_of(key).append(key, operation)
-        except BaseException:  # a key that cannot be compared, no memory, or an interrupt
+        except BaseException:  # a key's, no memory, or an interrupt
             self._unwatch(first, operation)
             raise
 
@@ -186,7 +182,7 @@ class WatchLists:
     def remove(self, operation: OperationState) -> Exception | None:
         """Take an operation off its lists, if on any. Idempotent, even after an interrupt.
 
-        Returns what a key's `__hash__` or `__eq__` raised; that key's entry is left behind. Raises
+        Returns what a key's `__hash__` or `__eq__` raised; that key's entry stays behind. Raises
         MemoryError; callers may then retry.
         """
         with self._lock:
@@ -202,7 +198,7 @@ class WatchLists:
         if self.closed:
             try:
                 self._note_drained()
-            except BaseException:  # an interrupt: a closing thread may wait for this
+            except BaseException:  # an interrupt; a closing thread may wait
                 self._note_drained()
                 raise
         return error
@@ -215,7 +211,7 @@ class WatchLists:
                 self._shard_of(key).remove(key, operation)
             except MemoryError:
                 raise
-            except Exception as error:  # noqa: BLE001  # whatever a key raises is reported
+            except Exception as error:  # noqa: BLE001  # a key's
                 first = first or error
         pending = shard.pending - 1
         if operation._op_keys:
@@ -240,7 +236,7 @@ class WatchLists:
                     self._apply_deferred()
                 except Exception:
                     raise
-                except BaseException:  # an interrupt: the rest would wait for a change
+                except BaseException:  # an interrupt
                     self._apply_deferred()
                     raise
 
@@ -307,7 +303,6 @@ class WatchLists:
         return list(found.values())
 
     def __len__(self) -> int:
-        """Return how many keys are watched."""
         return sum([len(shard.of_key) for shard in self._shards])
 
     # Read without the lock; with several shards, a moment old.
@@ -333,7 +328,7 @@ class WatchLists:
         )
 
     def uncount(self, outcome: Outcome) -> None:
-        """Uncount an ended operation whose owner keeps no outcome."""
+        """Uncount an operation whose owner keeps no outcome."""
         with self._lock:
             first = self._shards[0]
             if outcome is COMPLETED:
@@ -346,7 +341,6 @@ class WatchLists:
                 first.failed -= 1
 
     def _check(self) -> None:
-        """Verify every invariant; AssertionError names the broken one."""
         with self._lock:
             found = {}
             for shard in self._shards:

@@ -1,10 +1,9 @@
 """DeferredFuture: the Future form of a delayed operation, which `Purgatory.defer` returns.
 
 Most futures of a purgatory are awaited by a callback, read when they are done, or dropped. So the
-operation keeps the future's state (see `deferred`), and the costly parts are made at their first
-access. A thread that accesses a costly part first registers the future with its operation,
-atomically: either the future is done by then, or the resolving thread finds the future registered
-and resolves it like the standard library.
+operation keeps the future's state, and costly parts are made at their first access. That registers
+the future with its operation, atomically: either the future is done by then, or the resolving
+thread resolves it like the standard library.
 
 Not compiled, like its base class. Any thread.
 """
@@ -24,7 +23,7 @@ from timingwheel.lowlevel import check_callback, keep_for_ever, new_condition
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# As the standard library writes them.
+# Names of the standard library.
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 FINISHED: Final = "FINISHED"
@@ -37,9 +36,8 @@ _T = TypeVar("_T")
 class LazyAttribute(Generic[_T]):
     """An attribute of a future that `make()` makes at its first access.
 
-    `on_first_access(future)` is called before the first access has a result. Half of the price of
-    the standard library's future is a condition with its lock, and two lists; no thread ever waits
-    for most futures here.
+    `on_first_access(future)` is called first. Half of the price of the standard library's future is
+    a condition with its lock, and two lists; no thread ever waits for most futures here.
     """
 
     def __init__(self, make: Callable[[], _T], on_first_access: Callable[[Any], None]) -> None:
@@ -54,8 +52,7 @@ class LazyAttribute(Generic[_T]):
             return self
         self._on_first_access(future)
         fields = vars(future)
-        # If threads race here, all get the same value. From now on the attribute hides this
-        # descriptor.
+        # Racing threads get the same value, which hides this descriptor from now on.
         return fields.setdefault(self._name, self._make())
 
 
@@ -69,8 +66,6 @@ def mark_observed(future: Any) -> None:
 
 
 def _delegated(field: str) -> Any:
-    """Make an attribute of the future whose value its operation keeps."""
-
     def set_field(future: "DeferredFuture", value: object) -> None:
         setattr(future._operation, field, value)
 
@@ -85,7 +80,7 @@ class FastResultFuture(concurrent.futures.Future[_T]):
     def result(self, timeout: float | None = None) -> _T:
         """See `concurrent.futures.Future`. Takes no lock if there is a result."""
         if self._state == FINISHED and self._exception is None:
-            return self._result  # type: ignore[return-value]  # it has one: it is finished
+            return self._result  # type: ignore[return-value]
         return super().result(timeout)
 
     def set_running_or_notify_cancel(self) -> bool:
@@ -97,8 +92,8 @@ class FastResultFuture(concurrent.futures.Future[_T]):
     def set_cancelled(self) -> None:
         """Become cancelled, also while running; called by the thread that ends the operation.
 
-        A program may have called `set_running_or_notify_cancel` since another thread asked to
-        cancel. Raises InvalidStateError if it is done.
+        `set_running_or_notify_cancel` may have been called since the request to cancel. Raises
+        InvalidStateError if it is done.
         """
         with self._condition:
             self._check_unresolved()
@@ -134,7 +129,7 @@ class DeferredFuture(FastResultFuture[Any]):
     """
 
     __slots__ = ("_operation",)
-    _operation: Any  # set once: its `DeferredOperation` (whose module imports this module)
+    _operation: Any  # set once: a `DeferredOperation`
     _called = 0  # how many of its callbacks were called
 
     __init__ = object.__init__
@@ -162,7 +157,7 @@ class DeferredFuture(FastResultFuture[Any]):
             # at the future's end, kept as the result.
             raise error.with_traceback(self._result)
         finally:
-            del error, self  # the traceback refers to this frame: no cycle is left
+            del error, self  # no cycle through the traceback
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """See `concurrent.futures.Future`, and `result`."""
@@ -182,11 +177,10 @@ class DeferredFuture(FastResultFuture[Any]):
             return self.cancelled()
         operation.cancel_requested = True
         operation.cancel()
-        # The future itself may be cancelled later, by the thread running the actions.
+        # The busy thread may cancel the future later.
         return bool(operation.cancelled())
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Refuse `copy` and `pickle`: a copy would belong to the same operation."""
         raise TypeError(f"{self!r} cannot be copied or pickled: it belongs to an operation")
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
@@ -225,7 +219,7 @@ class DeferredFuture(FastResultFuture[Any]):
         if error is None:
             super().set_result(result)
         else:
-            self._check_unresolved()  # first: a result that is there must stay
+            self._check_unresolved()  # first: a result must stay
             self._result = result
             super().set_exception(error)
 
@@ -242,7 +236,7 @@ class DeferredFuture(FastResultFuture[Any]):
         callbacks = self._done_callbacks
         while self._called < len(callbacks):
             callback = callbacks[self._called]
-            # No call in between: an interrupt comes before both or inside the callback.
+            # No call in between: an interrupt comes before both, or in the callback.
             self._called += 1
             try:
                 callback(self)

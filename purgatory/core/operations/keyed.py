@@ -23,10 +23,9 @@ from purgatory.core.operations.operation_state import (
 from purgatory.core.operations.outcome_race import finalize, try_set_outcome
 from timingwheel.lowlevel import COMPILED, keep_for_ever, new_hot_rlock, plain_int
 
-# Stands for "no value": any other object may be a value.
 _NO_VALUE: Final = object()
 keep_for_ever(_NO_VALUE)
-_NO_LOCK: Final = nullcontext()  # where one key is enough
+_NO_LOCK: Final = nullcontext()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -44,7 +43,7 @@ class KeyedOperation(DelayedOperation):
         # Only subclasses define try_complete().
         self._op_has_condition = type(self) is not KeyedOperation
         self.need: int = need if type(need) is int else plain_int("need", need)
-        self.by_key: Hashable = None  # the completing key; set before the outcome
+        self.by_key: Hashable = None  # set before the outcome
         self._op_value: object = _NO_VALUE  # of by_key
         # If need > 1: the values of all keys so far, and the lock of counting. __hash__ and __eq__
         # of keys run under the lock, and may re-enter. Lock order: before _op_lock.
@@ -132,7 +131,7 @@ def prepare_keyed(
 
 
 def _count_key(operation: KeyedOperation, key: Hashable, value: object) -> int:
-    """Count the completion of a key. If counting raises after WON, the operation is finalized."""
+    """Count the completion of a key. If this raises after WON, the operation is finalized."""
     effect = WON
     won = False
     values_lock = operation._op_values_lock
@@ -201,15 +200,15 @@ def _drops_values(operation: KeyedOperation, uncounted: tuple[Hashable, ...]) ->
 
 def _try_end(operation: KeyedOperation, outcome: Outcome, key: Hashable, value: object) -> bool:
     """Win the race, or return False. Locked, or in an atomic section."""
-    # Checked again: a key's __eq__ may have re-entered and ended the operation.
+    # A key's __eq__ may have re-entered and ended the operation.
     if operation._op_outcome is not None:
         return False
-    # Before the outcome: a thread that sees the operation ended finds its key and value.
+    # Before the outcome: threads that see the end find key and value.
     operation.by_key = key
     operation._op_value = value
     try:
         return try_set_outcome(operation, outcome)
-    except BaseException:  # an interrupt on entering: the operation is still pending
+    except BaseException:  # an interrupt: still pending
         operation.by_key = None
         operation._op_value = _NO_VALUE
         raise

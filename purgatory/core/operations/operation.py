@@ -1,14 +1,13 @@
 """DelayedOperation: completes exactly once, expires exactly once, or is cancelled; never two.
 
-Many threads act on an operation at once: threads that complete keys or cancel, and the timer's
-executor. The operation's lock guards a few plain fields (see `OperationState`) for a few lines
-without a call, never while user code runs, and never together with another lock of the package. So
-nothing that a callback does can deadlock. Operations may share a lock: see
-`timingwheel.lowlevel.shared_lock`. Compiled, those few lines are an atomic section, which takes no
-lock, or without the interpreter lock a cheap lock.
+Many threads act on an operation at once. Its lock guards a few plain fields (see `OperationState`)
+for a few lines without a call, never while user code runs, and never together with another lock of
+the package: nothing that a callback does can deadlock. Operations may share a lock: see
+`timingwheel.lowlevel.shared_lock`. Compiled, those lines are an atomic section, without a lock, or
+with a cheap lock where there is no interpreter lock.
 
-Work done for each operation is written as functions, here and in `outcome_race`: compiled, a method
-of a class that may be subclassed is looked up at each call.
+Frequent work is written as functions, here and in `outcome_race`: compiled, a method of a class
+that may be subclassed is looked up at each call.
 """
 
 from collections.abc import Hashable

@@ -35,33 +35,33 @@ class Outcome(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-# Bound once: a look into an enum costs half of all that is done for an operation.
+# Bound once: a look into an enum is half of the work for an operation.
 COMPLETED: Final = Outcome.COMPLETED
 FAILED: Final = Outcome.FAILED
 EXPIRED: Final = Outcome.EXPIRED
 CANCELLED: Final = Outcome.CANCELLED
-for outcome in Outcome:  # every operation refers to one
+for outcome in Outcome:
     keep_for_ever(outcome)
 
-# The stages of finishing, in order. The section that does a stage marks it done, so a thread that
-# continues after an interrupt neither skips nor repeats a stage.
+# Stages of finishing, in order, each marked in the section that does it: after an interrupt,
+# a thread neither skips nor repeats a stage.
 UNFINISHED: Final = 0
 COUNTED: Final = 1  # in the figures of the watch lists
 JOURNALED: Final = 2
-RELEASED: Final = 3  # off the wheel and the watch lists: callbacks may run
-ON_COMPLETE_CALLED: Final = 4  # expired: on_expiration is still to be called
+RELEASED: Final = 3  # off wheel and watch lists: callbacks may run
+ON_COMPLETE_CALLED: Final = 4  # expired: on_expiration is next
 CALLBACKS_DONE: Final = 5
 
 # What an event of a watch key does to an operation.
 UNAFFECTED: Final = 0
-PROGRESSED: Final = 1  # the key counts now; others are needed
-WON: Final = 2  # its outcome is set, and the caller calls `outcome_race.finalize`
+PROGRESSED: Final = 1  # more keys are needed
+WON: Final = 2  # the caller calls `outcome_race.finalize`
 ENDED: Final = 3
 
-# What a program may override; see `TimerTask`.
+# See `TimerTask`.
 _HOOKS: Final = ("run", "try_complete", "on_complete", "on_expiration", "on_cancel", "on_failure")
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _shared_lock: Final = shared_lock
 _enter_section: Final = enter_section
 _leave_section: Final = leave_section
@@ -70,19 +70,18 @@ _leave_section: Final = leave_section
 class OperationOwner:
     """The part of the purgatory known to operations.
 
-    Operations do not refer to the purgatory itself: a purgatory that the program drops is freed,
-    even with pending operations. No method is called while a lock is held. `first`: the original of
-    a copy; see `PurgatoryParts`.
+    Operations do not refer to the purgatory itself: a dropped purgatory is freed, even with pending
+    operations. No method is called while a lock is held. `first`: the original of a copy; see
+    `PurgatoryParts`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.first: OperationOwner | None = None
         self._fork_number = i64(FORK_COUNTER.value)
-        # Whether pending operations are kept from the cycle collector; once True it stays so. Only
-        # where sections are atomic, and once a reaper runs: its thread refers to the timer, and the
-        # timer to the operations, so no operation is garbage. Without a reaper they may be garbage
-        # together. Halves a full collection: 37 instead of 73 ms with 300,000 pending operations.
+        # Whether pending operations are kept from the cycle collector: where sections are atomic,
+        # once a reaper runs. Its thread refers to the timer, and so to the operations: no operation
+        # is garbage. Halves a full collection: 37 instead of 73 ms with 300,000 operations.
         self.untracks: bool = False
 
     def enable_gc_untracking(self) -> None:
@@ -142,25 +141,23 @@ class OperationState(TimerTask):
 
     _tt_hooks: ClassVar[tuple[str, ...]] = _HOOKS
 
-    _op_sequence: object  # its place in watch lists of several; see `WatchLists.watch`
+    _op_sequence: object  # see `WatchShard.sequence_of`
 
     def __init__(self, timeout: float | timedelta) -> None:
         try:
             super().__init__(timeout)
         except (TypeError, ValueError) as error:
             raise timeout_error(error, timeout) from None
-        self._op_keys: tuple[Hashable, ...] = ()  # being watched; written by the watch lists
+        self._op_keys: tuple[Hashable, ...] = ()  # written by the watch lists
         self._op_owner: OperationOwner | None = None
-        self._op_has_condition = True  # whether try_complete may ever be satisfied
+        self._op_has_condition = True
         # Guards the next three fields where sections are not atomic. A leaf lock. Re-entrant: a
-        # finalizer that ends the same operation may run at the call of the function under the
-        # lock, which has changed nothing by then.
+        # finalizer that ends the operation may run under the lock, before any change.
         self._op_lock: Final[Any] = None if ATOMIC_SECTIONS else _shared_lock(self)
         self._op_outcome: Outcome | None = None
         self._op_busy = False  # a thread runs its actions
         self._op_recheck = False  # action: call try_complete
-        # Written up to RELEASED by the thread that set the outcome, then by the thread that runs
-        # the actions.
+        # Written by the thread that set the outcome; from RELEASED on by the busy thread.
         self._op_stage = UNFINISHED
 
     def try_complete(self) -> object:
@@ -182,7 +179,7 @@ class OperationState(TimerTask):
         return None
 
     def on_cancel(self) -> object:
-        """Called exactly once, when the operation was cancelled: nothing else will come."""
+        """Called exactly once, when the operation was cancelled; no other callback follows."""
         return None
 
     def on_failure(self) -> object:
@@ -190,7 +187,7 @@ class OperationState(TimerTask):
         return None
 
     def _op_complete_key(self, key: Hashable, value: object) -> bool:
-        """React to a completed watch key. True if this call completed the operation."""
+        """React to a completed watch key. True if this completed the operation."""
         raise NotImplementedError
 
     def _op_count_key(self, key: Hashable, value: object) -> int:
@@ -206,7 +203,7 @@ class OperationState(TimerTask):
         """Called after a callback that raised."""
 
     def _op_on_interrupted(self) -> None:
-        """Called after an interrupt that may have cut a callback short."""
+        """Called after an interrupt, perhaps in a callback."""
 
 
 # Compiled, it is shared or absent.

@@ -1,22 +1,22 @@
 """Outcome race: completion, expiry and cancellation race; one wins, and the callbacks follow.
 
-The thread that sets `_op_outcome` wins the race, once. The winner takes the operation off the wheel
-and the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread
-at a time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
-returns; the busy thread checks the flags before leaving. So a check that arrives while another runs
-is only a moment later; and the methods of a single operation never overlap.
+The thread that sets `_op_outcome` wins the race, once, and takes the operation off the wheel and
+the watch lists. *Actions* follow: call `try_complete` (again), then the callbacks. One thread at a
+time runs the actions of an operation. A thread that finds the operation busy leaves a flag and
+returns; the busy thread checks the flag before leaving. So no check is lost, and the methods of an
+operation never overlap.
 
 The callbacks: `on_complete` when completed; `on_complete`, then `on_expiration` when expired;
-`on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock, by
-the thread running the actions. An exception is reported to the owner and stops nothing. From
-`MAX_NESTED` nested callbacks on, further callbacks are deferred until the surrounding ones return:
-a long chain would end in a RecursionError.
+`on_cancel` when cancelled; `on_failure` when failed. Each is called at most once, under no lock. An
+exception is reported to the owner and stops nothing. From `MAX_NESTED` nested callbacks on, further
+callbacks are deferred until the surrounding ones return, or a long chain would end in a
+RecursionError.
 
-A KeyboardInterrupt may come at any call or loop. Each stage is marked together with doing it, and
-an interrupted thread does the remaining stages before it lets the interrupt go on: a finished
-operation always gets its callbacks, unless a second interrupt comes meanwhile.
+A KeyboardInterrupt may come at any call or loop. An interrupted thread does the remaining stages
+before it lets the interrupt go on: a finished operation always gets its callbacks, unless a second
+interrupt comes meanwhile.
 
-For `DelayedOperation` and classes of this room that use its fields; any thread.
+Any thread.
 """
 
 import logging
@@ -48,12 +48,12 @@ from timingwheel.lowlevel import (
 
 log: logging.Logger = logging.getLogger(__name__)
 
-# Bound once: compiled, that saves a look into the module's dict for each operation.
+# Bound once: compiled code looks up no module's dict.
 _gc_track: Final = gc_track
 _thread_dict: Final = thread_dict
 
-# How often a thread without memory tries to take a finished operation off its lists, which needs a
-# few bytes. Limited: a key may raise MemoryError for ever.
+# How often a thread without memory tries to take an operation off its lists. Limited: a key may
+# raise MemoryError for ever.
 MAX_ATTEMPTS: Final = 200
 
 # What `_next_action` returns.
@@ -88,9 +88,8 @@ class CallbackDepth:
 class OutermostCallback:
     """Taken by one callback at a time, which then need not look up the depth of its thread.
 
-    Callbacks inside see it active, and are counted; so callbacks nest at most a level deeper than
-    `MAX_NESTED`. Saves 8 % of a pair of submission and completion (7,382 instead of 7,987
-    instructions, callgrind).
+    Callbacks inside see it active, and are counted. Saves 8 % of a pair of submission and
+    completion (callgrind).
     """
 
     __slots__ = ("active",)
@@ -115,7 +114,7 @@ def callback_depth() -> CallbackDepth:
 
 
 def request_check(operation: OperationState) -> bool:
-    """Call `try_complete`, here or in the busy thread. True if this call completed it."""
+    """Call `try_complete`, here or in the busy thread. True if this completed it."""
     if not operation._op_has_condition:
         return False
     _set_recheck(operation, True)
@@ -178,8 +177,8 @@ def try_set_outcome(operation: OperationState, outcome: Outcome) -> bool:
 def finalize(operation: OperationState, outcome: Outcome) -> None:
     """Take the operation off wheel and watch lists, and run its callbacks. Only by the winner.
 
-    Idempotent: after an interrupt, a second call does the rest. Whatever hinders the release,
-    callbacks run, as no other thread would run them; then the error is raised.
+    Idempotent: after an interrupt, a second call does the rest. Callbacks run even if the release
+    fails; then the error is raised.
     """
     attempts = 0
     failure: Exception | None = None
@@ -234,7 +233,7 @@ def run_actions(operation: OperationState) -> bool:
                 return completed
             # CPython 3.14 catches no interrupt at the end of a loop that ends in a condition.
             completed = completed or result == _SATISFIED
-    except BaseException:  # an interrupt: the remaining actions are run before it goes on
+    except BaseException:  # an interrupt
         if action >= _CHECK_CONDITION:
             operation._op_on_interrupted()
             _clear_busy(operation)
@@ -267,7 +266,7 @@ def _clear_busy(operation: OperationState) -> None:
         operation._op_busy = False
     else:
         while not _try_clear_busy(operation):
-            pass  # to enter a lock takes a few bytes, which other threads give back
+            pass  # a lock takes a few bytes
 
 
 def _try_clear_busy(operation: OperationState) -> bool:
@@ -280,10 +279,10 @@ def _try_clear_busy(operation: OperationState) -> bool:
 
 
 def _check_condition(operation: OperationState) -> bool:
-    _set_recheck(operation, False)  # before the call: a request that comes meanwhile checks again
+    _set_recheck(operation, False)  # before the call: a later request checks again
     try:
         satisfied = _truth(operation.try_complete())
-    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+    except Exception as error:  # noqa: BLE001  # user code
         report(operation, error)
         return False
     if not satisfied:
@@ -292,7 +291,6 @@ def _check_condition(operation: OperationState) -> bool:
 
 
 def _truth(value: object) -> bool:
-    """Return whether a condition is satisfied; TypeError for a coroutine."""
     if type(value) is bool:
         return value
     if isinstance(value, (CoroutineType, GeneratorType, AsyncGeneratorType)):
@@ -325,7 +323,7 @@ def run_next_callback(operation: OperationState) -> int:
         nesting.depth += 1
     try:
         _call_next(operation)
-    except Exception as error:  # noqa: BLE001  # whatever user code raises is reported
+    except Exception as error:  # noqa: BLE001  # user code
         operation._op_on_raised(error)
         report(operation, error)
     finally:

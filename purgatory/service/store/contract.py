@@ -205,7 +205,7 @@ class Store(ABC):
 
     @abstractmethod
     def some_operations_before(self, number: int, batches: int) -> list[StoredOperation]:
-        """Return `batches` of operations below `number`, the newest first."""
+        """Return `batches` of operations below `number`, newest first; see `some_operations`."""
 
     @abstractmethod
     def by_numbers(self, numbers: Sequence[int]) -> dict[int, StoredOperation]:

@@ -182,7 +182,6 @@ class TableStore(Store):
             return [(outcome, operations[outcome.number]) for outcome in outcomes]
 
     def _with_spread_values(self, outcomes: list[StoredOutcome]) -> list[StoredOutcome]:
-        """Return outcomes with the values of their spreads."""
         numbers = {number for one in outcomes if (number := spread_of(one.result))}
         if not numbers:
             return outcomes

@@ -105,7 +105,6 @@ class StoreCopier:
         self._commit(undone, 0)
 
     def _copy_operations(self) -> int:
-        """Copy operations in their batches, and extended deadlines."""
         count = 0
         both = zip(self._source.submissions(), self._source.operations(), strict=True)
         for chunk in in_portions(both, _CHUNK):
@@ -123,7 +122,6 @@ class StoreCopier:
         return count
 
     def _copy_outcomes(self) -> int:
-        """Copy outcomes, and the states, attempts and results of jobs."""
         count = 0
         for chunk in in_portions(self._source.outcomes(), _CHUNK):
             seqs = [one.seq for one in chunk]
@@ -218,7 +216,6 @@ def batches_of(operations: Iterable[StoredOperation]) -> Iterator[OperationBatch
 
 
 def _item(one: StoredOperation) -> list[Any]:
-    """Return an operation as submitted by its client."""
     timeout_ms = one.deadline_ms - one.submitted_ms
     payload = Raw(_NIL if one.payload is None else one.payload)
     item = [one.op_id, list(one.keys), timeout_ms, one.need, one.kind, payload]

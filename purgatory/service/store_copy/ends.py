@@ -97,7 +97,7 @@ def _target_directory(target: Path, now_ms: Callable[[], int]) -> Iterator[_End]
 
 
 class _NewDirectory(_End):
-    """A new directory, which gets its name once the copy is whole."""
+    """A new directory."""
 
     def finish(self) -> None:
         """Write the clock, as a server does at its end."""
@@ -176,8 +176,6 @@ class CopyLease:
 
 
 class _HeldDatabase(_End):
-    """A database whose lease the copy holds."""
-
     def __init__(self, store: Store, lease: CopyLease, row: LeaseRow) -> None:
         super().__init__(store, lease.now_ms)
         self._row = row
@@ -198,5 +196,5 @@ class _HeldDatabase(_End):
         self.store.set_metadata({UNFINISHED_COPY: 1})
 
     def finish(self) -> None:
-        """Note that the copy is whole."""
+        """See `_End`."""
         self.store.set_metadata({UNFINISHED_COPY: 0})

@@ -150,7 +150,7 @@ class Groups:
         return [session.rows(one) if one.ntuples else [] for one in results[1 : len(before)]]
 
     def _refuse(self, error: StatementRefused, fence: int) -> None:
-        """Raise what a refusal means; an error of COMMIT itself is a doubt."""
+        """Raise the meaning of a refusal; an error of COMMIT itself is a doubt."""
         if error.index > fence:
             self._resolve(str(error))
             return
@@ -249,7 +249,6 @@ class Groups:
         return one_row(session.rows(results[2]))
 
     def _end_own_sessions(self, session: DatabaseSession) -> None:
-        """End the holder's sessions: a group half sent holds the row."""
         lease = self._lease
         ended = end_sessions(
             session, self._namespace, lease.epoch, lease.holder, self._database.answer_s

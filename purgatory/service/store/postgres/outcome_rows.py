@@ -127,7 +127,6 @@ def _pack(values: list[Any]) -> tuple[bytes, bytes]:
 
 
 def _one(column: list[Any]) -> Any:
-    """Return the value of a column of equal values, else the column."""
     return column[0] if column.count(column[0]) == len(column) else column
 
 

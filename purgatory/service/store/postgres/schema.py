@@ -81,7 +81,6 @@ def _check_server(session: DatabaseSession) -> None:
 
 
 def _tables(session: DatabaseSession, namespace: Namespace, timeout_s: float) -> set[str]:
-    """Return the schema's tables with our names."""
     sql = (
         "SELECT relname::text FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
         "WHERE nspname = $1::text AND relkind IN ('r', 'p', 'v', 'm', 'f')"

@@ -75,7 +75,6 @@ def run_statements(connection: sqlite3.Connection, statements: str) -> None:
 
 
 def _pack_operations(connection: sqlite3.Connection, note: Note) -> None:
-    """Move operations into batches of one."""
     [(total,)] = connection.execute("SELECT count(*) FROM operations")
     done = count(1)
 
@@ -92,7 +91,6 @@ def _pack_operations(connection: sqlite3.Connection, note: Note) -> None:
 
 
 def _adding(tables: str) -> Callable[[sqlite3.Connection, Note], None]:
-    """Return a step that makes tables."""
     return lambda connection, _: run_statements(connection, tables)
 
 

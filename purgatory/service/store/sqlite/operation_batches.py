@@ -77,7 +77,6 @@ class OperationBatches:
         }
 
     def _by_batch(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """Group numbers by the first number of their batch."""
         firsts: dict[int, list[int]] = {}
         for chunk in chunks(numbers):
             sql = (

@@ -131,7 +131,6 @@ class Database:
                 self.pause()
 
     def _check_patience(self, error: StoreError) -> None:
-        """Return if a failed read may be done again. Raises StoreError."""
         if not self.is_patient:
             raise StoreError(f"{self.where}: cannot read: {error}") from error
         if self.interrupt.is_set:

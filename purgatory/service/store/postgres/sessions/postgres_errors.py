@@ -34,7 +34,6 @@ class StatementRefused(StoreError):
         self.index = index
 
     def __reduce__(self) -> tuple[type["StatementRefused"], tuple[str, str, int]]:
-        """Return what makes the error again, for pickle."""
         return type(self), (str(self), self.code, self.index)
 
     @property

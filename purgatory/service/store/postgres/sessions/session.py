@@ -215,5 +215,4 @@ def _message(result: pq.abc.PGresult, field: pq.DiagnosticField) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return an error's text in one line."""
     return " ".join(str(error).split())
