@@ -96,6 +96,14 @@ def queued_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
         yield "queued_jobs", [jobs[-1].number, jobs[0].number, pack_jobs(jobs)]
 
 
+def deleted_of(changes: Changes) -> Iterator[tuple[str, list[str]]]:
+    """Yield the tables from which changes delete by a single text, and the keys."""
+    for name in ("held", "named_leases", "limits"):
+        keys = getattr(changes, f"delete_{name}")
+        if keys:
+            yield name, keys
+
+
 class OperationTable(Protocol):
     """The table of operations."""
 

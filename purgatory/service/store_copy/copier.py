@@ -115,10 +115,7 @@ class StoreCopier:
                     changes.deadlines += (present.number, present.deadline_ms)
             self._commit(changes, len(chunk))
             count += len(chunk)
-        for rows in in_portions(self._source.progress(), _CHUNK):
-            changes = Changes()
-            changes.progress = _flat(rows)
-            self._commit(changes, len(rows))
+        self._copy_rows("progress", self._source.progress())
         return count
 
     def _copy_outcomes(self) -> int:

@@ -13,7 +13,14 @@ from purgatory.service.store.postgres.sessions.session import Rows, Statement, s
 from purgatory.service.store.postgres.sessions.wire_values import Kind, wire_int, wire_ints
 from purgatory.service.store.postgres.tables import Columns, KeyedTable
 from purgatory.service.store.rows import delete_early_attempts
-from purgatory.service.store.table_store import QUEUES, SHAPES, SHIFTED, queued_of, rows_of
+from purgatory.service.store.table_store import (
+    QUEUES,
+    SHAPES,
+    SHIFTED,
+    deleted_of,
+    queued_of,
+    rows_of,
+)
 
 # Of columns that are no whole numbers.
 _KINDS: Final[dict[str, Kind]] = {
@@ -90,13 +97,7 @@ class SmallTables:
             seqs = wire_ints(changes.trim_attempts)
             sql = delete_early_attempts(tables["attempts"].name)
             made.append(statement(f"{sql} AND seq = ANY($1::int8[])", seqs))
-        for name, keys in (
-            ("held", changes.delete_held),
-            ("named_leases", changes.delete_named_leases),
-            ("limits", changes.delete_limits),
-        ):
-            if keys:
-                made.append(tables[name].delete(keys))
+        made += [tables[name].delete(keys) for name, keys in deleted_of(changes)]
         if changes.delete_repeats:
             made.append(tables["repeats"].delete(*zip(*changes.delete_repeats, strict=True)))
         if changes.delete_replies:

@@ -42,6 +42,7 @@ from purgatory.service.store.table_store import (
     SHAPES,
     SHIFTED,
     TableStore,
+    deleted_of,
     queued_of,
     rows_of,
 )
@@ -235,11 +236,7 @@ class SqliteStore(TableStore):
         for seqs in chunks(changes.trim_attempts):
             sql = delete_early_attempts("attempts")
             self._connection.execute(f"{sql} AND seq IN {placeholders(seqs)}", seqs)
-        for name, keys in (
-            ("held", changes.delete_held),
-            ("named_leases", changes.delete_named_leases),
-            ("limits", changes.delete_limits),
-        ):
+        for name, keys in deleted_of(changes):
             self._tables[name].delete(keys)
         if changes.delete_repeats:
             sql = "DELETE FROM repeats WHERE client = ? AND name = ?"
