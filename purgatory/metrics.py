@@ -159,8 +159,6 @@ def _lateness(timers: "list[TimerStats]") -> Metric:
 
 
 class _Members(dict[str, ObservablePurgatory]):
-    """The purgatories of one registry, by name, with the registry's collector."""
-
     def __init__(self) -> None:
         super().__init__()
         self.collector = PurgatoryCollector(lambda: list(self.values()))

@@ -140,7 +140,7 @@ class WorkerPool:
         # due task.
         self._lock = new_rlock()
         self._workers: list[PoolWorker] = []
-        self._unflushed: dict[PoolWorker, None] = {}  # in order
+        self._unflushed: dict[PoolWorker, None] = {}  # a set has no order
         self._closed = False
         self._is_stopping = False  # the interpreter exits
         # Of the thread that closes the pool first.

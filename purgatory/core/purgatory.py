@@ -230,7 +230,6 @@ def _new_worker_pool(name: str, workers: int | None) -> WorkerPool:
 
 
 def _warn_of_unstarted() -> None:
-    """Warn of operations that cannot expire, in a program that ends."""
     for purgatory in live_purgatories():
         if isinstance(purgatory, Purgatory) and purgatory.delayed:
             purgatory._parts.owner.warn_if_not_driven()

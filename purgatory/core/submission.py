@@ -53,7 +53,7 @@ def submit(
 def _roll_back(
     parts: PurgatoryParts, operation: DelayedOperation, error: BaseException, is_internal: bool
 ) -> bool:
-    """Take back a failed submission. False if the operation has ended all the same."""
+    """Take back a failed submission. False if the operation has ended."""
     attempts = 0
     while True:
         attempts += 1

@@ -253,7 +253,7 @@ class WatchLists:
     def _apply_deferred(self) -> None:
         """Make the changes that came while another was under way.
 
-        A change that is interrupted or without memory stays for another attempt.
+        A change that fails for an interrupt or memory stays for another attempt.
         """
         while self._deferred_changes:
             operation, keys = self._deferred_changes[0]

@@ -71,7 +71,7 @@ class DeferredOperation(KeyedOperation):
             first_of(owner).warn_if_not_driven()
 
     def extend(self, timeout: float | timedelta) -> bool:
-        """Restart the timeout from now; False if the operation has ended."""
+        """See `Purgatory.extend`."""
         to_ns(timeout, "timeout")  # raises also after the end
         owner = self._op_owner
         return owner is not None and owner.extend(self, timeout)

@@ -99,7 +99,7 @@ class KeyedOperation(DelayedOperation):
         return _count_key(self, key, value)
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """Fail, unless the key has counted. True if this call ended the operation."""
+        """Fail, unless the key has counted. True if this ended the operation."""
         return end_by_hand(self, FAILED, error, (key,))
 
     def _op_count(self, key: Hashable, value: object) -> int:

@@ -116,7 +116,7 @@ class OperationOwner:
         raise NotImplementedError
 
     def extend(self, operation: "OperationState", timeout: float | timedelta) -> bool:
-        """Restart the timeout of an operation; see `Purgatory.extend`."""
+        """See `Purgatory.extend`."""
         raise NotImplementedError
 
 
@@ -195,7 +195,7 @@ class OperationState(TimerTask):
         return ENDED if self._op_complete_key(key, value) else UNAFFECTED
 
     def _op_fail_key(self, key: Hashable, error: BaseException) -> bool:
-        """React to a failed watch key. True if this call ended the operation."""
+        """React to a failed watch key. True if this ended the operation."""
         del error  # only keyed operations take it
         return self._op_complete_key(key, None)
 

@@ -97,7 +97,7 @@ def queued_of(changes: Changes) -> Iterator[tuple[str, list[Any]]]:
 
 
 def deleted_of(changes: Changes) -> Iterator[tuple[str, list[str]]]:
-    """Yield the tables from which changes delete by a single text, and the keys."""
+    """Yield the tables from which changes delete by one text, and the keys."""
     for name in ("held", "named_leases", "limits"):
         keys = getattr(changes, f"delete_{name}")
         if keys:

@@ -269,7 +269,7 @@ class PostgresStore(TableStore):
         return ""
 
     def stored_bytes(self) -> int:
-        """Return the bytes of all tables, as of a minute ago."""
+        """See `Store`. As of a minute ago."""
         return self._stored_bytes
 
     def _look_at_size(self) -> None:
@@ -286,7 +286,7 @@ class PostgresStore(TableStore):
         self._database.interrupt.set()
 
     def close(self) -> None:
-        """Close the session. Idempotent."""
+        """See `Store`."""
         self.is_closing = True
         self._database.close()
 

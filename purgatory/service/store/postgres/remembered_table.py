@@ -82,7 +82,7 @@ class PostgresRemembered(RememberedRows):
         return [self._meta.write(SHIFT, self._shift_ms + by_ms)]
 
     def read_shift(self) -> None:
-        """Read the shift of times, after a commit of `shifting`."""
+        """Read the shift, after a commit of `shifting`."""
         self._shift_ms = self._number(SHIFT)
 
     def counts(self) -> tuple[int, int]:

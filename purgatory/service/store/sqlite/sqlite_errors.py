@@ -1,4 +1,4 @@
-"""StoreErrors for SQLite's errors, and for unreadable values. Any thread."""
+"""StoreErrors of SQLite's errors and of unreadable values. Any thread."""
 
 import contextlib
 import sqlite3

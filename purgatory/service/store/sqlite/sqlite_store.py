@@ -366,7 +366,7 @@ class SqliteStore(TableStore):
         """Do nothing: a file is not waited for."""
 
     def close(self) -> None:
-        """Move the log into the database and close it; errors lose no commit."""
+        """See `Store`. Moves the log into the database."""
         self.is_closing = True
         if self._wal_preallocator is not None:
             self._wal_preallocator.close()
