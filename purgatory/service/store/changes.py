@@ -36,7 +36,7 @@ class Changes:
         self.held: list[Any] = []
         self.jobs: list[Any] = []
         self.attempts: list[Any] = []  # of jobs that have failed
-        self.trim_attempts: list[int] = []  # seqs of jobs to keep the last of
+        self.trim_attempts: list[int] = []  # seqs of jobs: only the last attempts stay
         self.repeats: list[Any] = []
         self.named_leases: list[Any] = []
         self.limits: list[Any] = []  # of kinds

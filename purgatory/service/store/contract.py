@@ -194,7 +194,7 @@ class Store(ABC):
 
     @abstractmethod
     def outcomes_by_seqs(self, seqs: Sequence[int]) -> list[tuple[StoredOutcome, StoredOperation]]:
-        """Return outcomes with their operations, by `seq`; at most 500 at a time."""
+        """Return outcomes with operations, in order of `seq`; at most 500 at a time."""
 
     @abstractmethod
     def some_operations(self, after: int, batches: int) -> list[StoredOperation]:
@@ -255,7 +255,7 @@ class Store(ABC):
     def trouble(self) -> str:
         """Say why later writes would be lost; empty: they would not. Any one thread.
 
-        The watchdog asks; the first call notes the present files.
+        The watchdog asks; the first call notes the present state.
         """
 
     @abstractmethod

@@ -60,7 +60,7 @@ SHAPES: Final = {
     "results": TableShape(("seq", "result")),
     "held": TableShape(("key", *StoredEvent._fields), 1, ("at_ms", "until_ms")),
     "spreads": TableShape(StoredSpread._fields, 1, ("at_ms",)),
-    # Times of the calendar stay.
+    # Times of the calendar are by the wall clock, and stay.
     "repeats": TableShape(
         StoredRepeat._fields, 2, ("next_ms",), "WHERE every_ms > 0 AND next_ms > 0"
     ),
@@ -134,7 +134,7 @@ class TableStore(Store):
 
     @abstractmethod
     def _read(self, table: str, rest: str = "", columns: Sequence[str] = ()) -> list[Any]:
-        """Return rows; `rest`: of the statement. `columns`: all by default."""
+        """Return rows; `rest`: the statement's end. `columns`: all by default."""
 
     @abstractmethod
     def _read_keys(self, table: str, keys: Sequence[Any], columns: Sequence[str] = ()) -> list[Any]:

@@ -86,7 +86,7 @@ class KeyedTable:
         return statement(f"DELETE FROM {self.name} WHERE {condition}", wire_array(kind, keys))
 
     def select(self, rest: str = "", *values: bytes, columns: Sequence[str] = ()) -> Statement:
-        """Read rows; `rest`: of the statement. `columns`: all by default."""
+        """Read rows; `rest`: the statement's end. `columns`: all by default."""
         names = ", ".join(columns or self.columns)
         return statement(f"SELECT {names} FROM {self.name} {rest}", *values)
 

@@ -96,7 +96,7 @@ class StoredTable:
     def select(
         self, rest: str = "", values: Sequence[Any] = (), columns: Sequence[str] = ()
     ) -> list[Any]:
-        """Return rows; `rest`: of the statement. `columns`: all by default."""
+        """Return rows; `rest`: the statement's end. `columns`: all by default."""
         names = ", ".join(columns or self._columns)
         return self._execute(f"SELECT {names} FROM {self._name} {rest}", values).fetchall()
 
